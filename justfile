@@ -71,7 +71,7 @@ test: lint (install "python-test python-demo node-demo redis-server servers open
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-install test-client test-servers test-one-by-one
+test-side-by-side: test-one-by-one test-client test-servers test-little
 
 # Of these pairs neither keeps both processors busy
 [private]
@@ -100,9 +100,12 @@ test-playground-beside-looks: test-playground test-looks
 [private]
 test-looks: test-api test-shipped test-monitoring
 
-# What keeps processors busy, one after another beside the others
+# What keeps processors busy, one after another beside the others: that which takes longest goes first
 [private]
-test-one-by-one: test-rigs test-web test-crates test-schedules
+test-one-by-one: test-crates test-web test-rigs
+
+[private]
+test-little: test-install test-transitions test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
@@ -203,7 +206,7 @@ build-interop: build-jvm
 
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
-test-core: test-client test-crates test-schedules
+test-core: test-client test-crates test-transitions test-schedules
 
 # The Rust client, on the embedded store and on a real redis-server; `test-client --test lock` is a part of it
 [group('test')]
@@ -215,7 +218,11 @@ test-client *options: (install "python-test redis-server openssl") build-cli
 test-crates: (install "python-test redis-server openssl")
     cargo test --locked {{ tested }} --lib --bins {{ crate_tests }}
     cargo test --locked {{ tested }} --doc
-    ci/transitions/check
+
+# That every drawn transition of a machine is taken by its tests
+[group('test')]
+test-transitions:
+    ci/transitions/check {{ tested }}
 
 # Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
 [group('test')]
