@@ -69,7 +69,7 @@
 //! `tracing-opentelemetry` makes the span's status. A hold may end on the engine's thread: a subscriber must not
 //! block there.
 //!
-//! Whoever enables `INFO` of the target `leasehold` has the spans; there is nothing to switch on. While no subscriber
+//! A program that enables `INFO` of the target `leasehold` has the spans; there is nothing to switch on. While no subscriber
 //! does, no text is made for them. What happens to a client beside them is told by `observe::Tracing`.
 //!
 //! # For tools

@@ -169,8 +169,8 @@ impl Lock {
     /// Takes the lock. Waiters of one client are served first come, first served.
     ///
     /// # Errors
-    /// - `LockTimeout`: waited as long as asked, and another has it; the error
-    ///   says who and for how long.
+    /// - `LockTimeout`: timed out; another owner holds the lock. The error
+    ///   says which, and for how long.
     /// - `Unavailable`: the server did not answer; without a bound on the wait,
     ///   for one lease of the client. At once while the circuit breaker is open; then
     ///   [`Error::is_skipped`] if what the lock guards was not to run without it.
@@ -188,10 +188,10 @@ impl Lock {
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`];
-    /// `None` if another has it, or if it is skipped ([`OnUnavailable::Skip`]).
+    /// `None` if another owner holds it, or if it is skipped ([`OnUnavailable::Skip`]).
     ///
     /// # Errors
-    /// As [`Lock::acquire`], without `LockTimeout`. A single try is bounded by the
+    /// As [`Lock::acquire`], without `LockTimeout`. A single attempt is bounded by the
     /// command timeout.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
@@ -238,7 +238,7 @@ impl Lock {
         }
     }
 
-    /// Takes it from whoever holds it.
+    /// Takes it from its holder.
     pub(crate) fn force(&self) -> Op {
         Op::ForceRelease {
             lock: self.lock.clone(),

@@ -10,7 +10,7 @@ import java.util.concurrent.locks.Lock
  * A lock that programs in all languages of Leasehold share by its name.
  *
  * Owned by threads, platform or virtual, as [java.util.concurrent.locks.ReentrantLock] is: the thread that holds it
- * may take it again without asking the server (unless it is a [LeaseholdClient.mutex]), and only that thread may
+ * may acquire it again with no server call (unless it is a [LeaseholdClient.mutex]), and only that thread may
  * [unlock] it. The hold of a thread that ended is released within about a second, unless the program still has its
  * [Lease]. Waiting threads park in Java, so virtual threads do not pin their carrier.
  *
@@ -115,11 +115,11 @@ public interface DistributedLock :
     public fun tryLock(wait: Duration, lease: Duration): Boolean
 
     /**
-     * Gives the lock back, one level of it if the thread took it several times. Waits one command timeout at the
-     * most; if the server does not answer by then, the release is tried on in the background.
+     * Releases the lock, one level of it if the thread acquired it several times. Waits one command timeout at the
+     * most; if the server does not answer by then, the release is retried in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold the lock, also because a fixed lease has
-     * lapsed and was forgotten, with [NotOwnerException] as its cause. Nobody else's hold is touched
+     * expired and was forgotten, with [NotOwnerException] as its cause. Nobody else's hold is touched
      * @throws LockLostException if the lock was lost before, also if this release is the first to find that out. In a
      * `finally` this hides what the body threw; [withLock], or `try (var lease = lock.getLease())`, does not
      */
@@ -129,7 +129,7 @@ public interface DistributedLock :
     public fun lockAsync(): CompletionStage<Lease>
 
     /**
-     * Takes the lock for nobody in particular: the lease is the key, and whoever has it may release it. Two calls
+     * Acquires the lock for no thread: the lease is the key, and any code that has it may release it. Two calls
      * exclude each other also in one thread; re-enter with [LockOptions.within].
      *
      * The stage completes on a thread of its own or on the executor of [LeaseholdBuilder.callbackExecutor],
