@@ -50,7 +50,7 @@ export class Lock extends Named {
   }
 
   /**
-   * Takes the lock if it is free, or becomes free within `waitMs`, which is 0
+   * Acquires the lock if it is free, or becomes free within `waitMs`, which is 0
    * unless this call gives it.
    *
    * @returns the lease, or `null` if another holder has it, or it is skipped

@@ -206,7 +206,7 @@ impl Lock {
         Self(self.0.within(&lease.0))
     }
 
-    /// Takes the lock.
+    /// Acquires the lock.
     ///
     /// # Errors
     /// As [`crate::Lock::acquire`].
@@ -215,7 +215,7 @@ impl Lock {
         granted.map(Lease).map_err(|timeout| *timeout)
     }
 
-    /// Takes the lock if that is possible at once, or within [`Lock::wait`].
+    /// Acquires the lock if that is possible at once, or within [`Lock::wait`].
     ///
     /// # Errors
     /// As [`crate::Lock::try_acquire`].

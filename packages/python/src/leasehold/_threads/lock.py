@@ -123,7 +123,7 @@ class Lock(BaseLock):
     __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
-        """Takes the lock; says whether it did. Use `lease` for the grant.
+        """Acquires the lock; says whether it did. Use `lease` for the grant.
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
         once. A wait without bound ends with `UnavailableError` once the server has not

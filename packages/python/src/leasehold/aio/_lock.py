@@ -113,7 +113,7 @@ class Lock(BaseLock):
     __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Coroutine[Any, Any, bool]:
-        """Takes the lock; says whether it did. Use `lease` for the grant.
+        """Acquires the lock; says whether it did. Use `lease` for the grant.
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
         once. A wait without bound ends with `UnavailableError` once the server has not
@@ -229,7 +229,7 @@ class Hold:
         return self._leave(kind, raised, None)
 
     async def _enter(self, entered: Entered | None) -> Lease:
-        """Takes the lock, and appends this scope to those that its task has `entered`."""
+        """Acquires the lock, and appends this scope to those that its task has `entered`."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
         self._lease = lease = await acquire(self._connection, self._settings, this_task())
