@@ -63,7 +63,9 @@ def options() -> str:
     both = [*found["concepts"], *taking["concepts"]]
     # What Python sets by a name; docs/api.md has the other languages, and what they set otherwise.
     given = [one for one in both if one["default"] not in ("", "none") and not isinstance(one["python"], str)]
-    return table(["in Python", "what", "default"], ([cell(one, "python"), one["what"], one["default"]] for one in given))
+    return table(
+        ["in Python", "what", "default"], ([cell(one, "python"), one["what"], one["default"]] for one in given)
+    )
 
 
 def constants() -> str:
