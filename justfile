@@ -406,7 +406,7 @@ lint: (install "rust-lints wasm-target python-lint python-test python-demo pytho
 lint-side-by-side: lint-rust lint-all-but-rust
 
 [private]
-lint-all-but-rust: lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
+lint-all-but-rust: lint-structure lint-words lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")
@@ -420,6 +420,12 @@ lint-rust: (install "rust-lints wasm-target")
 lint-structure *folders: (install "python-lint python-test")
     cd ci/structure && {{ python }} -m pytest --quiet
     {{ python }} ci/structure/structure.py "$@"
+
+# Words that docs/glossary.md has replaced, in documents and doc comments
+[group('lint')]
+lint-words: (install "python-test")
+    cd ci/lint && {{ python }} -m pytest --quiet
+    {{ python }} ci/lint/words.py
 
 # The scripts that run inside the server
 [group('lint')]

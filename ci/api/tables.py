@@ -61,8 +61,10 @@ def options() -> str:
     found = next(one for one in API["groups"] if one["title"] == "Options")
     taking = next(one for one in API["groups"] if one["title"] == "How a lock is taken")
     both = [*found["concepts"], *taking["concepts"]]
+    # What Python sets by a name; docs/api.md has the other languages, and what they set otherwise.
+    given = [one for one in both if one["default"] not in ("", "none") and not isinstance(one["python"], str)]
     return table(
-        ["what", "default"], ([one["what"], one["default"]] for one in both if one["default"] not in ("", "none"))
+        ["in Python", "what", "default"], ([cell(one, "python"), one["what"], one["default"]] for one in given)
     )
 
 

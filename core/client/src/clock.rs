@@ -8,7 +8,7 @@
 //! A virtual machine that its host pauses, or that is resumed from a snapshot, has
 //! no clock that counted meanwhile. What it does have, moments later, is a wall
 //! clock that its host or a time service set forward by what was missed. So a step
-//! forward counts as time that passed. Whoever sets the clock for another reason
+//! forward counts as time that passed. A clock that is set for another reason
 //! looks the same, and ends leases early by the step: that is the safe side.
 //!
 //! The wall clock is looked at in each reading, so that the first look at a lease
@@ -65,8 +65,8 @@ const UNKNOWN: i64 = i64::MIN;
 struct Clock {
     /// How far the wall clock was ahead of the steady one when they were last compared.
     lead: AtomicI64,
-    /// All steps that counted. Stored before `lead`, read after it: whoever sees a
-    /// step's `lead` sees it counted.
+    /// All steps that counted. Stored before `lead`, read after it: a thread that
+    /// sees a step's `lead` sees it counted.
     stepped: AtomicU64,
     /// Somebody stores the two. Nobody waits for that: in a forked child, who did
     /// may be gone.

@@ -10,7 +10,7 @@ pub struct Given {
     /// Microseconds since 1970. `Date.now()` is good.
     pub wall_micros: fn() -> i64,
     /// 64 random bits that nobody can foresee, as of `crypto.getRandomValues()`: two owners
-    /// with the same bits could release one another's locks.
+    /// with the same bits could release each other's locks.
     pub random: fn() -> u64,
 }
 

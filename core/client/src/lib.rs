@@ -26,13 +26,13 @@
 //!
 //! # What a lease promises
 //!
-//! At most one holder, told in time. A [`Lease`] is valid until a deadline that
+//! At most one holder, and it learns of a loss in time. A [`Lease`] is valid until a deadline that
 //! is counted from before the request was sent, on a clock that goes on while
 //! the machine sleeps, and that counts what a virtual machine was paused once its
 //! wall clock is set again. A watchdog on a thread of its own renews it at a third of
 //! its length. When it cannot, or when the record is taken away on the server,
 //! [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that
-//! was stopped hears late; a resource that remembers the highest
+//! was stopped learns of it late; a resource that remembers the highest
 //! [`Lease::token`] it has seen can refuse it.
 //!
 //! # Threads and runtimes
@@ -69,8 +69,8 @@
 //! `tracing-opentelemetry` makes the span's status. A hold may end on the engine's thread: a subscriber must not
 //! block there.
 //!
-//! Whoever enables `INFO` of the target `leasehold` has the spans; there is nothing to switch on. While no subscriber
-//! does, no text is made for them. What happens to a client beside them is told by `observe::Tracing`.
+//! A program that enables `INFO` of the target `leasehold` has the spans; there is nothing to switch on. While no
+//! subscriber does, no text is made for them. What else happens to a client is told by `observe::Tracing`.
 //!
 //! # For tools
 //!

@@ -103,7 +103,7 @@ impl Port {
         self.wake.clone()
     }
 
-    /// Hands a command to the engine. Gives it back, and what to answer, if that has ended.
+    /// Hands a command to the engine. Returns it, and what to answer, if that has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Box<(Command, Error)>> {
         match self.commands.send(command) {
             None => Ok(()),

@@ -136,7 +136,7 @@ impl std::fmt::Debug for Options {
 
 /// Options that were checked.
 pub(crate) struct Settings {
-    /// The server, or the primaries that vote.
+    /// The server, or the primaries of a quorum.
     pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
     /// The watchdog renews it.

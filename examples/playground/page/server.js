@@ -1,4 +1,4 @@
-// What the server's records say, read by ordinary commands over its REST API. ARCHITECTURE.md has the table of them.
+// What the server's records say, read by ordinary commands over its REST API: see docs/architecture/records.md.
 
 import { now } from './names.js';
 

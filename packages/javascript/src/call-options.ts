@@ -3,7 +3,7 @@ import type { LockOptions, OnUnavailable, PermitOptions } from './options.js';
 
 /** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
 export interface CallOptions extends PermitOptions {
-  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
+  /** A lease on the same lock that the caller holds and enters again, with no server call. */
   readonly within?: Lease | undefined;
 }
 

@@ -121,7 +121,7 @@ export class Client {
   }
 
   /**
-   * Takes a lock from whoever holds it; of a semaphore, all permits; of a read
+   * Takes a lock from its holder; of a semaphore, all permits; of a read
    * side, from all readers. For operators: a holder goes on until its next
    * renewal tells it of the loss.
    *
@@ -143,7 +143,7 @@ export class Client {
    * @param limit how many permits there are from now on, 1 to 1,000,000
    * @returns whether it was changed: while nobody holds a permit there is no limit to change, and the next one to
    * take some brings its own
-   * @throws UnavailableError if the server did not answer; ask again then, twice is harmless
+   * @throws UnavailableError if the server did not answer; ask again then, it is idempotent
    * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
    */
   async setLimit(name: string, limit: number): Promise<boolean> {
@@ -196,7 +196,7 @@ export class Client {
   /**
    * Closes the client: what waits rejects with `ClosedError`, leases that are
    * held are lost with reason `closed` and then released. Done within 500 ms.
-   * Closing twice is harmless.
+   * Closing is idempotent.
    */
   close(): Promise<void> {
     return this.#engine.close();

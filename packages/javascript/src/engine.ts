@@ -83,7 +83,7 @@ export class Engine {
     return this.#ask(this.#native.inspect(lock), (_held, free) => (free < 0 ? undefined : free));
   }
 
-  /** Takes the lock of this address from whoever holds it; says whether anybody did. */
+  /** Takes a lock, by its address, from its holder; says whether there was one. */
   forceRelease(lock: string): Promise<boolean> {
     return this.#ask(this.#native.forceRelease(lock), (wasHeld) => wasHeld === 1);
   }

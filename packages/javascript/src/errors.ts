@@ -118,7 +118,7 @@ export class LeaseholdError extends Error {
   }
 }
 
-/** Waited as long as asked, and the lock was still another's. */
+/** Timed out; another owner holds the lock. */
 export class LockTimeoutError extends LeaseholdError {
   /** Who held the lock at the server's last answer; `null` if that was another part of this client. */
   readonly holder: Holder | null;

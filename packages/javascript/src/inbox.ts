@@ -31,7 +31,7 @@ import { codes, words } from './words.js';
 export class Failure {
   constructor(
     readonly native: NativeFailure,
-    /** The lock was another's for as long as the caller was ready to wait, or it was skipped. */
+    /** Another owner held the lock for as long as the caller waited, or it was skipped. */
     readonly refused: boolean,
   ) {}
 
@@ -56,7 +56,7 @@ const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>
   ({ client, lease }) => client.deref()?.forget(lease),
 );
 
-/** A signal of one's own may throw; whoever waits is to be answered all the same. */
+/** A signal of one's own may throw; the waiting caller has to be answered nevertheless. */
 function stopListening(signal: AbortSignal | undefined, onAbort: () => void): void {
   try {
     signal?.removeEventListener('abort', onAbort);

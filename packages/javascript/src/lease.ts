@@ -112,10 +112,10 @@ export class Lease extends Named {
    * - `released`: it was held to the end, or an outer lease of a re-entry still holds it
    * - `expired`: the server had no record of it any more, or its deadline had come
    * - `stolen`: the record is another owner's, who keeps it
-   * - `unknown`: the server did not answer in time; the library tries on until the lease has passed
+   * - `unknown`: the server did not answer in time; the library retries until the lease has passed
    *
    * @throws ClosedError if the client was closed before
-   * @throws MisconfiguredError if the server's user may not release it; the library tries on until the lease has passed
+   * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
    */
   release(): Promise<ReleaseOutcome> {
     if (this.#released === undefined) {

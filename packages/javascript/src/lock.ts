@@ -50,7 +50,7 @@ export class Lock extends Named {
   }
 
   /**
-   * Takes the lock if it is free, or becomes free within `waitMs`, which is 0
+   * Acquires the lock if it is free, or becomes free within `waitMs`, which is 0
    * unless this call gives it.
    *
    * @returns the lease, or `null` if another holder has it, or it is skipped
@@ -68,14 +68,14 @@ export class Lock extends Named {
    * Releases `lease`, which was taken through this object or another one of the
    * same lock. `lease.release()` does the same and rejects for no loss.
    *
-   * @returns `released`, or `unknown` if the server did not answer in time: the library tries on until the lease has
+   * @returns `released`, or `unknown` if the server did not answer in time: the library retries until the lease has
    * passed
    * @throws LockLostError if the lease was lost, or the release finds that it is
-   * @throws NotOwnerError if the lease is of another lock, or a fixed one that lapsed and whose loss was told; nothing
+   * @throws NotOwnerError if the lease is of another lock, or a fixed one that expired and whose loss was told; nothing
    * was sent
    * @throws InvalidArgumentError for something else than a lease, as what a failed `tryLock()` gave; nothing was sent
    * @throws ClosedError if the client was closed before
-   * @throws MisconfiguredError if the server's user may not release it; the library tries on until the lease has passed
+   * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
    */
   async unlock(lease: Lease): Promise<Released> {
     return this.#own(lease).unlock();
@@ -103,7 +103,7 @@ export class Lock extends Named {
     return this.#origin.engine.holder(this.#origin.address);
   }
 
-  /** Whether a lease that was taken through this object is valid now. Asks nobody. */
+  /** Whether a lease that was acquired through this object is valid now. A local check. */
   isHeld(): boolean {
     const { engine, holds } = this.#origin;
     return holds.some(({ id }) => engine.isValid(id));

@@ -85,7 +85,7 @@ export interface ConnectOptions {
    * Tells the servers which program on which machine this client is, see `ClientInfo`, so that `holder()`,
    * `LockTimeoutError` and the tools name programs, and asks them the same of others: one call at the first use and one
    * in 30 s while it is in use, and one in 60 s about each other client that was found to hold a lock. What it said is
-   * gone 90 s later. Whoever may read the server's keys reads it. Default true, on WebAssembly false.
+   * gone 90 s later. Anybody who may read the server's keys can read it. Default true, on WebAssembly false.
    */
   readonly clientInfo?: boolean | undefined;
   /**

@@ -22,7 +22,7 @@ export interface InstrumentOptions {
 export interface Instrumentation {
   /**
    * Ends it: new waits have no spans, and nothing that the client counts is read any more. Spans that have begun end as
-   * they would have. Twice is harmless.
+   * they would have. Idempotent.
    */
   uninstrument(): void;
 

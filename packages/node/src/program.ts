@@ -12,7 +12,7 @@ export function programName(script: unknown = process.argv[1], flags: readonly s
 /** @internal The language and its version. */
 export const LANGUAGE = `node ${process.versions.node}`;
 
-/** @internal Warns whoever runs the program. */
+/** @internal Warns the user of the program. */
 export function warn(message: string, code: string): void {
   process.emitWarning(message, { type: 'LeaseholdWarning', code });
 }

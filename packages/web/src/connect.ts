@@ -37,7 +37,7 @@ export async function connect(redis: RedisClient, options?: ConnectOptions): Pro
  * `InvalidArgumentError` when they are used. It is not reentrant, and its leases have no token.
  *
  * @param clients a `RedisClient` for each primary; their names differ. That they lead to different servers is for the
- *   program to make sure of: two that share one would vote twice
+ *   program to make sure of: two that share one would count twice
  * @param options as for `connect`, the same for each primary
  * @throws UnavailableError if no majority can be reached within `connectTimeoutMs`
  * @throws MisconfiguredError if a name is listed twice, or a server refuses to run scripts

@@ -209,7 +209,7 @@ export class DrivenClient implements NativeClient {
     if (code === granted) this.#leases.add(lease);
   }
 
-  /** The core trapped: everybody who waits is told, and nobody relies on a lease any more. */
+  /** The core trapped: every waiting caller is told, and nobody relies on a lease any more. */
   #fail(error: unknown): void {
     this.#broken = new Broken(error, this.#requests, this.#leases);
     this.#wantTurn();

@@ -20,7 +20,7 @@ function language(): string {
   return 'browser';
 }
 
-/** @internal Warns whoever runs the program. */
+/** @internal Warns the user of the program. */
 export function warn(message: string, code: string): void {
   if (globals.process?.emitWarning) globals.process.emitWarning(message, { type: 'LeaseholdWarning', code });
   else console.warn(`${code}: ${message}`);

@@ -24,8 +24,8 @@ export interface RedisClient {
    */
   eval(script: string, keys: readonly string[], args: readonly string[], sha1: string): PromiseLike<Reply> | Reply;
   /**
-   * Listens to a channel, and calls `onMessage` with each message. Left out, waiters ask again from time to time, and
-   * hear of a release up to `retryIntervalMs` later.
+   * Listens to a channel, and calls `onMessage` with each message. Left out, waiters poll from time to time, and
+   * notice a release up to `retryIntervalMs` later.
    *
    * @returns once the server has confirmed it: a function that ends it, or nothing
    */

@@ -114,7 +114,7 @@ impl Client {
         ))
     }
 
-    /// Takes a lock from whoever holds it; says whether anybody did. For
+    /// Takes a lock from its holder; says whether there was one. For
     /// operators: the holder goes on until its next renewal tells it of the loss.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range;
-    /// `Unavailable` if the answer did not come: then ask again, twice is harmless.
+    /// `Unavailable` if the answer did not come: then ask again, it is idempotent.
     pub fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
         lock::forced(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
     }
@@ -206,7 +206,7 @@ impl Lock {
         Self(self.0.within(&lease.0))
     }
 
-    /// Takes the lock.
+    /// Acquires the lock.
     ///
     /// # Errors
     /// As [`crate::Lock::acquire`].
@@ -215,7 +215,7 @@ impl Lock {
         granted.map(Lease).map_err(|timeout| *timeout)
     }
 
-    /// Takes the lock if that is possible at once, or within [`Lock::wait`].
+    /// Acquires the lock if that is possible at once, or within [`Lock::wait`].
     ///
     /// # Errors
     /// As [`crate::Lock::try_acquire`].

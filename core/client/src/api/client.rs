@@ -120,7 +120,7 @@ impl Client {
         Lock::all(self.host.clone(), locks)
     }
 
-    /// Takes a lock from whoever holds it; says whether anybody did. For
+    /// Takes a lock from its holder; says whether there was one. For
     /// operators: the holder goes on until its next renewal tells it of the loss.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range;
-    /// `Unavailable` if the answer did not come: then ask again, twice is harmless.
+    /// `Unavailable` if the answer did not come: then ask again, it is idempotent.
     pub async fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
         lock::forced(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
     }
@@ -160,7 +160,7 @@ impl Client {
         self.host.is_closed()
     }
 
-    /// Closes the client: those who wait get `Closed`, its leases are lost with
+    /// Closes the client: waiters get `Closed`, its leases are lost with
     /// the reason `Closed` and then released. Returns when the server has
     /// answered, after 500 ms at the most. The second time it does nothing.
     pub async fn close(&self) {
@@ -310,7 +310,7 @@ impl Builder {
     }
 
     /// What else the client says of itself, as `"blue"` or `"order-service eu-1"`: up to 200 characters of one line.
-    /// Whoever may read the server's keys reads it. Default: nothing.
+    /// Anybody who may read the server's keys can read it. Default: nothing.
     pub fn client_label(mut self, label: impl Into<String>) -> Self {
         self.options.client_label = Some(label.into());
         self

@@ -112,7 +112,7 @@ impl Lease {
 
     /// Gives the lock back. Returns when the server has answered, or `Unknown`
     /// after the command timeout; the engine then goes on trying until the record
-    /// has lapsed. Never removes another holder's record.
+    /// has expired. Never removes another holder's record.
     ///
     /// # Errors
     /// `Closed`, `Forked`, `Unavailable`, `Misconfigured`.

@@ -17,7 +17,7 @@ use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 /// server, and two objects of one name are the same lock.
 ///
 /// It has no implicit owner: two calls exclude each other, also from one task.
-/// To take it again while it is held, name the lease by [`Lock::within`].
+/// To acquire it again while it is held, name the lease by [`Lock::within`].
 ///
 /// ```
 /// # fn main() -> Result<(), leasehold::Error> {
@@ -101,9 +101,9 @@ impl Lock {
         &self.name
     }
 
-    /// How long `acquire` and `try_acquire` wait at most; zero tries once.
-    /// Default: `acquire` waits as long as the server answers, `try_acquire`
-    /// tries once.
+    /// How long `acquire` and `try_acquire` wait at most; zero makes one
+    /// attempt. Default: `acquire` waits as long as the server answers,
+    /// `try_acquire` makes one attempt.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
@@ -158,19 +158,19 @@ impl Lock {
         self
     }
 
-    /// Take it again inside `lease`, which must be a held lease of this lock.
-    /// That needs no server; the record goes with the last lease released.
+    /// Acquire it again inside `lease`, which must be a held lease of this lock.
+    /// That makes no server call; the record is removed with the last lease released.
     pub fn within(&self, lease: &Lease) -> Self {
         let mut lock = self.clone();
         lock.within = Some(Arc::clone(lease.state()));
         lock
     }
 
-    /// Takes the lock. Waiters of one client are served first come, first served.
+    /// Acquires the lock. Waiters of one client are served first come, first served.
     ///
     /// # Errors
-    /// - `LockTimeout`: waited as long as asked, and another has it; the error
-    ///   says who and for how long.
+    /// - `LockTimeout`: timed out; another owner holds the lock. The error
+    ///   says which, and for how long.
     /// - `Unavailable`: the server did not answer; without a bound on the wait,
     ///   for one lease of the client. At once while the circuit breaker is open; then
     ///   [`Error::is_skipped`] if what the lock guards was not to run without it.
@@ -187,11 +187,11 @@ impl Lock {
         granted.map_err(|timeout| *timeout)
     }
 
-    /// Takes the lock if that is possible at once, or within [`Lock::wait`];
-    /// `None` if another has it, or if it is skipped ([`OnUnavailable::Skip`]).
+    /// Acquires the lock if that is possible at once, or within [`Lock::wait`];
+    /// `None` if another owner holds it, or if it is skipped ([`OnUnavailable::Skip`]).
     ///
     /// # Errors
-    /// As [`Lock::acquire`], without `LockTimeout`. A single try is bounded by the
+    /// As [`Lock::acquire`], without `LockTimeout`. A single attempt is bounded by the
     /// command timeout.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
@@ -238,7 +238,7 @@ impl Lock {
         }
     }
 
-    /// Takes it from whoever holds it.
+    /// Takes it from its holder.
     pub(crate) fn force(&self) -> Op {
         Op::ForceRelease {
             lock: self.lock.clone(),

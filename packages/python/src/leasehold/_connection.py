@@ -43,12 +43,12 @@ class ConnectionBase(ABC, Generic[L]):
         self.telemetry = self.watched.telemetry = telemetry
 
     def forget(self, lease: L) -> None:
-        """The lease is being given back."""
+        """The lease is being released."""
         self.holds.discard(lease._native.id, lease._key, lease.context)
         self.watched.discard(lease._native.id)
 
     def forget_number(self, number: int, outcome: str, lost: LostReason | None) -> None:
-        """The lease of this number, which the core chose, was given back, and this is how it ended."""
+        """The lease of this number, which the core chose, was released, and this is how it ended."""
         for lease in self.holds.all():
             if lease.id == number:
                 self.forget(lease)

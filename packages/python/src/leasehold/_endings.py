@@ -10,7 +10,7 @@ ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
 - `released`: the record is gone by our hand, or an outer level still holds it
 - `expired`: the record was gone already
 - `stolen`: the record is another owner's, and was left alone
-- `unknown`: the server did not answer in time; the release is tried on
+- `unknown`: the server did not answer in time; the release is retried
 """
 
 LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "closed"]
@@ -24,4 +24,4 @@ LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "clo
 """
 
 Released: TypeAlias = tuple[int, ReleaseOutcome, LostReason | None]
-"""Which lease a release gave back, how that ended, and why the lease was lost if it was `expired` or `stolen`."""
+"""Which lease was released, how that ended, and why the lease was lost if it was `expired` or `stolen`."""

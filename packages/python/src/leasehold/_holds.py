@@ -33,7 +33,7 @@ L = TypeVar("L", bound=Held)
 
 
 class Holds(Generic[L]):
-    """The leases that were not given back yet, by owner and lock (`LockSettings.key`).
+    """The leases that were not released yet, by owner and lock (`LockSettings.key`).
 
     The core decides who holds what; this only finds the Python object again. What the
     core forgets (a fixed lease that was lost) is dropped: when it is met, or by a sweep
@@ -74,7 +74,7 @@ class Holds(Generic[L]):
         return sweeps
 
     def discard(self, number: int, key: str, owner: int | None) -> None:
-        """Forgets a lease by its number. Twice is harmless."""
+        """Forgets a lease by its number. Idempotent."""
         with self._mutex:
             self._left.pop(number, None)
             leases = self._leases.get(owner, {}).get(key)

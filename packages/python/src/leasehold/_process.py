@@ -47,7 +47,7 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """Ends the log, and gives back the locks whose owner cannot run any more. Other threads have been joined."""
+    """Ends the log, and releases the locks whose owner cannot run any more. Other threads have been joined."""
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
     connections = _living()
     for connection in connections:

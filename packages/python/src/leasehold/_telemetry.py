@@ -20,7 +20,7 @@ class Wait(Protocol):
         ...
 
     def failed(self, error: BaseException) -> None:
-        """The caller gets this instead. If it struck after `granted`, the lease is given back."""
+        """The caller gets this instead. If it struck after `granted`, the lease is released."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Which leases are told when they are lost, and the telemetry, which hears of every loss."""
+"""Which leases are told when they are lost, and the telemetry, which is told of every loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leasehold._telemetry import Telemetry
 
 
 class Watched(Protocol):
-    """A lease whose loss somebody wants to hear of."""
+    """A lease whose loss somebody wants to be told."""
 
     @property
     def id(self) -> int: ...

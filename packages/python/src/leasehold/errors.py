@@ -132,7 +132,7 @@ class LockLostError(LeaseholdError, RuntimeError):
 
 
 class LockTimeoutError(LeaseholdError, TimeoutError):
-    """Waited as long as asked, and the lock was still another's."""
+    """Timed out; another owner holds the lock."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ interface Waiting {
 
 /**
  * One connection. Commands go out at once, and are answered in their order. One that is not answered in time ends it:
- * whoever waited behind it would wait as long, and a new connection may be answered.
+ * a caller behind it would wait as long, and a new connection may be answered.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -56,7 +56,7 @@ export class Connection {
     });
   }
 
-  /** Ends it; who waits gets the error. */
+  /** Ends it; waiting callers get the error. */
   close(error: unknown = new Error('the connection was closed')): void {
     if (this.#end !== undefined) return;
     this.#end = error;

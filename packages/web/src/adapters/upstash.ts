@@ -17,7 +17,7 @@ export interface UpstashOptions {
    */
   readonly subscribe?: boolean | undefined;
   /**
-   * How many of these requests there are at once; who waits beyond that polls. A browser opens six connections to a
+   * How many of these requests there are at once; a waiter beyond that polls. A browser opens six connections to a
    * server, of all its pages together, and so does a Worker: once events have them all, no call gets through. Default 3.
    */
   readonly maxStreams?: number | undefined;

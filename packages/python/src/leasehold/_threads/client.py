@@ -105,8 +105,8 @@ def connect(
     The client says on its servers which program on which machine it is, and asks others the same,
     so that `Holder.client`, `LockTimeoutError` and the commands for operators name programs: host,
     process id, program, Python's version, Leasehold's version, since when. That is one call at the
-    first use and one in 30 s while it is in use, and is gone after 90 s; whoever may read the
-    server's keys reads it. `client_label` is what else it says, up to 200 characters of one line;
+    first use and one in 30 s while it is in use, and is gone after 90 s; anybody who may read
+    the server's keys can read it. `client_label` is what else it says, up to 200 characters of one line;
     `client_info=False` switches all of it off.
 
     Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
@@ -178,7 +178,7 @@ def redlock(
     gets `InvalidArgumentError` at once. Its leases have no token. Other kinds are refused by
     `acquire` as `InvalidArgumentError`. If no majority can be
     reached, `acquire` raises `UnavailableError` after `wait`, which without a bound is one
-    `lease`, and at once for a single try.
+    `lease`, and at once for a single attempt.
 
     The promise holds while a primary that restarts without its data stays away for as long
     as the longest lease.
@@ -300,7 +300,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return decorate
 
     def force_release(self, lock: BaseLock) -> bool:
-        """Takes a lock from whoever holds it; says whether anybody did. For operators.
+        """Takes a lock from its holder; says whether there was one. For operators.
 
         The holder goes on until its next renewal tells it of the loss. From a semaphore
         all permits are taken, from the read side of a lock all readers.
@@ -321,14 +321,14 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         change, and the next one to take some brings its own.
 
         Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
-        the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
+        the answer did not come: then ask again, it is idempotent; `MisconfiguredError`,
         `ClosedError`. After an interrupt it goes on.
         """
         native, address = self._connection.native, self._permit_address(name, limit)
         return self._connection.ask(native.set_limit, native.submit_set_limit, address)
 
     def close(self) -> None:
-        """Closes the connection, within 0.5 s. Twice is harmless.
+        """Closes the connection, within 0.5 s. Idempotent.
 
         Waiting threads get `ClosedError`; what is held is lost with reason `closed`, and
         then released.

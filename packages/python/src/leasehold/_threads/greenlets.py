@@ -43,7 +43,7 @@ class Waits:
         interrupts the caller after it cannot hide it. A refusal is raised.
 
         If the greenlet is killed or timed out, or its thread ends, the request is forgotten; a
-        lock that it gets is given back.
+        lock that it gets is released.
         """
         request = _Request(hub, into, owner)
         number = None
@@ -63,7 +63,7 @@ class Waits:
             raise request.error
 
     def answer(self, completed: list[_native.Completed]) -> None:
-        """Hands the results on to those who wait, and takes each out of the list: an interrupt may
+        """Hands the results on to the waiters, and takes each out of the list: an interrupt may
         strike anywhere, and the rest is handed on later."""
         while completed:
             number, value, error = completed[0]
@@ -114,7 +114,7 @@ class Waits:
 
 
 class _Ear:
-    """How a hub hears of results, and for how many of its greenlets."""
+    """How a hub gets results, and for how many of its greenlets."""
 
     __slots__ = ("listeners", "watcher")
 

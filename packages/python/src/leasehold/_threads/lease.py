@@ -1,4 +1,4 @@
-"""The lease of a thread: how it is acquired, found again, and given back."""
+"""The lease of a thread: how it is acquired, found again, and released."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         self._connection.ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
 
     def release(self) -> ReleaseOutcome:
-        """Gives this grant back, from any thread. Twice is harmless.
+        """Releases this grant, from any thread. Idempotent.
 
         Says `expired` or `stolen` for a lost lease, whose record is left alone, and
         `unknown` if the server does not answer within the command timeout. After an
         interrupt the release goes on in the background. Raises `MisconfiguredError` if
-        the server's user may not release it; that too is tried on in the background.
+        the server's user may not release it; that too is retried in the background.
         """
         _, outcome, _ = self._release()
         return outcome

@@ -25,7 +25,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         self._entered: dict[int, list[Lease]] = {}
 
     def release(self) -> ReleaseOutcome:
-        """Gives back what the caller took last of this name: the calling thread, or the task or
+        """Releases what the caller acquired last of this name: the calling thread, or the task or
         greenlet that runs in it. What an ended task has left held, others of its thread release.
 
         Says `released`, or `unknown` if the server does not answer within the command timeout;
@@ -33,7 +33,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
 
         Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
         `NotOwnerError` if the caller holds nothing of it, also because a fixed lease has
-        lapsed. See `Lease.release`.
+        expired. See `Lease.release`.
         """
         caller = this_caller()
         connection, settings = self._connection, self._settings
@@ -94,7 +94,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             number = others[0]
 
     def _tried(self, settings: LockSettings) -> Lease | None:
-        """Takes it; `None` if it is another's, or is skipped."""
+        """Acquires it; `None` if another owner holds it, or it is skipped."""
         try:
             return acquire(self._connection, settings, this_caller(), [])
         except LeaseholdError as error:
@@ -110,7 +110,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
 class Lock(BaseLock):
     """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
 
-    The thread that took it may take it again without asking the server, unless it is a
+    The thread that acquired it may acquire it again with no server call, unless it is a
     mutex; every other thread waits, first come, first served. In an event loop the running
     task is who takes it, and one that would wait for another task of its loop gets
     `InvalidArgumentError` at once: such programs use `leasehold.aio`. Use it as a context
@@ -123,7 +123,7 @@ class Lock(BaseLock):
     __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
-        """Takes the lock; says whether it did. Use `lease` for the grant.
+        """Acquires the lock; says whether it did. Use `lease` for the grant.
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
         once. A wait without bound ends with `UnavailableError` once the server has not
@@ -154,8 +154,8 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Lease | None:
-        """Takes the lock within `wait` and gives the lease; `None` if it is another's, or is skipped
-        in an outage.
+        """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
+        is skipped in an outage.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
@@ -175,7 +175,7 @@ class Lock(BaseLock):
         return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
-        """Whether the caller holds the lock now, by a lease that is valid. Asks nobody."""
+        """Whether the caller holds the lock now, by a lease that is valid. A local check."""
         return self._is_held()
 
     def locked(self) -> bool:

@@ -257,7 +257,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return decorate
 
     async def force_release(self, lock: BaseLock) -> bool:
-        """Takes a lock from whoever holds it; says whether anybody did. For operators.
+        """Takes a lock from its holder; says whether there was one. For operators.
 
         The holder goes on until its next renewal tells it of the loss. From a semaphore
         all permits are taken, from the read side of a lock all readers.
@@ -280,7 +280,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         change, and the next one to take some brings its own.
 
         Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
-        the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
+        the answer did not come: then ask again, it is idempotent; `MisconfiguredError`,
         `ClosedError`. It goes on when its caller is cancelled.
         """
         connection, address = self._connection, self._permit_address(name, limit)
@@ -288,7 +288,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return was_held
 
     async def close(self) -> None:
-        """Closes the connection, within 0.5 s. Twice is harmless.
+        """Closes the connection, within 0.5 s. Idempotent.
 
         Waiting tasks get `ClosedError`; what is held is lost with reason `closed`, and
         then released. A close whose caller is cancelled goes on.

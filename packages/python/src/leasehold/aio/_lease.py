@@ -1,4 +1,4 @@
-"""The lease of a task: how it is acquired, and given back."""
+"""The lease of a task: how it is acquired, and released."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         await connection.mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Gives this grant back, from any task. Twice is harmless.
+        """Releases this grant, from any task. Idempotent.
 
         Says `expired` or `stolen` for a lost lease, whose record is left alone, and
         `unknown` if the server does not answer within the command timeout. A release

@@ -29,12 +29,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         self._entered: Entered = {}
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Gives back what the calling task took last of this name. Says `released`, or `unknown`
+        """Releases what the calling task acquired last of this name. Says `released`, or `unknown`
         if the server does not answer within the command timeout; then it goes on.
 
         Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
         `NotOwnerError` if the task holds nothing of it, also because a fixed lease has
-        lapsed. See `Lease.release`.
+        expired. See `Lease.release`.
         """
         owner = this_task()
         lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
@@ -89,7 +89,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
-        """Takes it; `None` if it is another's, or is skipped."""
+        """Acquires it; `None` if another owner holds it, or it is skipped."""
         try:
             return await acquire(self._connection, settings, owner)
         except LeaseholdError as error:
@@ -101,7 +101,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
 class Lock(BaseLock):
     """A lock by name. Made by a `Client`; cheap, and shared by tasks as they like.
 
-    The task that took it may take it again without asking the server, unless it is a
+    The task that acquired it may acquire it again with no server call, unless it is a
     mutex; every other task waits, first come, first served. The owner is the task that
     *calls* a method, not the one that awaits it: `asyncio.wait_for(lock.acquire(), 5)`
     works. Use it as a context manager, which gives the `Lease`:
@@ -113,7 +113,7 @@ class Lock(BaseLock):
     __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Coroutine[Any, Any, bool]:
-        """Takes the lock; says whether it did. Use `lease` for the grant.
+        """Acquires the lock; says whether it did. Use `lease` for the grant.
 
         `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
         once. A wait without bound ends with `UnavailableError` once the server has not
@@ -136,8 +136,8 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
-        """Takes the lock within `wait` and gives the lease; `None` if it is another's, or is skipped
-        in an outage.
+        """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
+        is skipped in an outage.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
@@ -229,7 +229,7 @@ class Hold:
         return self._leave(kind, raised, None)
 
     async def _enter(self, entered: Entered | None) -> Lease:
-        """Takes the lock, and appends this scope to those that its task has `entered`."""
+        """Acquires the lock, and appends this scope to those that its task has `entered`."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
         self._lease = lease = await acquire(self._connection, self._settings, this_task())

@@ -70,7 +70,7 @@ class Mailbox(Generic[L]):
         self.flush()
 
     def abandon(self, request: Request) -> None:
-        """Nobody waits for the request any more; a lock that it gets is given back."""
+        """Nobody waits for the request any more; a lock that it gets is released."""
         future = request.future
         if request.number is None:
             request.submit = None
@@ -167,7 +167,7 @@ class Mailbox(Generic[L]):
 
 
 class Request:
-    """Something to submit, and who waits for its result."""
+    """Something to submit, and the waiter for its result."""
 
     __slots__ = ("args", "future", "goes_on", "number", "submit")
 

@@ -77,7 +77,7 @@ class Instrumentation:
         self._measuring = measuring
 
     def uninstrument(self) -> None:
-        """From now on the client has no spans and no metrics of OpenTelemetry. Twice is harmless.
+        """From now on the client has no spans and no metrics of OpenTelemetry. Idempotent.
 
         Spans of leases that are held end now, without an outcome.
         """

@@ -98,12 +98,12 @@ class Instruments:
             self._clients.add(client)
 
     def remove(self, client: Counting) -> None:
-        """It counts no longer. Twice is harmless."""
+        """It counts no longer. Idempotent."""
         with self._mutex:
             self._clients.discard(client)
 
     def closed(self, client: Counting) -> None:
-        """It was closed, and so counts no longer. Twice is harmless."""
+        """It was closed, and so counts no longer. Idempotent."""
         with self._mutex:
             if client not in self._clients:
                 return

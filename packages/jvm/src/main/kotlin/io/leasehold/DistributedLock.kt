@@ -10,7 +10,7 @@ import java.util.concurrent.locks.Lock
  * A lock that programs in all languages of Leasehold share by its name.
  *
  * Owned by threads, platform or virtual, as [java.util.concurrent.locks.ReentrantLock] is: the thread that holds it
- * may take it again without asking the server (unless it is a [LeaseholdClient.mutex]), and only that thread may
+ * may acquire it again with no server call (unless it is a [LeaseholdClient.mutex]), and only that thread may
  * [unlock] it. The hold of a thread that ended is released within about a second, unless the program still has its
  * [Lease]. Waiting threads park in Java, so virtual threads do not pin their carrier.
  *
@@ -18,14 +18,14 @@ import java.util.concurrent.locks.Lock
  * it is lost all the same (the server lost its record, was unreachable for too long, or gave it to another),
  * [Lease.onLost] says so and [unlock] throws.
  *
- * All methods that take the lock throw [InvalidArgumentException] for a bad name or duration, with nothing sent,
+ * All methods that acquire the lock throw [InvalidArgumentException] for a bad name or duration, with nothing sent,
  * [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the client
  * without any answer), [MisconfiguredException] for a key of another type under the name, [LockLostException] if the
  * calling thread holds the lock but has lost it, [ClosedException] on a closed client, and, those without a wait of
  * their own, [LockTimeoutException] if the lock's options bound the wait.
  *
  * With a circuit breaker ([LeaseholdBuilder.breaker]), what becomes of it while the server is known not to answer is the
- * affair of [OnUnavailable]: they throw [UnavailableException] at once, take the lock in this client alone
+ * affair of [OnUnavailable]: they throw [UnavailableException] at once, acquire the lock in this client alone
  * ([Lease.isDegraded]), or skip it. Of a lock that is skipped, those that give a [Boolean] give false, and the others
  * throw [UnavailableException], which [LeaseholdException.isSkipped].
  */
@@ -35,11 +35,11 @@ public interface DistributedLock :
     /** The name that other programs know this lock by. */
     public val name: String
 
-    /** Takes the lock, and waits for it as long as the server answers. An interrupt is kept for later. */
+    /** Acquires the lock, and waits for it as long as the server answers. An interrupt is kept for later. */
     override fun lock()
 
     /**
-     * Takes the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers. An
+     * Acquires the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers. An
      * interrupt is kept for later.
      *
      * @param lease 100 ms to 24 h
@@ -47,7 +47,7 @@ public interface DistributedLock :
     public fun lock(lease: Duration): Lease
 
     /**
-     * Takes the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers. An
+     * Acquires the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers. An
      * interrupt is kept for later.
      *
      * @param lease 100 ms to 24 h; -1 for one that is renewed until [unlock]
@@ -55,7 +55,7 @@ public interface DistributedLock :
     public fun lock(lease: Long, unit: TimeUnit)
 
     /**
-     * Takes the lock, and waits for it as long as the server answers.
+     * Acquires the lock, and waits for it as long as the server answers.
      *
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
      */
@@ -63,7 +63,7 @@ public interface DistributedLock :
     override fun lockInterruptibly()
 
     /**
-     * Takes the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers.
+     * Acquires the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers.
      *
      * @param lease 100 ms to 24 h; -1 for one that is renewed until [unlock]
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
@@ -72,13 +72,13 @@ public interface DistributedLock :
     public fun lockInterruptibly(lease: Long, unit: TimeUnit)
 
     /**
-     * Takes the lock if it is free now: one call to the server, which may take as long as the command timeout. An
+     * Acquires the lock if it is free now: one call to the server, which may take as long as the command timeout. An
      * interrupt is kept for later.
      */
     override fun tryLock(): Boolean
 
     /**
-     * Takes the lock if it becomes free within [time].
+     * Acquires the lock if it becomes free within [time].
      *
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
      */
@@ -86,7 +86,7 @@ public interface DistributedLock :
     override fun tryLock(time: Long, unit: TimeUnit): Boolean
 
     /**
-     * Takes the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
+     * Acquires the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
      *
      * @param wait zero or less tries once
      * @param lease 100 ms to 24 h; -1 for one that is renewed until [unlock]
@@ -96,7 +96,7 @@ public interface DistributedLock :
     public fun tryLock(wait: Long, lease: Long, unit: TimeUnit): Boolean
 
     /**
-     * Takes the lock if it becomes free within [wait].
+     * Acquires the lock if it becomes free within [wait].
      *
      * @param wait zero tries once
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
@@ -105,7 +105,7 @@ public interface DistributedLock :
     public fun tryLock(wait: Duration): Boolean
 
     /**
-     * Takes the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
+     * Acquires the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
      *
      * @param wait zero tries once
      * @param lease 100 ms to 24 h
@@ -115,21 +115,21 @@ public interface DistributedLock :
     public fun tryLock(wait: Duration, lease: Duration): Boolean
 
     /**
-     * Gives the lock back, one level of it if the thread took it several times. Waits one command timeout at the
-     * most; if the server does not answer by then, the release is tried on in the background.
+     * Releases the lock, one level of it if the thread acquired it several times. Waits one command timeout at the
+     * most; if the server does not answer by then, the release is retried in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold the lock, also because a fixed lease has
-     * lapsed and was forgotten, with [NotOwnerException] as its cause. Nobody else's hold is touched
+     * expired and was forgotten, with [NotOwnerException] as its cause. Nobody else's hold is touched
      * @throws LockLostException if the lock was lost before, also if this release is the first to find that out. In a
      * `finally` this hides what the body threw; [withLock], or `try (var lease = lock.getLease())`, does not
      */
     override fun unlock()
 
-    /** Takes the lock for nobody in particular, with this lock's options. See the other [lockAsync]. */
+    /** Acquires the lock for no thread, with this lock's options. See the other [lockAsync]. */
     public fun lockAsync(): CompletionStage<Lease>
 
     /**
-     * Takes the lock for nobody in particular: the lease is the key, and whoever has it may release it. Two calls
+     * Acquires the lock for no thread: the lease is the key, and any code that has it may release it. Two calls
      * exclude each other also in one thread; re-enter with [LockOptions.within].
      *
      * The stage completes on a thread of its own or on the executor of [LeaseholdBuilder.callbackExecutor],
@@ -172,7 +172,7 @@ public interface DistributedLock :
     public val holdCount: Int
 
     /**
-     * The calling thread's lease, the innermost if it took the lock several times, or null if it does not hold the
+     * The calling thread's lease, the innermost if it acquired the lock several times, or null if it does not hold the
      * lock. One that was renewed and is lost is here until it is left by [unlock]. Does not ask the server.
      */
     public val lease: Lease?

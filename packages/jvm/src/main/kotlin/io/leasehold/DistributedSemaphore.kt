@@ -86,7 +86,7 @@ public interface DistributedSemaphore : PermitScope {
     public fun acquireAsync(permits: Int): CompletionStage<Lease> = acquireAsync(permits, LockOptions.DEFAULT)
 
     /**
-     * Takes [permits] permits for nobody in particular: whoever has the lease may release it.
+     * Acquires [permits] permits for no thread: any code that has the lease may release it.
      *
      * The stage completes on a thread of its own or on the executor of [LeaseholdBuilder.callbackExecutor],
      * exceptionally with what the other methods throw, or with [LockTimeoutException] if [options] bound the wait.
@@ -98,8 +98,8 @@ public interface DistributedSemaphore : PermitScope {
     public fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease>
 
     /**
-     * Gives back the permits that the calling thread took last and still holds, all that its call took. Waits one
-     * command timeout at the most; if the server does not answer by then, the release is tried on in the background.
+     * Releases the permits that the calling thread acquired last and still holds, all of that call. Waits one
+     * command timeout at the most; if the server does not answer by then, the release is retried in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread holds no permits, with [NotOwnerException] as its
      * cause. Nobody else's permits are touched

@@ -18,7 +18,7 @@ public enum class ReleaseOutcome {
     /** The record is another owner's, and was left alone. */
     STOLEN,
 
-    /** The server did not answer in time. The release is tried on in the background. */
+    /** The server did not answer in time. The release is retried in the background. */
     UNKNOWN,
 }
 
@@ -124,7 +124,7 @@ public class Lease internal constructor(
      * later.
      *
      * @throws ClosedException if the client was closed
-     * @throws MisconfiguredException if the server's user may not release it; it is tried on in the background
+     * @throws MisconfiguredException if the server's user may not release it; it is retried in the background
      */
     public fun release(): ReleaseOutcome = held.release()
 

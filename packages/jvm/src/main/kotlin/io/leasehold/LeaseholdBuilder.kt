@@ -143,7 +143,7 @@ public class LeaseholdBuilder internal constructor() {
      * Whether the client tells its servers which program on which machine it is, see [ClientInfo], and asks them the
      * same of others, so that [Holder.client], [LockTimeoutException] and the tools name programs. One call at the
      * first use and one in 30 s while it is in use, and one in 60 s about each other client that was found to hold a
-     * lock. What it said is gone 90 s later; whoever may read the server's keys reads it. Default: true.
+     * lock. What it said is gone 90 s later; anybody who may read the server's keys can read it. Default: true.
      */
     public fun clientInfo(isOn: Boolean): LeaseholdBuilder = set { copy(hasInfo = isOn) }
 

@@ -96,7 +96,7 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
         ThreadLock(this, LockKey.several(locks.map { own(it, "acquire").key }), options)
 
     /**
-     * Takes a lock from whoever holds it; of a read side, from all readers. For operators: the holder goes on until
+     * Takes a lock from its holder; of a read side, from all readers. For operators: the holder goes on until
      * its next renewal tells it of the loss. One call to the server.
      *
      * @param lock of this client; not several as one
@@ -109,7 +109,7 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     public fun forceRelease(lock: DistributedLock): Boolean =
         engine.forceRelease(own(lock, "release").key).await().expect<Reply.Forced>().wasHeld
 
-    /** Takes all permits of [semaphore] from whoever holds them. See the other [forceRelease]. */
+    /** Takes all permits of [semaphore] from their holders. See the other [forceRelease]. */
     public fun forceRelease(semaphore: DistributedSemaphore): Boolean = forceRelease(semaphore.permits(1))
 
     /**
@@ -121,7 +121,7 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
      * @return whether it was changed: while nobody holds a permit there is no limit to change, and the next one to
      * take some brings its own
      * @throws InvalidArgumentException if the name is bad, or [limit] is out of its range
-     * @throws UnavailableException if the answer did not come: ask again, twice is harmless
+     * @throws UnavailableException if the answer did not come: ask again, it is idempotent
      * @throws MisconfiguredException if a key of another type is in the semaphore's place
      * @throws ClosedException if the client was closed
      */

@@ -97,7 +97,7 @@ internal fun lostException(name: String, reason: LostReason, cause: Throwable? =
     LockLostException(LoadedFace.instance.lostError(name, reason), cause)
 
 /**
- * Waited as long as asked, and the lock was still another's.
+ * Timed out; another owner holds the lock.
  *
  * @property holder who held it at the server's last answer, or null if that is not known
  */

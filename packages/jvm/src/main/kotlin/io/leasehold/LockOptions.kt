@@ -51,7 +51,7 @@ public class LockOptions private constructor(
 
     /**
      * What becomes of the acquisition while the server is unavailable. The client must have a circuit breaker
-     * ([LeaseholdBuilder.breaker] or [LeaseholdBuilder.onUnavailable]): without one, taking the lock throws
+     * ([LeaseholdBuilder.breaker] or [LeaseholdBuilder.onUnavailable]): without one, acquiring the lock throws
      * [InvalidArgumentException]. Default: what the client has.
      */
     public fun onUnavailable(onUnavailable: OnUnavailable): LockOptions = copy(onUnavailable = onUnavailable)

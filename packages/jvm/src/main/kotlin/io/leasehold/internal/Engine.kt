@@ -78,7 +78,7 @@ internal class Engine private constructor(
 
     /**
      * The caller of [request] goes away. Gives whether that came before the reply; if so, a grant that comes
-     * anyway is given back.
+     * anyway is released.
      */
     fun cancel(request: Request): Boolean {
         if (!request.cancel(false)) {

@@ -12,7 +12,7 @@ import java.time.Instant
 internal interface EventSink {
     fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean)
 
-    /** [lease] is the one given back; [lost] says why it was lost, if it was expired or stolen. */
+    /** [lease] is the one released; [lost] says why it was lost, if it was expired or stolen. */
     fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
 
     fun held(tag: Long, levels: Int, lease: Long?)

@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 /**
  * What happens when the JVM ends: holds of threads that have ended are released. Threads that still run, such as
- * those of a service that drains after SIGTERM, keep theirs, and a hold without a thread lapses by its lease.
+ * those of a service that drains after SIGTERM, keep theirs, and a hold without a thread expires with its lease.
  */
 internal object Exit {
     private val engines: MutableSet<Engine> = ConcurrentHashMap.newKeySet()

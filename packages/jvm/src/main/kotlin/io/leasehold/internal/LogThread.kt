@@ -1,6 +1,6 @@
 package io.leasehold.internal
 
-/** Has [write] write lines to the user's logger, one after another, away from whoever has a line to tell. */
+/** Has [write] write lines to the user's logger, one after another, away from the thread that has a line to tell. */
 internal class LogThread(write: (LogLine) -> Unit) : WorkThread<LogLine>("leasehold-log", MOST, ::missing, write) {
     companion object {
         /** The most lines that wait. */

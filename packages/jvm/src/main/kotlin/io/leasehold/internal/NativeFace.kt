@@ -67,7 +67,7 @@ internal interface NativeFace {
     /** A lock's name as messages show it. */
     fun shown(name: String): String
 
-    /** What giving back a lease of lock [name] throws that was lost for [reason]. */
+    /** What releasing a lease of lock [name] throws that was lost for [reason]. */
     fun lostError(name: String, reason: LostReason): Failure
 
     fun vocabulary(): Vocabulary

@@ -6,7 +6,7 @@ import kotlin.concurrent.withLock
 
 /**
  * Has [work] do one item after another, on a daemon thread that ends when there are none for a while: what it calls is
- * a user's, which may block or throw, and neither is to reach whoever has an item for it.
+ * a user's, which may block or throw, and neither is to reach the thread that has an item.
  *
  * While [most] items wait for it, further ones are dropped, until half of them are done. Where they are missing, it
  * gets what [missing] makes of their number.

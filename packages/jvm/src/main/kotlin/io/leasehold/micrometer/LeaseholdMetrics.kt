@@ -54,7 +54,7 @@ public class LeaseholdMetrics
         private val engine: Engine = client.engine
         private val tags = Tags.of(tags)
 
-        /** Whoever reads meters does not wait for it, as they may have locks of their registry. */
+        /** Readers of meters do not wait for it, as they may have locks of their registry. */
         private val changing = ReentrantLock()
         private val bound = mutableListOf<BoundRegistry>()
         private var isClosed = false
@@ -115,7 +115,7 @@ public class LeaseholdMetrics
             }
         }
 
-        /** Whoever reads is not to be told that another meter fails. */
+        /** A reader is not to be told that another meter fails. */
         private fun addSafely(registry: BoundRegistry, sample: Sample) {
             try {
                 registry.add(sample)

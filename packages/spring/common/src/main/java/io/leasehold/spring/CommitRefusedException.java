@@ -10,7 +10,7 @@ import org.springframework.dao.PessimisticLockingFailureException;
  *
  * <p>It is no {@code TransactionException}, on purpose: a transaction manager does not roll back
  * when one of these comes out of a callback before the commit, and a JDBC connection then commits
- * when it is given back.
+ * when it is returned.
  */
 public class CommitRefusedException extends PessimisticLockingFailureException {
     private static final long serialVersionUID = 1;

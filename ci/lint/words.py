@@ -1,0 +1,132 @@
+"""Finds words that the project has replaced, in documents and doc comments.
+
+    python ci/lint/words.py [FILE...]     without files, all that git lists
+
+The table "Replaced words" of docs/glossary.md says which word to use, and what it replaces. A phrase is found as whole
+words, in upper and lower case, and across line breaks. Code is not looked at: fenced blocks, code spans, targets of
+links. Neither are tables that are made from code, and the released versions of a changelog.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+GLOSSARY = Path("docs/glossary.md")
+HEADING = "## Replaced words"
+
+
+class Hit(NamedTuple):
+    """A replaced phrase, the line on which it begins, and what to say instead."""
+
+    line: int
+    phrase: str
+    instead: str
+
+
+def replaced_words(glossary: str) -> dict[str, str]:
+    """Each replaced phrase of the glossary, in lower case, with what to say instead."""
+    table = glossary.partition(HEADING)[2].partition("|---|---|\n")[2]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return {phrase.strip().lower(): instead for instead, phrases in rows for phrase in phrases.split(",")}
+
+
+def blank(text: str) -> str:
+    """As many blanks, in as many lines: what follows keeps its line."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+CODE = re.compile(
+    r"^ *(?P<fence>```|~~~).*?^ *(?P=fence)"
+    r"|(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)(?P=ticks)(?!`)"
+    r"|\]\([^)\n]*\)"
+    r"|<!-- (?P<table>api:\w+|properties) -->.*?<!-- (?:/|end of )(?P=table) -->",
+    re.DOTALL | re.MULTILINE,
+)
+RELEASED = re.compile(r"^## \[\d.*", re.DOTALL | re.MULTILINE)
+
+
+def of_document(text: str) -> str:
+    """The prose of a document."""
+    return RELEASED.sub(lambda versions: blank(versions[0]), text)
+
+
+def of_rust(text: str) -> str:
+    """The doc comments, `///` and `//!`, without these signs."""
+
+    def comment(line: re.Match[str]) -> str:
+        return blank(line[1]) + line[2] if line[1] else blank(line[2])
+
+    return re.sub(r"^([ \t]*//[/!])?(.*)$", comment, text, flags=re.MULTILINE)
+
+
+def of_blocks(text: str) -> str:
+    """The doc comments between `/**` and `*/`, without their asterisks."""
+
+    def comment(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return blank(found[0])
+        return "   " + re.sub(r"^([ \t]*)\*", r"\1 ", found[1], flags=re.MULTILINE) + "  "
+
+    return re.sub(r"/\*\*(.*?)\*/|.", comment, text, flags=re.DOTALL)
+
+
+def of_python(text: str) -> str:
+    """The docstrings."""
+    lines = text.split("\n")
+    prose = [blank(line) for line in lines]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            of_string = slice(node.lineno - 1, node.end_lineno)
+            prose[of_string] = lines[of_string]
+    return "\n".join(prose)
+
+
+# What is checked, as patterns of git, and what of such a file is prose.
+SOURCES: dict[str, Callable[[str], str]] = {
+    "*.md": of_document,
+    ":(glob)core/client/src/*.rs": of_rust,
+    "core/client/src/api/*.rs": of_rust,
+    "packages/python/src/*.py": of_python,
+    "packages/python/src/*.pyi": of_python,
+    "packages/*/src/*.ts": of_blocks,
+    "packages/*/src/main/*.kt": of_blocks,
+    "packages/*/src/main/*.java": of_blocks,
+}
+
+
+def listed(pattern: str) -> list[Path]:
+    """The files of this pattern that git lists."""
+    found = subprocess.run(["git", "ls-files", "--", pattern], check=True, capture_output=True, text=True)
+    return [Path(line) for line in found.stdout.splitlines()]
+
+
+def hits(prose: str, words: dict[str, str]) -> Iterator[Hit]:
+    """The replaced phrases in this prose. Of two that begin at one place it is the longer one."""
+    prose = CODE.sub(lambda code: blank(code[0]), prose)
+    phrases = (r"\s+".join(map(re.escape, phrase.split())) for phrase in sorted(words, key=len, reverse=True))
+    for found in re.finditer(rf"(?<![\w'-])(?:{'|'.join(phrases)})(?![\w-])", prose, re.IGNORECASE):
+        phrase = " ".join(found[0].split())
+        yield Hit(prose.count("\n", 0, found.start()) + 1, phrase, words[phrase.lower()])
+
+
+def main(files: list[Path]) -> int:
+    words = replaced_words(GLOSSARY.read_text())
+    status = 0
+    for pattern, prose_of in SOURCES.items():
+        for file in listed(pattern):
+            if files and file not in files:
+                continue
+            # The table has each of them.
+            text = file.read_text().partition(HEADING)[0] if file == GLOSSARY else file.read_text()
+            for line, phrase, instead in hits(prose_of(text), words):
+                print(f"{file}:{line}: “{phrase}”: say {instead}")
+                status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main([Path(file) for file in sys.argv[1:]]))
