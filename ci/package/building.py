@@ -15,8 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "target" / "package"
 DIST = ROOT / "dist"
 VENV = Path(sys.executable).parent
-#: What goes with whatever users install.
-LICENCES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt")
+OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
+#: What goes with whatever has crates built into it.
+LICENCES = (*OWN_LICENCES, "THIRD-PARTY-LICENSES.txt")
 
 
 def run(command: Sequence[str | Path], folder: Path = ROOT, **environment: str) -> str:

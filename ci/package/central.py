@@ -1,40 +1,55 @@
-"""The pom that Maven Central wants: it says who and where, and not how to build. ci/release signs and uploads."""
+"""The poms that Maven Central wants: they say who and where, and not how to build. ci/release signs and uploads."""
 
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 NAMESPACE = "http://maven.apache.org/POM/4.0.0"
+#: What is published, and where its own pom is. What others need comes first.
+COMPONENTS = {
+    "leasehold": "packages/jvm",
+    "leasehold-spring": "packages/spring/common",
+    "leasehold-spring-boot3-starter": "packages/spring/boot3",
+    "leasehold-spring-boot4-starter": "packages/spring/boot4",
+}
 #: What a published pom says; the rest is how to build.
 SAID = (
     *("modelVersion", "groupId", "artifactId", "version"),
     *("name", "description", "url", "licenses", "developers", "scm", "dependencies"),
 )
+#: What only some say: by which bill of materials their dependencies have versions.
+SAID_BY_SOME = "dependencyManagement"
 
 
 def pom(file: Path) -> str:
-    """A pom without what only its own build needs."""
+    """A pom without what only its own build needs, and with what its parent says, which is not published."""
     ElementTree.register_namespace("", NAMESPACE)
-    project = ElementTree.parse(file).getroot()
-    found = {tag(one): one for one in project}
+    found = {tag(one): one for one in elements(file)}
     missing = [name for name in SAID if name not in found]
     assert not missing, f"{file} does not say its {', '.join(missing)}"
     dependencies = found["dependencies"]
     for dependency in dependencies.findall("{*}dependency"):
         if dependency.findtext("{*}scope") == "test":
             dependencies.remove(dependency)
-    for element in list(project):
-        if tag(element) not in SAID:
-            project.remove(element)
+    project = ElementTree.parse(file).getroot()
+    project[:] = [found[name] for name in (*SAID[:-1], SAID_BY_SOME, SAID[-1]) if name in found]
     ElementTree.indent(project)
     text = ElementTree.tostring(project, "unicode", xml_declaration=False)
-    values = properties(file)
+    values = properties(file) | {"project.version": found["version"].text or ""}
     filled = re.sub(r"\$\{([^}]+)\}", lambda name: values[name[1]], text)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{filled}\n'
 
 
 def properties(file: Path) -> dict[str, str]:
-    return {tag(one): one.text or "" for one in ElementTree.parse(file).getroot().findall("{*}properties/*")}
+    found = (one for element in elements(file) if tag(element) == "properties" for one in element)
+    return {tag(one): one.text or "" for one in found}
+
+
+def elements(file: Path) -> list[ElementTree.Element]:
+    """What a pom says; before it, what its parent says, which is in the folder above."""
+    project = ElementTree.parse(file).getroot()
+    has_parent = project.find("{*}parent") is not None
+    return [*(elements(file.parents[1] / "pom.xml") if has_parent else []), *project]
 
 
 def tag(element: ElementTree.Element) -> str:

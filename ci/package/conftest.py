@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import jars
 from command import archive
 from platforms import here
 
@@ -30,6 +31,12 @@ def url(program: Path) -> Iterator[str]:
         assert process.stdout
         yield process.stdout.readline().split()[-1]
         process.terminate()
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A local repository of Maven with what others have published, but nothing of ours."""
+    return jars.others(tmp_path_factory.mktemp("m2"))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from building import ROOT
 
-README = (ROOT / "README.md").read_text()
+README = ROOT / "README.md"
 TRIES = 7
 #: Where it runs, in the table.
 HERE = "here"
@@ -21,9 +21,14 @@ def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -
 
 def five_lines(language: str, url: str) -> str:
     """The first lines of a language that the README shows."""
-    found = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1].replace("redis://localhost:6379", url)
+    return blocks(README, language, url)[0]
+
+
+def blocks(file: Path, language: str, url: str) -> list[str]:
+    """All that a file shows of a language, with the server that is here."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", file.read_text(), re.DOTALL | re.MULTILINE)
+    assert found, f"{file} shows no {language}"
+    return [block.replace("redis://localhost:6379", url) for block in found]
 
 
 def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:

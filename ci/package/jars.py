@@ -1,4 +1,5 @@
-"""The jars of Maven Central: the classes, a native library for each platform, and all of them in one.
+"""The jars of Maven Central: the classes, a native library for each platform, and all of them in one. `starters` adds
+those for Spring.
 
 The jar that `just build-jvm` installs has the classes and the native library of the machine that built it. What is
 published is the same classes without it, and the libraries in jars of their own, so that a program takes only the one
@@ -24,7 +25,7 @@ from version import version
 
 PACKAGE = ROOT / "packages" / "jvm"
 BUILT = TARGET / "jvm"
-MODULE = "io.leasehold"
+ARTIFACT, MODULE = "leasehold", "io.leasehold"
 MAVEN = ("mvn", "--batch-mode", "--no-transfer-progress", "--quiet")
 CYCLONEDX = "org.cyclonedx:cyclonedx-maven-plugin:2.9.3:makeBom"
 
@@ -121,8 +122,8 @@ def crates_built_in() -> Iterator[dict[str, Any]]:
             yield told | {"licenses": [{"expression": licence.replace("/", " OR ")}]}
 
 
-def licences() -> Entries:
-    return {f"META-INF/{name}": (ROOT / name).read_bytes() for name in LICENCES}
+def licences(names: tuple[str, ...] = LICENCES) -> Entries:
+    return {f"META-INF/{name}": (ROOT / name).read_bytes() for name in names}
 
 
 def files_in(folder: Path) -> Entries:
@@ -135,7 +136,7 @@ def entries_of(jar: Path) -> Entries:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
 
 
-def pack(name: str, entries: Entries, module: str = "") -> Path:
+def pack(name: str, entries: Entries, module: str = "", artifact: str = ARTIFACT) -> Path:
     """A jar that is the same for the same files."""
     for entry, content in entries.items():
         paths = checks.paths_in(content)
@@ -143,7 +144,7 @@ def pack(name: str, entries: Entries, module: str = "") -> Path:
     told = {"Manifest-Version": "1.0", "Implementation-Title": "Leasehold", "Implementation-Version": version()}
     told |= {"Automatic-Module-Name": module} if module else {}
     manifest = "".join(f"{key}: {value}\r\n" for key, value in told.items()) + "\r\n"
-    written = target(f"-{name}.jar" if name else ".jar")
+    written = target(f"-{name}.jar" if name else ".jar", artifact)
     written.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         # Java reads the manifest only if it comes first.
@@ -170,6 +171,17 @@ def when() -> time.struct_time:
     return time.gmtime(int(commit_time()))
 
 
-def target(ending: str) -> Path:
+def target(ending: str, artifact: str = ARTIFACT) -> Path:
     """Where an artefact lies in a Maven repository."""
-    return DIST / "maven" / "io" / "leasehold" / "leasehold" / version() / f"leasehold-{version()}{ending}"
+    return DIST / "maven" / "io" / "leasehold" / artifact / version() / f"{artifact}-{version()}{ending}"
+
+
+def others(folder: Path) -> Path:
+    """A local repository with what others have published, but nothing of ours."""
+    usual = Path.home() / ".m2" / "repository"
+    usual.mkdir(parents=True, exist_ok=True)
+    (folder / "io").mkdir(parents=True)
+    for entry in (*usual.iterdir(), *(usual / "io").glob("*")):
+        if entry.is_dir() and entry not in (usual / "io", usual / "io" / "leasehold"):
+            (folder / entry.relative_to(usual)).symlink_to(entry)
+    return folder

@@ -18,6 +18,7 @@ import command
 import crates
 import jars
 import npm
+import starters
 import table
 import wheels
 from building import DIST
@@ -45,7 +46,8 @@ def of_all() -> Iterator[Artefact]:
     for packed in (npm.main_package(), npm.web_package()):
         yield artefact(packed, "any", npm.check_packed(packed))
     yield from (artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
-    yield from (artefact(file, "any", checked) for file, checked in jars.build())
+    for component in (jars, starters):
+        yield from (artefact(file, "any", checked) for file, checked in component.build())
 
 
 def main() -> None:

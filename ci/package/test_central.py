@@ -1,6 +1,7 @@
 """What dist/maven has is what Maven Central asks for."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,17 +9,22 @@ import pytest
 
 import central
 import jars
+import starters
 from version import version
 
 FOLDER = jars.target("").parent
 
 
-def entries(ending: str) -> set[str]:
-    return set(jars.entries_of(jars.target(ending)))
+def entries(ending: str, artifact: str = jars.ARTIFACT) -> set[str]:
+    return set(jars.entries_of(jars.target(ending, artifact)))
 
 
-def test_the_pom_says_who_and_where_and_not_how_to_build() -> None:
-    project = ElementTree.parse(jars.target(".pom")).getroot()
+@pytest.mark.parametrize("component", central.COMPONENTS)
+def test_a_pom_says_who_and_where_and_not_how_to_build(component: str) -> None:
+    pom = jars.target(".pom", component)
+    project = ElementTree.parse(pom).getroot()
+    assert project.findtext("{*}artifactId") == component
+    assert project.findtext("{*}version") == version()
     for path in (
         "licenses/license/url",
         "developers/developer/name",
@@ -28,9 +34,32 @@ def test_the_pom_says_who_and_where_and_not_how_to_build() -> None:
         "url",
     ):
         assert project.findtext("/".join(f"{{*}}{name}" for name in path.split("/")))
-    assert {central.tag(one) for one in project} == set(central.SAID)
-    assert "${" not in jars.target(".pom").read_text()
-    assert "junit" not in jars.target(".pom").read_text()
+    assert {central.tag(one) for one in project} - {central.SAID_BY_SOME} == set(central.SAID)
+    assert "${" not in pom.read_text()
+    assert "<scope>test</scope>" not in pom.read_text()
+
+
+@pytest.mark.parametrize("component", central.COMPONENTS)
+def test_each_dependency_has_a_version_or_is_spring_boot_s_to_give(component: str) -> None:
+    project = ElementTree.parse(jars.target(".pom", component)).getroot()
+    without = {
+        dependency.findtext("{*}groupId")
+        for dependency in project.findall("{*}dependencies/{*}dependency")
+        if dependency.find("{*}version") is None
+    }
+    boms = project.findall("{*}dependencyManagement/{*}dependencies/{*}dependency")
+    assert [one.findtext("{*}artifactId") for one in boms] == (["spring-boot-dependencies"] if without else [])
+    assert "io.leasehold" not in without
+
+
+def test_what_the_starters_share_brings_no_version_of_spring() -> None:
+    project = ElementTree.parse(jars.target(".pom", starters.COMMON)).getroot()
+    brought = {
+        dependency.findtext("{*}artifactId")
+        for dependency in project.findall("{*}dependencies/{*}dependency")
+        if dependency.findtext("{*}optional") != "true"
+    }
+    assert brought == {"leasehold", "asm-analysis"}
 
 
 def test_no_class_is_twice_on_a_class_path() -> None:
@@ -51,12 +80,39 @@ def test_sources_and_documentation_are_those_of_the_classes() -> None:
     assert not [name for name in documentation if "internal" in name]
 
 
-def test_a_jar_is_packed_alike_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = jars.target(".jar").read_bytes()
-    contents = jars.entries_of(jars.target(".jar"))
+@pytest.mark.parametrize("component", starters.MODULES)
+def test_a_jar_for_spring_has_its_classes_and_what_boot_reads_of_it(component: str) -> None:
+    classes = {name for name in entries(".jar", component) if name.endswith(".class")}
+    sources, documentation = entries("-sources.jar", component), entries("-javadoc.jar", component)
+    assert {re.sub(r"(\$.*)?\.class$", ".java", name) for name in classes} <= sources
+    assert "META-INF/spring/org.springframework.boot.autoconfigure.AutoConfiguration.imports" in entries(
+        ".jar", component
+    )
+    assert "index.html" in documentation
+
+
+@pytest.mark.parametrize("starter", list(starters.MODULES)[1:])
+def test_no_class_of_a_starter_is_in_what_it_brings(starter: str) -> None:
+    brought = entries(".jar", starters.COMMON) | entries(".jar")
+    assert not [name for name in entries(".jar", starter) & brought if name.endswith(".class")]
+
+
+def test_boot_is_told_of_all_properties() -> None:
+    metadata = jars.entries_of(jars.target(".jar", starters.COMMON))["META-INF/spring-configuration-metadata.json"]
+    told = {one["name"] for one in json.loads(metadata)["properties"]}
+    readme = (starters.PACKAGE / "README.md").read_text()
+    table = readme[readme.index("<!-- properties -->") : readme.index("<!-- end of properties -->")]
+    assert told >= set(re.findall(r"^\| `(leasehold\.[\w.-]+)`", table, re.MULTILINE)) != set()
+
+
+@pytest.mark.parametrize("component", central.COMPONENTS)
+def test_a_jar_is_packed_alike_twice(component: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = jars.target(".jar", component).read_bytes()
+    contents = jars.entries_of(jars.target(".jar", component))
     del contents["META-INF/MANIFEST.MF"]
     monkeypatch.setattr(jars, "DIST", tmp_path)
-    assert jars.pack("", contents, jars.MODULE).read_bytes() == packed
+    module = jars.MODULE if component == jars.ARTIFACT else ""
+    assert jars.pack("", contents, module, component).read_bytes() == packed
 
 
 def test_the_bill_of_materials_names_what_comes_along() -> None:

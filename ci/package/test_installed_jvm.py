@@ -120,18 +120,6 @@ public class Main {
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A local repository with what others have published, but nothing of ours."""
-    folder, usual = tmp_path_factory.mktemp("m2"), Path.home() / ".m2" / "repository"
-    (folder / "io").mkdir()
-    usual.mkdir(parents=True, exist_ok=True)
-    for entry in (*usual.iterdir(), *(usual / "io").glob("*")):
-        if entry.is_dir() and entry not in (usual / "io", usual / "io" / "leasehold"):
-            (folder / entry.relative_to(usual)).symlink_to(entry)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def projects(local: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A program for each choice of dependencies, compiled, with all that it needs in lib/."""
     folder = tmp_path_factory.mktemp("projects")

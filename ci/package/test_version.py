@@ -19,7 +19,10 @@ def test_every_package_has_the_version_of_the_workspace() -> None:
         "packages/node/package.json",
         "packages/node/package-lock.json",
         "packages/spring/README.md",
+        "packages/spring/boot3/pom.xml",
+        "packages/spring/boot4/pom.xml",
         "packages/spring/common/pom.xml",
+        "packages/spring/pom.xml",
         "packages/web/package.json",
     }
 

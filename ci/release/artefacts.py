@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "package"))
 
+from central import COMPONENTS
 from crates import PUBLISHED
 from platforms import ELSEWHERE, PLATFORMS
 
 HERE = "./ci/just package --all"
 ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
-#: What the Central Portal wants of each component, the native libraries, and the jar that has all of them.
-NATIVE = tuple(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc")
-PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar", *NATIVE, "-all.jar")
+#: What the Central Portal wants of each component.
+PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar")
+#: What the core's has besides: the native libraries, and the jar that has all of them.
+OF_THE_CORE = (*(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc"), "-all.jar")
 SUMS = "SHA256SUMS"
 #: What lies beside the artefacts and tells of them. `package` keeps its table there.
 BESIDE = {SUMS, "table.json"}
@@ -29,7 +31,6 @@ class Artefact(NamedTuple):
 def complete(version: str) -> list[Artefact]:
     """All of it, in the order of publication: what others depend on stands before them."""
     wheel = f"python/leasehold-{python_version(version)}-cp311-abi3-{{}}.whl"
-    maven = f"maven/io/leasehold/leasehold/{version}/leasehold-{version}"
     here = [
         *(f"command/leasehold-{version}-linux-{one.machine}.tar.gz" for one in PLATFORMS if one.libc == "musl"),
         f"python/leasehold-{python_version(version)}.tar.gz",
@@ -45,8 +46,14 @@ def complete(version: str) -> list[Artefact]:
         *(Artefact(file, ON_ITS_OWN) for file in elsewhere),
         Artefact(f"npm/leasehold-web-{version}.tgz", HERE),
         Artefact(f"npm/leasehold-{version}.tgz", HERE),
-        *(Artefact(f"{maven}{part}", HERE) for part in PARTS),
+        *(Artefact(f"maven/{file}", HERE) for name in COMPONENTS for file in component(name, version)),
     ]
+
+
+def component(name: str, version: str) -> list[str]:
+    """The files of one in a Maven repository."""
+    parts = (*PARTS, *OF_THE_CORE) if name == "leasehold" else PARTS
+    return [f"io/leasehold/{name}/{version}/{name}-{version}{part}" for part in parts]
 
 
 def python_version(version: str) -> str:

@@ -28,6 +28,7 @@ Sign = Callable[[Path], bytes]
 
 
 def is_published(version: str) -> bool:
+    """Of a bundle all is published or none."""
     return get(f"{PUBLIC}/io/leasehold/leasehold/{version}/leasehold-{version}.pom") is not None
 
 

@@ -16,6 +16,7 @@ import artefacts
 import portal
 import registries
 import release
+from central import COMPONENTS
 from registries import Step
 
 HERE = Path(__file__).resolve().parent
@@ -212,7 +213,10 @@ def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_pat
     folder = f"io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}"
     with zipfile.ZipFile(target) as archive:
         made = ("", ".asc", ".md5", ".sha1")
-        assert sorted(archive.namelist()) == sorted(f"{folder}{part}{one}" for part in artefacts.PARTS for one in made)
+        files = [file for name in COMPONENTS for file in artefacts.component(name, VERSION)]
+        assert f"{folder}-linux-x86_64.jar" in files
+        assert f"io/leasehold/leasehold-spring/{VERSION}/leasehold-spring-{VERSION}.pom" in files
+        assert sorted(archive.namelist()) == sorted(f"{file}{one}" for file in files for one in made)
         assert archive.read(f"{folder}.jar.asc") == f"signature of leasehold-{VERSION}.jar".encode()
         assert archive.read(f"{folder}.jar.sha1").decode() == hashlib.sha1(archive.read(f"{folder}.jar")).hexdigest()
 
