@@ -66,7 +66,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target node-playground chromium prometheus") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-node test-cross-beside-spring test-interop-beside-spring test-demo test-playground-beside-looks test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target node-playground chromium prometheus") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-demo test-playground-beside-looks test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -76,17 +76,15 @@ test-side-by-side: test-one-by-one test-client test-servers test-little
 # Of these pairs neither keeps both processors busy
 [private]
 [parallel]
-test-jvm-beside-node: test-jvm test-on-node
+test-jvm-beside-others: test-jvm test-others
 
 [private]
-test-on-node: test-node test-wasm test-upstash
+test-others: test-node test-wasm test-upstash test-spring
 
+# The fleets run what `test-jvm` compiles, in its folder
 [private]
 [parallel]
-test-cross-beside-spring: test-cross test-with-maven
-
-[private]
-test-with-maven: test-spring test-fleets
+test-cross-beside-fleets: test-cross test-fleets
 
 [private]
 [parallel]
