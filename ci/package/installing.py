@@ -1,14 +1,23 @@
-"""Runs what is installed, and what the README shows of it."""
+"""Installs what dist/ has, and runs it and what a README shows of it."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
-from building import ROOT
+import pytest
 
-README = (ROOT / "README.md").read_text()
+from building import DIST, ROOT
+from npm import CHECKS, name_of
+from platforms import here
+from version import version
+
+README = ROOT / "README.md"
 TRIES = 7
+#: In milliseconds.
+MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
 #: Where it runs, in the table.
 HERE = "here"
 
@@ -19,14 +28,65 @@ def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -
     return done.stdout
 
 
-def five_lines(language: str, url: str) -> str:
-    """The first lines of a language that the README shows."""
-    found = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1].replace("redis://localhost:6379", url)
+def failed(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
+    """What a program that must fail says of it."""
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+def lines(language: str, word: str = "", readme: Path = README) -> str:
+    """The first lines of a language that a README shows, of those that have a word in them."""
+    shown = re.finditer(rf"^```{language}\n(.*?)^```", readme.read_text(), re.DOTALL | re.MULTILINE)
+    return next(one[1] for one in shown if word in one[1])
+
+
+def five_lines(language: str, url: str, word: str = "", readme: Path = README) -> str:
+    """The same, for a server."""
+    return lines(language, word, readme).replace("redis://localhost:6379", url)
 
 
 def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:
     """What a program measures of itself, at its best: the machine may be busy."""
     told = [json.loads(said(command, folder, environment)) for _ in range(TRIES)]
     return {key: min(one[key] for one in told) for key in told[0]}
+
+
+def built(folder: str, pattern: str) -> Path:
+    """The one file of dist/ that is so named; it is there after `package --all`."""
+    found = list((DIST / folder).glob(pattern))
+    if not found:
+        pytest.skip(f"dist/{folder} has no {pattern}: package --all builds it")
+    assert len(found) == 1
+    return found[0]
+
+
+def node_packages() -> list[Path]:
+    """The Node package of this platform, and the one that users name."""
+    platform = name_of(here()).replace("@", "").replace("/", "-")
+    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "leasehold")]
+
+
+def web_package() -> Path:
+    return DIST / "npm" / f"leasehold-web-{version()}.tgz"
+
+
+def npm_install(folder: Path, environment: dict[str, str], *packages: Path) -> None:
+    """Installs packages of ours, and nothing else."""
+    (folder / "package.json").write_text('{ "private": true }\n')
+    # Nothing is asked of the registry, which has none of these yet.
+    said(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], folder, environment)
+
+
+def add_packages_of_others(folder: Path) -> None:
+    """Beside ours, those that ci/package/node has, as if they had been installed there."""
+    target, hidden = folder / "node_modules", shutil.ignore_patterns(".*.json")
+    shutil.copytree(CHECKS.parent, target, copy_function=link, symlinks=True, dirs_exist_ok=True, ignore=hidden)
+
+
+def link(source: str, target: str) -> None:
+    """Large files are there once."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -41,7 +41,7 @@ def ran(file: Path, where: str) -> None:
     name = file.relative_to(DIST).as_posix()
     artefacts = kept()
     assert any(one.name == name for one in artefacts), f"{name} is no artefact"
-    keep([one._replace(ran=[*one.ran, where]) if one.name == name else one for one in artefacts])
+    keep([one._replace(ran=sorted({*one.ran, where})) if one.name == name else one for one in artefacts])
 
 
 def show() -> None:
