@@ -90,3 +90,9 @@ def link(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+
+
+def with_rust(environment: dict[str, str]) -> dict[str, str]:
+    """The same for somebody who has Rust, with the crates that it has downloaded."""
+    homes = {"CARGO_HOME": Path.home() / ".cargo", "RUSTUP_HOME": Path.home() / ".rustup"}
+    return environment | {name: os.environ.get(name, str(home)) for name, home in homes.items()}

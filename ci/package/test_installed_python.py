@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from building import DIST
-from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, best, five_lines, said
+from building import DIST, TARGET
+from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, best, built, five_lines, said, with_rust
 from platforms import here
 from table import ran
 from version import version
@@ -38,3 +38,15 @@ def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], pyt
     assert took["import"] < MOST_FOR_IMPORT
     assert took["lock"] < MOST_FOR_LOCK
     ran(DIST / "python" / f"leasehold-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
+
+
+# It is compiled as users compile it.
+@pytest.mark.timeout(1_800)
+def test_pip_builds_the_sources_where_there_is_rust(
+    url: str, empty: dict[str, str], python: Path, tmp_path: Path
+) -> None:
+    sources = built("python", "*.tar.gz")
+    surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "sources")}
+    said([python, "-m", "pip", "install", "--quiet", sources], tmp_path, surroundings)
+    assert "fencing token" in said([python, "-c", five_lines("python", url)], tmp_path, empty)
+    ran(sources, HERE)
