@@ -10,6 +10,7 @@ import pytest
 
 import jars
 from command import archive
+from installing import node_packages, npm_install
 from platforms import here
 
 
@@ -24,12 +25,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def url(program: Path) -> Iterator[str]:
-    """Where `leasehold serve` listens."""
-    command = [str(program), "serve", "--port", "0"]
+def served(program: Path) -> Iterator[tuple[str, str]]:
+    """Where `leasehold serve` listens: for clients of Redis, and for those of HTTP."""
+    command = [str(program), "serve", "--port", "0", "--http", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        yield process.stdout.readline().split()[-1]
+        redis, http = (process.stdout.readline().split()[-1] for _ in range(2))
+        yield redis, http
         process.terminate()
 
 
@@ -39,6 +41,12 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return jars.others(tmp_path_factory.mktemp("m2"))
 
 
+@pytest.fixture(scope="session")
+def url(served: tuple[str, str]) -> str:
+    """Where clients of Redis are served."""
+    return served[0]
+
+
 @pytest.fixture
 def empty(tmp_path: Path) -> dict[str, str]:
     """The environment of somebody who has nothing of ours."""
@@ -46,3 +54,10 @@ def empty(tmp_path: Path) -> dict[str, str]:
     home = tmp_path / "home"
     home.mkdir()
     return kept | {"HOME": str(home)}
+
+
+@pytest.fixture
+def node_project(empty: dict[str, str], tmp_path: Path) -> Path:
+    """A folder with the Node package, and the one of this platform."""
+    npm_install(tmp_path, empty, *node_packages())
+    return tmp_path

@@ -13,8 +13,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from building import DIST, TARGET, run
-from installing import five_lines, said
+from building import TARGET, run
+from installing import built, five_lines, said
 from npm import file_of
 from platforms import PLATFORMS, Platform
 from table import ran
@@ -41,15 +41,6 @@ int main(int count, char **words) {
     return 0;
 }
 """
-
-
-def built(folder: str, pattern: str) -> Path:
-    """The one file of dist/ that is so named; it is there after `package --all`."""
-    found = list((DIST / folder).glob(pattern))
-    if not found:
-        pytest.skip(f"dist/{folder} has no {pattern}: package --all builds it")
-    assert len(found) == 1
-    return found[0]
 
 
 @pytest.fixture(scope="session", params=[one for one in FOREIGN if one.libc == "glibc"], ids=lambda one: one.machine)

@@ -1,13 +1,34 @@
-"""What docs/platforms.md says is built, is built, and nothing else."""
+"""What docs/platforms.md says is built, is built, and what it says has run is run; and nothing else."""
 
+import json
 import re
 
+import pytest
+
 from building import ROOT
-from platforms import PLATFORMS
+from hosts import BUN, DENO, NEXT, VERSIONS
+from npm import PACKAGE, name_of
+from platforms import ELSEWHERE, PLATFORMS
+
+PAGE = (ROOT / "docs" / "platforms.md").read_text()
 
 
 def test_the_page_names_every_package_of_every_platform() -> None:
-    page = (ROOT / "docs" / "platforms.md").read_text()
-    told = set(re.findall(r"`((?:many|musl)linux_\w+|linux-\w+-\w+)`", page))
+    told = set(re.findall(r"`((?:many|musl)linux_\w+|linux-\w+-\w+)`", PAGE))
     assert told == {name for one in PLATFORMS for name in (one.wheel, one.npm)}
-    assert set(re.findall(r"`(linux-\w+)`", page)) == {f"linux-{one.machine}" for one in PLATFORMS}
+    assert set(re.findall(r"`(linux-\w+)`", PAGE)) == {f"linux-{one.machine}" for one in PLATFORMS}
+
+
+def test_the_page_names_every_host_in_its_version() -> None:
+    assert set(re.findall(r"(?:Bun|Deno|Next\.js) [\d.]+\d", PAGE)) == {BUN.name, DENO.name, NEXT}
+
+
+@pytest.mark.parametrize("package", ["bun", "deno", "esbuild", "ioredis"])
+def test_a_host_is_the_one_that_the_package_for_webassembly_is_tested_with(package: str) -> None:
+    manifest = json.loads((ROOT / "packages" / "web" / "package.json").read_text())
+    assert VERSIONS[package] == manifest["devDependencies"][package]
+
+
+def test_the_node_package_loads_the_library_of_every_platform() -> None:
+    source = (PACKAGE / "src" / "native.ts").read_text()
+    assert set(re.findall(r"require\('(@[^']+)'\)", source)) == {name_of(one) for one in (*PLATFORMS, *ELSEWHERE)}

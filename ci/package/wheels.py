@@ -31,7 +31,7 @@ def build(platform: Platform) -> Path:
 def sources() -> Path:
     """What pip builds where no wheel fits."""
     folder = DIST / "python"
-    run([VENV / "maturin", "sdist", "--quiet", "--out", folder], PACKAGE)
+    run([VENV / "maturin", "sdist", "--out", folder], PACKAGE)
     (sdist,) = folder.glob("*.tar.gz")
     run([VENV / "twine", "check", "--strict", sdist])
     return sdist

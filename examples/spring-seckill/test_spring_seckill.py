@@ -71,7 +71,7 @@ class Demo:
 
     def end(self) -> int:
         """Waits for its end, and gives its status."""
-        rest, _ = self.process.communicate(timeout=100)
+        rest, _ = self.process.communicate(timeout=300)
         self.output += rest
         print(self.output)
         return self.process.returncode

@@ -56,25 +56,60 @@ const TARGETS = [
   'win32-x64-msvc',
 ];
 
+/** Gives the native library for a machine, or `undefined` if it is not there. */
+type Place = (name: string) => unknown;
+
+/** What was built in this folder. */
+const built: Place = (name) => {
+  try {
+    return createRequire(__filename)(`../native/leasehold.${name}.node`);
+  } catch (error) {
+    return unlessBroken(error);
+  }
+};
+
 /**
- * @internal The native library for `name`: of this folder, where it was built, or of the package that npm installs
- * beside this one on such a machine.
+ * The package that npm installs beside this one on such a machine. Each is written out: tools that copy what a program
+ * needs find it by these words, and bundlers pass over those that are not there, as they stand within `try`.
  */
-export function load(name: string, require: NodeJS.Require): Binding {
-  const [built, installed] = [`../native/leasehold.${name}.node`, `@leasehold/${name}`];
-  for (const place of [built, installed]) {
-    if (!isThere(place, require)) continue;
-    try {
-      return require(place) as Binding;
-    } catch (cause) {
-      throw new Error(`leasehold: the native library ${require.resolve(place)} cannot be loaded here: ${cause}`, {
-        cause,
-      });
+const installed: Place = (name) => {
+  try {
+    switch (name) {
+      case 'darwin-arm64':
+        return require('@leasehold/darwin-arm64');
+      case 'darwin-x64':
+        return require('@leasehold/darwin-x64');
+      case 'linux-arm64-gnu':
+        return require('@leasehold/linux-arm64-gnu');
+      case 'linux-arm64-musl':
+        return require('@leasehold/linux-arm64-musl');
+      case 'linux-x64-gnu':
+        return require('@leasehold/linux-x64-gnu');
+      case 'linux-x64-musl':
+        return require('@leasehold/linux-x64-musl');
+      case 'win32-x64-msvc':
+        return require('@leasehold/win32-x64-msvc');
     }
+  } catch (error) {
+    return unlessBroken(error);
+  }
+  return undefined;
+};
+
+/** Of what is not there; throws the error of what is there. */
+function unlessBroken(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
+}
+
+/** @internal The native library for `name`, from the first of these places that has it. */
+export function load(name: string, ...places: Place[]): Binding {
+  for (const place of places) {
+    const found = tried(name, place);
+    if (found) return found;
   }
   throw new Error(
     TARGETS.includes(name)
-      ? `leasehold: the package ${installed}, which has the native library for this machine, is not installed. ` +
+      ? `leasehold: the package @leasehold/${name}, which has the native library for this machine, is not installed. ` +
           'npm leaves it out with --omit=optional, and with a package-lock.json or node_modules of another system: ' +
           'remove both and run npm install'
       : `leasehold: there is no native library for ${name}, only for ${TARGETS.join(', ')}; ` +
@@ -82,13 +117,12 @@ export function load(name: string, require: NodeJS.Require): Binding {
   );
 }
 
-function isThere(place: string, require: NodeJS.Require): boolean {
+function tried(name: string, place: Place): Binding | undefined {
   try {
-    require.resolve(place);
-    return true;
-  } catch {
-    return false;
+    return place(name) as Binding | undefined;
+  } catch (cause) {
+    throw new Error(`leasehold: the native library for ${name} cannot be loaded here: ${cause}`, { cause });
   }
 }
 
-export const native: Binding = load(target(), createRequire(__filename));
+export const native: Binding = load(target(), built, installed);

@@ -10,7 +10,13 @@ export function programName(script: unknown = process.argv[1], flags: readonly s
 }
 
 /** @internal The language and its version. */
-export const LANGUAGE = `node ${process.versions.node}`;
+export const LANGUAGE = languageOf(process.versions);
+
+/** @internal Deno and Bun say which Node they are like, too. */
+export function languageOf({ deno, bun, node }: NodeJS.Dict<string>): string {
+  if (deno) return `deno ${deno}`;
+  return bun ? `bun ${bun}` : `node ${node}`;
+}
 
 /** @internal Warns the user of the program. */
 export function warn(message: string, code: string): void {

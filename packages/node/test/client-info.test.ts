@@ -155,6 +155,16 @@ describe('the client of a holder', () => {
   });
 });
 
+describe('the language', () => {
+  const { languageOf } = createRequire(__filename)(join(ROOT, 'dist', 'program.js'));
+
+  it('is Deno or Bun where these say that they are a Node too', () => {
+    assert.equal(languageOf({ node: '20.19.0' }), 'node 20.19.0');
+    assert.equal(languageOf({ node: '26.3.0', bun: '1.4.5' }), 'bun 1.4.5');
+    assert.equal(languageOf({ node: '26.3.0', deno: '2.9.6' }), 'deno 2.9.6');
+  });
+});
+
 describe('the name of a program', () => {
   const { programName } = createRequire(__filename)(join(ROOT, 'dist', 'program.js'));
 

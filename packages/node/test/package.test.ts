@@ -169,20 +169,31 @@ describe('the package', () => {
 
   it('says why there is no native library, and what to do', () => {
     const { load } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
-    const require = (places: Record<string, () => unknown>) => {
-      const found = (place: string) => places[place]?.();
-      const resolve = (place: string) => (place in places ? `/app/${place}` : assert.fail('MODULE_NOT_FOUND'));
-      return Object.assign(found, { resolve });
-    };
     const binding = {};
-    assert.equal(load('linux-x64-gnu', require({ '@leasehold/linux-x64-gnu': () => binding })), binding);
-    assert.throws(() => load('linux-x64-gnu', require({})), /@leasehold\/linux-x64-gnu.*--omit=optional/);
-    assert.throws(() => load('sunos-x64', require({})), /no native library for sunos-x64, only for .*linux-x64-gnu/);
+    const nowhere = () => undefined;
+    assert.equal(
+      load('linux-x64-gnu', nowhere, () => binding),
+      binding,
+    );
+    assert.throws(() => load('linux-x64-gnu', nowhere), /@leasehold\/linux-x64-gnu.*--omit=optional/);
+    assert.throws(() => load('sunos-x64', nowhere), /no native library for sunos-x64, only for .*linux-x64-gnu/);
     const broken = () => assert.fail("version `GLIBC_2.28' not found");
     assert.throws(
-      () => load('linux-x64-gnu', require({ '@leasehold/linux-x64-gnu': broken })),
-      /\/app\/@leasehold\/linux-x64-gnu cannot be loaded here: .*GLIBC_2.28/,
+      () => load('linux-x64-gnu', broken, () => binding),
+      /for linux-x64-gnu cannot be loaded here: .*GLIBC_2.28/,
     );
+  });
+
+  it('loads the package of each machine that it names', () => {
+    const source = readFileSync(join(ROOT, 'dist', 'native.js'), 'utf8');
+    const named = /TARGETS = \[([^\]]*)\]/.exec(source)?.[1]?.match(/[\w-]+/g);
+    const loaded = [...source.matchAll(/case '([\w-]+)':\s+return require\('@leasehold\/([\w-]+)'\)/g)];
+    assert.ok(named?.length);
+    assert.deepEqual(
+      loaded.map(([, name]) => name),
+      named,
+    );
+    for (const [, name, from] of loaded) assert.equal(from, name);
   });
 
   it('has a class for each kind of error that the core knows', () => {

@@ -1,0 +1,33 @@
+"""What runs the packages for JavaScript, in the versions that ci/package/node names."""
+
+import json
+from typing import NamedTuple
+
+from npm import CHECKS
+
+VERSIONS: dict[str, str] = json.loads((CHECKS.parents[1] / "package.json").read_text())["dependencies"]
+
+
+class Host(NamedTuple):
+    """A program that runs a file of JavaScript."""
+
+    #: As docs/platforms.md and the table call it.
+    name: str
+    #: How it runs one that uses the native library.
+    native: tuple[str, ...]
+    #: How it runs one that uses WebAssembly.
+    web: tuple[str, ...]
+
+
+def version_of(package: str) -> str:
+    return VERSIONS[package]
+
+
+def deno(*rights: str) -> tuple[str, ...]:
+    return str(CHECKS / "deno"), "run", "--no-prompt", *(f"--allow-{right}" for right in rights)
+
+
+NODE = Host("Node", ("node",), ("node",))
+BUN = Host(f"Bun {version_of('bun')}", (str(CHECKS / "bun"),), (str(CHECKS / "bun"),))
+DENO = Host(f"Deno {version_of('deno')}", deno("ffi"), deno("net", "env", "read"))
+NEXT = f"Next.js {version_of('next')}"

@@ -1,0 +1,18 @@
+"""The command of dist/, unpacked where there is nothing else."""
+
+from pathlib import Path
+
+from command import archive
+from installing import HERE, said
+from platforms import here
+from table import ran
+from version import version
+
+
+def test_the_command_runs_alone(program: Path, empty: dict[str, str], tmp_path: Path) -> None:
+    assert said([program, "--version"], tmp_path, empty) == f"leasehold {version()}\n"
+    for completion in ("leasehold.bash", "_leasehold", "leasehold.fish"):
+        assert (program.parent / "completions" / completion).stat().st_size > 0
+    for page in ("leasehold.1", "leasehold-run.1", "leasehold-serve.1"):
+        assert (program.parent / "man1" / page).stat().st_size > 0
+    ran(archive(here()), HERE)

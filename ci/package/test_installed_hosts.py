@@ -1,0 +1,72 @@
+"""The Node package of dist/ under Bun and Deno, which load its native library as Node does."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from building import ROOT
+from hosts import BUN, DENO, Host
+from installing import failed, five_lines, node_packages, said
+from table import ran
+
+#: What every host is to do: the tests of packages/web have it.
+STORY = ROOT / "packages" / "web" / "test" / "runtimes" / "story.mjs"
+TOLD = """
+import assert from 'node:assert/strict';
+import * as leasehold from 'leasehold';
+import { story, TOLD } from './story.mjs';
+
+assert.deepEqual(await story(leasehold, process.argv[2], 'redis://127.0.0.1:1'), TOLD);
+"""
+WHO = """
+import { connect } from 'leasehold';
+
+const client = await connect(process.argv[2]);
+const lock = client.lock('who');
+const lease = await lock.lock({ waitMs: 1_000 });
+console.log((await lock.holder()).client.language);
+"""
+
+hosts = pytest.mark.parametrize("host", [BUN, DENO], ids=lambda host: host.name.split()[0])
+
+
+@hosts
+def test_the_readme_s_lines_run(host: Host, url: str, empty: dict[str, str], node_project: Path) -> None:
+    (node_project / "app.mjs").write_text(five_lines("js", url))
+    assert "fencing token" in said([*host.native, "app.mjs"], node_project, empty)
+    for tarball in node_packages():
+        ran(tarball, host.name)
+
+
+@hosts
+def test_it_does_what_every_host_is_to_do(host: Host, url: str, empty: dict[str, str], node_project: Path) -> None:
+    shutil.copy(STORY, node_project)
+    (node_project / "told.mjs").write_text(TOLD)
+    said([*host.native, "told.mjs", url], node_project, empty)
+
+
+@hosts
+def test_a_holder_is_named_by_its_host_and_releases_at_the_end(
+    host: Host, url: str, empty: dict[str, str], node_project: Path
+) -> None:
+    (node_project / "who.mjs").write_text(WHO)
+    for _ in range(2):
+        assert said([*host.native, "who.mjs", url], node_project, empty) == f"{host.name.lower()}\n"
+
+
+def test_deno_says_which_right_is_missing(empty: dict[str, str], node_project: Path) -> None:
+    (node_project / "app.mjs").write_text("import 'leasehold';\n")
+    command = [word for word in DENO.native if word != "--allow-ffi"]
+    told = failed([*command, "app.mjs"], node_project, empty)
+    assert "cannot be loaded here: NotCapable: Requires ffi access to" in told
+    assert "run again with the --allow-ffi flag" in told
+
+
+def test_bun_compiles_it_into_one_program(
+    url: str, empty: dict[str, str], node_project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    alone = tmp_path_factory.mktemp("alone")
+    (node_project / "app.mjs").write_text(five_lines("js", url))
+    said([*BUN.native, "build", "app.mjs", "--compile", f"--outfile={alone / 'app'}"], node_project, empty)
+    assert "fencing token" in said([alone / "app"], alone, empty)

@@ -1,0 +1,100 @@
+"""The Node package of dist/ in a route handler of Next.js, as its README shows."""
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hosts import NEXT
+from installing import add_packages_of_others, five_lines, node_packages, said
+from npm import PACKAGE
+from table import ran
+
+README = PACKAGE / "README.md"
+#: What a build and a start may take.
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def surroundings(empty: dict[str, str], url: str) -> dict[str, str]:
+    return empty | {"NEXT_TELEMETRY_DISABLED": "1", "LEASEHOLD_URL": url, "HOSTNAME": "127.0.0.1"}
+
+
+@pytest.fixture
+def app(node_project: Path, url: str) -> Path:
+    """Next.js, the Node package, and the two files that the README shows."""
+    add_packages_of_others(node_project)
+    for name in ("next.config.mjs", "app/sell/route.js"):
+        (node_project / name).parent.mkdir(parents=True, exist_ok=True)
+        (node_project / name).write_text(five_lines("javascript", url, f"// {name}\n", README))
+    return node_project
+
+
+def next_(*words: str) -> list[str | Path]:
+    return ["node", "node_modules/next/dist/bin/next", *words]
+
+
+@contextmanager
+def started(command: list[str | Path], folder: Path, surroundings: dict[str, str]) -> Iterator[int]:
+    """A server on a port of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=surroundings | {"PORT": str(port)}, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            with socket.socket() as tried:
+                if tried.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_S)
+
+
+def token(port: int, folder: Path) -> int:
+    """What the route answers."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/sell", method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            found = re.fullmatch(r'\{"token":(\d+)\}', answer.read().decode())
+    except OSError as error:
+        raise AssertionError(f"{error}: {(folder / 'log').read_text()}") from error
+    assert found
+    return int(found[1])
+
+
+def test_a_route_handler_takes_a_lock(app: Path, surroundings: dict[str, str]) -> None:
+    said(next_("build"), app, surroundings)
+    with started(next_("start", "--hostname", "127.0.0.1"), app, surroundings) as port:
+        assert token(port, app) < token(port, app)
+    for tarball in node_packages():
+        ran(tarball, NEXT)
+
+
+@pytest.mark.parametrize("bundler", ["turbopack", "webpack"])
+def test_a_server_that_stands_alone_has_the_native_library(
+    bundler: str, app: Path, surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As `output: 'standalone'` makes it, for containers."""
+    config = app / "next.config.mjs"
+    config.write_text(config.read_text().replace("{", "{\n  output: 'standalone',", 1))
+    said(next_("build", f"--{bundler}"), app, surroundings)
+    alone = tmp_path_factory.mktemp("alone") / "server"
+    shutil.copytree(app / ".next" / "standalone", alone, symlinks=True)
+    with started(["node", "server.js"], alone, surroundings) as port:
+        assert token(port, alone) < token(port, alone)

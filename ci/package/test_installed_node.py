@@ -1,0 +1,61 @@
+"""The Node package of dist/, in a folder that has nothing else, runs the README's lines."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, best, failed, five_lines, node_packages, said
+from npm import CHECKS, name_of
+from platforms import here
+from table import ran
+
+MEASURED = """
+const start = performance.now();
+const { connect } = await import('leasehold');
+const loaded = performance.now();
+const client = await connect(process.argv[1]);
+await client.using('first', () => {
+  console.log(JSON.stringify({ import: loaded - start, lock: performance.now() - loaded }));
+});
+await client.close();
+"""
+
+
+def test_the_two_packages_are_all_that_node_needs(url: str, empty: dict[str, str], node_project: Path) -> None:
+    evaluate: list[str | Path] = ["node", "--input-type=module", "--eval"]
+    assert "fencing token" in said([*evaluate, five_lines("js", url)], node_project, empty)
+    took = best([*evaluate, MEASURED, url], node_project, empty)
+    print(f"Node: {took}")
+    assert took["import"] < MOST_FOR_IMPORT
+    assert took["lock"] < MOST_FOR_LOCK
+    for tarball in node_packages():
+        ran(tarball, HERE)
+
+
+def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, str], node_project: Path) -> None:
+    shutil.rmtree(node_project / "node_modules" / "@leasehold")
+    told = failed(["node", "--eval", "require('leasehold')"], node_project, empty)
+    assert f"the package {name_of(here())}, which has the native library for this machine" in told
+
+
+def test_a_bundler_leaves_the_node_package_where_it_is(url: str, empty: dict[str, str], node_project: Path) -> None:
+    """As our README tells those who use one."""
+    (node_project / "app.mjs").write_text(five_lines("js", url))
+    words = ["app.mjs", "--bundle", "--platform=node", "--format=esm", "--external:leasehold", "--outfile=bundled.mjs"]
+    said([CHECKS / "esbuild", *words], node_project, empty)
+    assert "fencing token" in said(["node", "bundled.mjs"], node_project, empty)
+
+
+def test_a_bundler_that_copies_native_libraries_takes_it_along(
+    url: str, empty: dict[str, str], node_project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As our README tells, too."""
+    alone = tmp_path_factory.mktemp("alone")
+    required = five_lines("js", url).replace(
+        "import { connect } from 'leasehold'", "const { connect } = require('leasehold')"
+    )
+    (node_project / "app.js").write_text(f"(async () => {{\n{required}}})();\n")
+    words = ["app.js", "--bundle", "--platform=node", "--loader:.node=copy", f"--outfile={alone / 'bundled.js'}"]
+    said([CHECKS / "esbuild", *words], node_project, empty)
+    assert "fencing token" in said(["node", "bundled.js"], alone, empty)

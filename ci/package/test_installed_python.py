@@ -1,0 +1,52 @@
+"""The Python package of dist/, in a virtual environment that has nothing else, runs the README's lines."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from building import DIST, TARGET
+from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, best, built, five_lines, said, with_rust
+from platforms import here
+from table import ran
+from version import version
+
+MEASURED = """
+import json, sys, time
+start = time.perf_counter()
+import leasehold
+loaded = time.perf_counter()
+with leasehold.connect(sys.argv[1]) as client, client.lock("first"):
+    locked = time.perf_counter()
+print(json.dumps({"import": (loaded - start) * 1e3, "lock": (locked - loaded) * 1e3}))
+"""
+
+
+@pytest.fixture
+def python(empty: dict[str, str], tmp_path: Path) -> Path:
+    """A Python that has pip."""
+    said([sys.executable, "-m", "venv", "venv"], tmp_path, empty)
+    return tmp_path / "venv" / "bin" / "python"
+
+
+def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], python: Path, tmp_path: Path) -> None:
+    wheels = ["--no-index", "--find-links", str(DIST / "python"), f"leasehold=={version()}"]
+    said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
+    assert "fencing token" in said([python, "-c", five_lines("python", url)], tmp_path, empty)
+    took = best([python, "-c", MEASURED, url], tmp_path, empty)
+    print(f"Python: {took}")
+    assert took["import"] < MOST_FOR_IMPORT
+    assert took["lock"] < MOST_FOR_LOCK
+    ran(DIST / "python" / f"leasehold-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
+
+
+# It is compiled as users compile it.
+@pytest.mark.timeout(1_800)
+def test_pip_builds_the_sources_where_there_is_rust(
+    url: str, empty: dict[str, str], python: Path, tmp_path: Path
+) -> None:
+    sources = built("python", "*.tar.gz")
+    surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "sources")}
+    said([python, "-m", "pip", "install", "--quiet", sources], tmp_path, surroundings)
+    assert "fencing token" in said([python, "-c", five_lines("python", url)], tmp_path, empty)
+    ran(sources, HERE)

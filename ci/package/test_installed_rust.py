@@ -1,0 +1,56 @@
+"""The crates of dist/, in a project that has nothing else of ours, run the README's lines."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import crates
+from building import DIST, TARGET
+from installing import HERE, five_lines, said, with_rust
+from table import ran
+from version import version
+
+#: What users of the library get; each patch stands in for crates.io, which has none of these yet.
+LIBRARY = [name for name in crates.PUBLISHED if name != "leasehold-cli"]
+MANIFEST = """
+[package]
+name = "shop"
+version = "1.0.0"
+edition = "2024"
+
+[dependencies]
+leasehold = "{version}"
+tokio = {{ version = "1", features = ["rt"] }}
+
+[patch.crates-io]
+{patches}
+"""
+MAIN = """
+{lines}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {{
+    tokio::runtime::Builder::new_current_thread().build()?.block_on(example())?;
+    Ok(())
+}}
+"""
+
+
+@pytest.mark.timeout(900)
+def test_the_crates_are_all_that_a_rust_program_needs(url: str, empty: dict[str, str], tmp_path: Path) -> None:
+    packed = {name: DIST / "crates" / f"{name}-{version()}.crate" for name in LIBRARY}
+    for crate in packed.values():
+        with tarfile.open(crate) as opened:
+            opened.extractall(tmp_path, filter="data")
+    project = tmp_path / "shop"
+    (project / "src").mkdir(parents=True)
+    patches = "\n".join(f'{name} = {{ path = "../{name}-{version()}" }}' for name in packed)
+    (project / "Cargo.toml").write_text(MANIFEST.format(version=version(), patches=patches))
+    (project / "src" / "main.rs").write_text(MAIN.format(lines=five_lines("rust,no_run", url)))
+    # Of the crates of others, the versions that ours was tested with.
+    (project / "Cargo.lock").write_bytes((tmp_path / f"leasehold-{version()}" / "Cargo.lock").read_bytes())
+    surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "shop")}
+    said(["cargo", "update", "--workspace", "--quiet"], project, surroundings)
+    assert "fencing token" in said(["cargo", "run", "--locked", "--quiet"], project, surroundings)
+    for crate in packed.values():
+        ran(crate, HERE)
