@@ -335,9 +335,9 @@ site: (install "python-site")
 
 # The same with the API references of Python, Node, the JVM and Rust in it
 [group('build')]
-site-api: (install "python-site node-site node-package") build-python && site
+site-api: (install "python-site python-test node-site node-package") build-python && site
     rm -rf target/api
-    {{ venv }}/pdoc --output-directory target/api/python leasehold
+    {{ venv }}/pdoc --output-directory target/api/python leasehold leasehold.opentelemetry
     ci/site/node_modules/.bin/typedoc --options ci/site/typedoc.json
     {{ maven }} --quiet --file packages/jvm/pom.xml -Dbuild.folder={{ justfile_directory() }}/target/dokka dokka:dokka
     cp -r target/dokka/dokka target/api/jvm
