@@ -66,7 +66,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target node-playground chromium prometheus") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-demo test-playground-beside-looks test-timing
+test: lint (install "python-test python-site python-demo node-demo redis-server servers openssl wasm-target node-playground chromium prometheus") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-demo test-playground-beside-looks test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -96,7 +96,7 @@ test-playground-beside-looks: test-playground test-looks
 
 # What looks at files that are built already
 [private]
-test-looks: test-api test-shipped test-monitoring
+test-looks: test-api test-shipped test-monitoring test-site
 
 # What keeps processors busy, one after another beside the others: that which takes longest goes first
 [private]
@@ -333,6 +333,29 @@ test-api *options: (install "python-test") build-python build-node build-jvm
 api-tables:
     {{ python }} ci/api/tables.py
 
+# The documents as a site, into target/site; broken links fail it
+[group('build')]
+site: (install "python-site")
+    rm -rf target/site
+    {{ venv }}/sphinx-build --fail-on-warning --quiet --fresh-env --conf-dir ci/site --doctree-dir target/doctrees . target/site
+    @echo target/site/index.html
+
+# The same with the API references of Python, Node, the JVM and Rust in it
+[group('build')]
+site-api: (install "python-site python-test node-site node-package") build-python && site
+    rm -rf target/api
+    {{ venv }}/pdoc --output-directory target/api/python leasehold leasehold.opentelemetry
+    ci/site/node_modules/.bin/typedoc --options ci/site/typedoc.json
+    {{ maven }} --quiet --file packages/jvm/pom.xml -Dbuild.folder={{ justfile_directory() }}/target/dokka dokka:dokka
+    cp -r target/dokka/dokka target/api/jvm
+    cargo doc --locked --no-deps --package leasehold --features tracing --target-dir target/rustdoc
+    cp -r target/rustdoc/doc target/api/rust
+
+# The site: its links, its pages, and how wide they are in a Chromium
+[group('test')]
+test-site *options: (install "python-test chromium") site
+    cd ci/site && {{ python }} -m pytest "$@"
+
 # The install steps: from nothing on a bare machine, and broken on purpose
 [group('test')]
 test-install *options: (install "python-test")
@@ -397,7 +420,7 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
 
 # All lints, changing nothing
 [group('lint')]
-lint: (install "rust-lints wasm-target python-lint python-test python-demo python-package python-build node-lint python-deny") lint-side-by-side
+lint: (install "rust-lints wasm-target python-lint python-test python-demo python-package python-site python-build node-lint python-deny") lint-side-by-side
 
 [private]
 [parallel]
@@ -431,7 +454,7 @@ lint-lua: (install "node-lint")
     node ci/lint/lua.mjs core/protocol/lua/*.lua
 
 [group('lint')]
-lint-python: (install "python-lint python-test python-demo python-package") build-python
+lint-python: (install "python-lint python-test python-demo python-package python-site") build-python
     {{ venv }}/ruff check --quiet .
     {{ venv }}/ruff format --quiet --check .
     {{ python }} ci/lint/imports.py packages/python/src
@@ -444,6 +467,7 @@ lint-python: (install "python-lint python-test python-demo python-package") buil
     cd ci/release && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/servers && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
+    cd ci/site && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/structure && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
