@@ -18,8 +18,11 @@ from npm import PACKAGE
 from table import ran
 
 README = PACKAGE / "README.md"
-#: What a build and a start may take.
+#: What a start or an answer may take.
 DEADLINE_S = 60
+
+# Each test builds an app, on as many processors as there are.
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
