@@ -21,6 +21,11 @@ SAID = (
 SAID_BY_SOME = "dependencyManagement"
 
 
+def place(artifact: str, version: str, ending: str) -> str:
+    """Where a file of it lies in a Maven repository."""
+    return f"io/leasehold/{artifact}/{version}/{artifact}-{version}{ending}"
+
+
 def pom(file: Path) -> str:
     """A pom without what only its own build needs, and with what its parent says, which is not published."""
     ElementTree.register_namespace("", NAMESPACE)

@@ -19,15 +19,11 @@ class Host(NamedTuple):
     web: tuple[str, ...]
 
 
-def version_of(package: str) -> str:
-    return VERSIONS[package]
-
-
 def deno(*rights: str) -> tuple[str, ...]:
     return str(CHECKS / "deno"), "run", "--no-prompt", *(f"--allow-{right}" for right in rights)
 
 
 NODE = Host("Node", ("node",), ("node",))
-BUN = Host(f"Bun {version_of('bun')}", (str(CHECKS / "bun"),), (str(CHECKS / "bun"),))
-DENO = Host(f"Deno {version_of('deno')}", deno("ffi"), deno("net", "env", "read"))
-NEXT = f"Next.js {version_of('next')}"
+BUN = Host(f"Bun {VERSIONS['bun']}", (str(CHECKS / "bun"),), (str(CHECKS / "bun"),))
+DENO = Host(f"Deno {VERSIONS['deno']}", deno("ffi"), deno("net", "env", "read"))
+NEXT = f"Next.js {VERSIONS['next']}"

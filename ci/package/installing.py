@@ -32,7 +32,7 @@ def failed(command: list[str | Path], folder: Path, environment: dict[str, str])
     """What a program that must fail says of it."""
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode != 0, done.stdout
-    return done.stderr
+    return done.stdout + done.stderr
 
 
 def five_lines(language: str, url: str, word: str = "", readme: Path = README) -> str:

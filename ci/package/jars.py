@@ -173,7 +173,7 @@ def when() -> time.struct_time:
 
 def target(ending: str, artifact: str = ARTIFACT) -> Path:
     """Where an artefact lies in a Maven repository."""
-    return DIST / "maven" / "io" / "leasehold" / artifact / version() / f"{artifact}-{version()}{ending}"
+    return DIST / "maven" / central.place(artifact, version(), ending)
 
 
 def others(folder: Path) -> Path:

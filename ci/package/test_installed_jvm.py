@@ -1,6 +1,5 @@
 """What dist/maven has, in a Maven project whose local repository has nothing of ours, runs the README's lines."""
 
-import os
 import subprocess
 import textwrap
 from pathlib import Path
@@ -9,9 +8,10 @@ import pytest
 
 import central
 import jars
-from building import DIST, ROOT
+from building import ROOT
 from installing import HERE, best, five_lines, said
 from platforms import here
+from projects import compile_project, java, pom
 from table import ran
 from version import version
 
@@ -22,48 +22,21 @@ OWN = jars.classifier(here())
 CHOICES = {"two": ("", OWN), "all": ("all",)}
 PROPERTIES = central.properties(ROOT / "packages" / "jvm" / "pom.xml")
 
-POM = """
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>example</groupId>
-  <artifactId>shop</artifactId>
-  <version>1</version>
-  <properties>
-    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
-    <maven.compiler.release>17</maven.compiler.release>
-    <kotlin.compiler.jvmTarget>17</kotlin.compiler.jvmTarget>
-  </properties>
-  <repositories><repository><id>dist</id><url>{url}</url></repository></repositories>
-  <dependencies>
-    {dependencies}
-  </dependencies>
-  <build>
-    <plugins>
-      <plugin>
-        <groupId>org.jetbrains.kotlin</groupId>
-        <artifactId>kotlin-maven-plugin</artifactId>
-        <version>{kotlin}</version>
-        <executions>
-          <execution><id>compile</id><phase>process-sources</phase><goals><goal>compile</goal></goals></execution>
-        </executions>
-        <configuration><sourceDirs><sourceDir>src/main/kotlin</sourceDir></sourceDirs></configuration>
-      </plugin>
-      <plugin>
-        <groupId>org.apache.maven.plugins</groupId>
-        <artifactId>maven-compiler-plugin</artifactId>
-        <version>3.14.1</version>
-      </plugin>
-      <plugin>
-        <groupId>org.apache.maven.plugins</groupId>
-        <artifactId>maven-resources-plugin</artifactId>
-        <version>3.3.1</version>
-      </plugin>
-    </plugins>
-  </build>
-</project>
+KOTLIN_PLUGIN = """
+<plugin>
+  <groupId>org.jetbrains.kotlin</groupId>
+  <artifactId>kotlin-maven-plugin</artifactId>
+  <version>{}</version>
+  <executions>
+    <execution><id>compile</id><phase>process-sources</phase><goals><goal>compile</goal></goals></execution>
+  </executions>
+  <configuration>
+    <jvmTarget>17</jvmTarget>
+    <sourceDirs><sourceDir>src/main/kotlin</sourceDir></sourceDirs>
+  </configuration>
+</plugin>
 """
 DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 
 JAVA = """
 import io.leasehold.Leasehold;
@@ -134,26 +107,14 @@ def project(folder: Path, local: Path, url: str, classifiers: tuple[str, ...]) -
     kotlin = ("org.jetbrains.kotlin", "kotlin-stdlib", PROPERTIES["kotlin.version"], "")
     coroutines = ("org.jetbrains.kotlinx", "kotlinx-coroutines-core", PROPERTIES["coroutines.newest"], "")
     dependencies = "\n    ".join([*ours, DEPENDENCY.format(*kotlin), DEPENDENCY.format(*coroutines)])
-    words = {"url": (DIST / "maven").as_uri(), "kotlin": PROPERTIES["kotlin.version"]}
     files = {
-        "pom.xml": POM.format(dependencies=dependencies, **words),
+        "pom.xml": pom(dependencies, plugins=KOTLIN_PLUGIN.format(PROPERTIES["kotlin.version"])),
         "src/main/java/Java.java": JAVA.format(lines=textwrap.indent(five_lines("java", url), "    ")),
         "src/main/java/Measured.java": MEASURED,
         "src/main/java/shop/Main.java": IN_MEMORY,
         "src/main/kotlin/Kotlin.kt": KOTLIN.format(lines=textwrap.indent(five_lines("kotlin", url), "    ")),
     }
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", f"-DoutputDirectory={folder / 'lib'}"]
-    said([*maven, "compile", COPY], folder, dict(os.environ))
-    return folder
-
-
-def java(project: Path, *options: str, without: str = "") -> list[str | Path]:
-    """How a JVM is started with the class path of a project, without the jars of a classifier if one is given."""
-    libraries = [str(jar) for jar in sorted((project / "lib").iterdir()) if not without or without not in jar.name]
-    return ["java", *options, "-classpath", ":".join([str(project / "target" / "classes"), *libraries])]
+    return compile_project(folder, local, files)
 
 
 @pytest.mark.parametrize("choice", CHOICES)

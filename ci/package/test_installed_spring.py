@@ -1,9 +1,7 @@
 """What dist/maven has for Spring Boot, in a Maven project whose local repository has nothing of ours, runs the lines of
 the READMEs."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,49 +9,18 @@ import pytest
 import central
 import jars
 import starters
-from building import DIST
-from installing import HERE, README, blocks, said
+from installing import HERE, README, blocks, failed, said
 from platforms import here
+from projects import compile_project, java, pom
 from table import ran
 
 PACKAGE = "com.example.shop"
+MAIN = f"{PACKAGE}.ShopApplication"
 OWN = jars.classifier(here())
 PROPERTIES = central.properties(starters.PACKAGE / "pom.xml")
 #: The starter for each version of Spring Boot.
 STARTERS = {PROPERTIES[f"{boot}.version"]: f"leasehold-spring-{boot}-starter" for boot in ("boot3", "boot4")}
 
-POM = """
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>example</groupId>
-  <artifactId>shop</artifactId>
-  <version>1</version>
-  <properties>
-    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
-    <maven.compiler.release>17</maven.compiler.release>
-    <maven.compiler.parameters>true</maven.compiler.parameters>
-  </properties>
-  <repositories><repository><id>dist</id><url>{url}</url></repository></repositories>
-  {managed}
-  <dependencies>
-    {dependencies}
-  </dependencies>
-  <build>
-    <plugins>
-      <plugin>
-        <groupId>org.apache.maven.plugins</groupId>
-        <artifactId>maven-compiler-plugin</artifactId>
-        <version>3.14.1</version>
-      </plugin>
-      <plugin>
-        <groupId>org.apache.maven.plugins</groupId>
-        <artifactId>maven-resources-plugin</artifactId>
-        <version>3.3.1</version>
-      </plugin>
-    </plugins>
-  </build>
-</project>
-"""
 #: What gives nearly all programs the versions of Spring.
 BOM = """
 <dependencyManagement>
@@ -68,7 +35,6 @@ BOM = """
   </dependencies>
 </dependencyManagement>
 """
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 
 #: What the project's README shows, in a class.
 SHOP = """
@@ -120,7 +86,6 @@ def project(
 ) -> Path:
     """A program that has its versions of Spring from there, compiled, with all that it needs in lib/."""
     managed = BOM.format(boot=boot) if "Boot's" in request.param else ""
-    folder = tmp_path_factory.mktemp("spring")
     spring = starters.PACKAGE / "README.md"
     (dependencies,) = blocks(spring, "xml", url)
     chosen = re.sub(r"leasehold-spring-boot\d-starter", STARTERS[boot], dependencies).replace("linux-x86_64", OWN)
@@ -128,29 +93,18 @@ def project(
     (shop,) = (block for block in blocks(README, "java", url) if block.startswith("@DistributedLock"))
     sources = f"src/main/java/{PACKAGE.replace('.', '/')}"
     files = {
-        "pom.xml": POM.format(url=(DIST / "maven").as_uri(), managed=managed, dependencies=chosen),
+        "pom.xml": pom(chosen, managed),
         "src/main/resources/application.properties": blocks(spring, "properties", url)[0],
         f"{sources}/ShopApplication.java": application,
         f"{sources}/Vouchers.java": vouchers,
         f"{sources}/Shop.java": SHOP.format(lines=shop),
         f"{sources}/Calls.java": CALLS,
     }
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", f"-DoutputDirectory={folder / 'lib'}"]
-    said([*maven, "compile", COPY], folder, dict(os.environ))
-    return folder
-
-
-def java(project: Path, without: str = "of nobody") -> list[str | Path]:
-    libraries = [str(jar) for jar in sorted((project / "lib").iterdir()) if without not in jar.name]
-    classes = ":".join([str(project / "target" / "classes"), *libraries])
-    return ["java", "-classpath", classes, f"{PACKAGE}.ShopApplication"]
+    return compile_project(tmp_path_factory.mktemp("spring"), local, files)
 
 
 def test_the_readmes_lines_run(boot: str, project: Path, empty: dict[str, str], tmp_path: Path) -> None:
-    told = said(java(project), tmp_path, empty)
+    told = said([*java(project), MAIN], tmp_path, empty)
     assert f"(v{boot})" in told
     assert "\nmine, with fencing token " in told
     assert "vouchers: bought, with fencing token " in told
@@ -166,8 +120,6 @@ def test_all_of_spring_boot_has_one_version(boot: str, project: Path) -> None:
 
 
 def test_without_the_native_library_it_says_which_to_add(project: Path, empty: dict[str, str], tmp_path: Path) -> None:
-    command = java(project, without=OWN)
-    done = subprocess.run(command, cwd=tmp_path, env=empty, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert f"the native library for {here().jna} is not on the class path" in done.stdout + done.stderr
-    assert f"with the classifier {OWN}" in done.stdout + done.stderr
+    told = failed([*java(project, without=OWN), MAIN], tmp_path, empty)
+    assert f"the native library for {here().jna} is not on the class path" in told
+    assert f"with the classifier {OWN}" in told

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "package"))
 
-from central import COMPONENTS
+from central import COMPONENTS, place
 from crates import PUBLISHED
 from platforms import ELSEWHERE, PLATFORMS
 
@@ -53,7 +53,7 @@ def complete(version: str) -> list[Artefact]:
 def component(name: str, version: str) -> list[str]:
     """The files of one in a Maven repository."""
     parts = (*PARTS, *OF_THE_CORE) if name == "leasehold" else PARTS
-    return [f"io/leasehold/{name}/{version}/{name}-{version}{part}" for part in parts]
+    return [place(name, version, part) for part in parts]
 
 
 def python_version(version: str) -> str:

@@ -1,0 +1,65 @@
+"""Projects of Maven as users have them: dist/maven is a repository of theirs, and the local one has nothing of ours."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import jars
+from building import DIST
+from installing import said
+
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
+POM = """
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>example</groupId>
+  <artifactId>shop</artifactId>
+  <version>1</version>
+  <properties>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+    <maven.compiler.release>17</maven.compiler.release>
+    <maven.compiler.parameters>true</maven.compiler.parameters>
+  </properties>
+  <repositories><repository><id>dist</id><url>{url}</url></repository></repositories>
+  {managed}
+  <dependencies>
+    {dependencies}
+  </dependencies>
+  <build>
+    <plugins>
+      {plugins}
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-compiler-plugin</artifactId>
+        <version>3.14.1</version>
+      </plugin>
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-resources-plugin</artifactId>
+        <version>3.3.1</version>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+"""
+
+
+def pom(dependencies: str, managed: str = "", plugins: str = "") -> str:
+    url = (DIST / "maven").as_uri()
+    return POM.format(url=url, dependencies=dependencies, managed=managed, plugins=plugins)
+
+
+def compile_project(folder: Path, local: Path, files: Mapping[str, str]) -> Path:
+    """A project of these files, compiled, with all that it needs in lib/."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", f"-DoutputDirectory={folder / 'lib'}"]
+    said([*maven, "compile", COPY], folder, dict(os.environ))
+    return folder
+
+
+def java(project: Path, *options: str, without: str = "") -> list[str | Path]:
+    """How a JVM is started with the class path of a project, without the jars of a classifier if one is given."""
+    libraries = [str(jar) for jar in sorted((project / "lib").iterdir()) if not without or without not in jar.name]
+    return ["java", *options, "-classpath", ":".join([str(project / "target" / "classes"), *libraries])]
