@@ -66,7 +66,25 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-site python-demo node-demo redis-server servers openssl wasm-target node-playground chromium prometheus") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-demo test-playground-beside-looks test-timing
+test: lint-and-build test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-demo test-playground-beside-looks test-timing
+
+# Two builds of one profile wait for each other, and no single one keeps the processors busy
+[private]
+[parallel]
+lint-and-build: lint-and-build-tests lint-and-build-others
+
+[private]
+lint-and-build-tests: lint-rust build-tests
+
+[private]
+lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-playground redis-server servers openssl chromium prometheus") lint-beside-builds
+
+[private]
+[parallel]
+lint-beside-builds: build-released build-example build-web lint-all-but-rust
+
+[private]
+build-released: build-rust build-contender
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -103,7 +121,7 @@ test-looks: test-api test-shipped test-monitoring test-site
 test-one-by-one: test-crates test-web test-rigs
 
 [private]
-test-little: test-install test-transitions test-schedules
+test-little: test-install test-transitions test-schedules test-token-expiry
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
@@ -374,7 +392,12 @@ test-shipped *options: (install "python-test") build-python build-node build-jvm
 # Several languages on one lock
 [group('test')]
 test-cross *options: (install "python-test python-demo node-demo redis-server postgresql") build build-web build-contender
-    cd ci/cross && {{ python }} -m pytest -m "not timing" "$@"
+    cd ci/cross && {{ python }} -m pytest -m "not timing and not minutes" "$@"
+
+# That a server forgets tokens after their minute, however many, and that they rise all the same
+[group('test')]
+test-token-expiry: (install "python-test redis-server") build-python build-contender
+    cd ci/cross && {{ python }} -m pytest -m minutes --numprocesses=2
 
 # Other lock libraries on the same locks, and the programs of docs/migrate
 [group('test')]
@@ -404,19 +427,30 @@ test-monitoring *options: (install "python-test prometheus")
 
 # All tests that assert milliseconds, one after another, but for those that assert seconds and wait most of them: leave the machine alone meanwhile
 [group('test')]
-test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop
+test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop test-timed-failovers
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ tested }} --test timing -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test kinds --test redlock -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test demotion -- --test-threads=1 a_demoted_primary
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 shard takes_over
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 followed replaced
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
     cd ci/cross && {{ quiet_pytest }} -m timing --ignore=test_stepped_clock.py
     cd ci/cross && {{ quiet_pytest }} -m timing --numprocesses=2 test_stepped_clock.py
     cd ci/interop && {{ quiet_pytest }} -m timing
+
+# They wait for seconds, for servers, and need little of the machine
+[private]
+[parallel]
+test-timed-failovers: test-timed-cluster test-timed-sentinel
+
+[private]
+test-timed-cluster:
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 shard takes_over
+
+[private]
+test-timed-sentinel:
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 followed replaced
 
 # All lints, changing nothing
 [group('lint')]
