@@ -3,6 +3,8 @@
 set positional-arguments := true
 
 export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
+# What one folder's check reads of the libraries, that of the next need not read again.
+export MYPY_CACHE_DIR := justfile_directory() / ".tools/mypy"
 
 venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
@@ -114,7 +116,7 @@ test-playground-beside-looks: test-playground test-looks
 
 # What looks at files that are built already
 [private]
-test-looks: test-api test-shipped test-monitoring test-site
+test-looks: test-api test-errors test-shipped test-monitoring test-site
 
 # What keeps processors busy, one after another beside the others: that which takes longest goes first
 [private]
@@ -351,6 +353,16 @@ test-api *options: (install "python-test") build-python build-node build-jvm
 api-tables:
     {{ python }} ci/api/tables.py
 
+# Causes every kind of error and writes docs/errors.md from the messages
+[group('build')]
+error-page: (install "python-test redis-server") build-python
+    cd ci/errors && PYTHONPATH=../support {{ python }} page.py
+
+# The messages of errors, and docs/errors.md, which has them
+[group('test')]
+test-errors *options: (install "python-test redis-server") build-python
+    cd ci/errors && {{ python }} -m pytest "$@"
+
 # The documents as a site, into target/site; broken links fail it
 [group('build')]
 site: (install "python-site")
@@ -496,6 +508,7 @@ lint-python: (install "python-lint python-test python-demo python-package python
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/errors && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/package && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/release && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

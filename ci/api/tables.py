@@ -58,14 +58,15 @@ def groups() -> str:
 
 
 def options() -> str:
-    found = next(one for one in API["groups"] if one["title"] == "Options")
-    taking = next(one for one in API["groups"] if one["title"] == "How a lock is taken")
-    both = [*found["concepts"], *taking["concepts"]]
-    # What Python sets by a name; docs/api.md has the other languages, and what they set otherwise.
-    given = [one for one in both if one["default"] not in ("", "none") and not isinstance(one["python"], str)]
-    return table(
-        ["in Python", "what", "default"], ([cell(one, "python"), one["what"], one["default"]] for one in given)
-    )
+    """What Python sets by a name, of a client and of a lock; docs/api.md has the other languages, and what they set
+    otherwise."""
+    parts = []
+    for title, who in (("Options", "a client"), ("How a lock is taken", "a lock, or of one call")):
+        found = next(one for one in API["groups"] if one["title"] == title)["concepts"]
+        given = [one for one in found if one["default"] not in ("", "none") and not isinstance(one["python"], str)]
+        rows = ([cell(one, "python"), one["what"], one["default"]] for one in given)
+        parts.append(table([f"of {who}", "what", "default"], rows))
+    return "\n\n".join(parts)
 
 
 def constants() -> str:

@@ -1,4 +1,4 @@
-"""Readers and writers of several languages let each other in, whoever dies."""
+"""Readers and writers of several languages let each other in, whichever of them dies."""
 
 import time
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""A semaphore keeps its limit across languages, whoever dies."""
+"""A semaphore keeps its limit across languages, whichever process dies."""
 
 import random
 import time

@@ -90,7 +90,7 @@ class Pair:
         assert peer.ask("unlock", self._name_for(peer)) == "released"
 
     def release_late(self, peer: Peer) -> None:
-        """Gives back what is not its own any more."""
+        """Releases what is not its own any more."""
         said = peer.ask("unlock", self._name_for(peer))
         assert said.startswith("gone") or not peer.library.tells
 

@@ -1,4 +1,4 @@
-"""Whoever waits for a message is woken by a release: Redisson's waiters by ours, ours by Redisson's."""
+"""A release wakes the waiters that wait for a message: ours wakes Redisson's waiters, Redisson's wakes ours."""
 
 import threading
 import time
@@ -143,7 +143,7 @@ def test_a_hand_written_lock_learns_of_our_release_by_its_own_loop(hand_written:
 
 
 def handed_over(pair: Pair, holder: Peer, waiter: Peer) -> float:
-    """Seconds from a release to the grant of who waits, while the lease had 30 s to go."""
+    """Seconds from a release to the waiter's grant, while the lease had 30 s to go."""
     pair.take(holder)
     pair.wait(waiter)
     begin = time.monotonic()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import words
-from words import Hit, of_blocks, of_document, of_python, of_rust
+from words import Hit, of_blocks, of_document, of_python, of_python_texts, of_rust, of_scripts, of_texts
 
 GLOSSARY = """
 ## Replaced words
@@ -80,6 +80,15 @@ def test_of_python_the_docstrings_are_checked() -> None:
     assert [hit.line for hit in found(of_python(text))] == [1, 5]
 
 
+def test_of_a_program_the_string_literals_are_checked() -> None:
+    rust = 'f("give back"); // "give back"\nlet mark = \'"\';\ng(r#"give "back" or give back"#, "give \\\n    back");\n'
+    assert [hit.line for hit in found(of_texts(rust))] == [1, 3, 3]
+    script = "f('give back', `give\nback`); // 'give back'\n/* \"give back\" */ give(back);\n"
+    assert [hit.line for hit in found(of_scripts(script))] == [1, 1]
+    python = 'f("give back", f"{x} give back")  # "give back"\n"""give back"""\n'
+    assert [hit.line for hit in found(of_python_texts(python))] == [1, 1, 2]
+
+
 def test_no_word_to_say_is_replaced_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     replaced = words.replaced_words(words.GLOSSARY.read_text())
@@ -87,7 +96,7 @@ def test_no_word_to_say_is_replaced_itself(monkeypatch: pytest.MonkeyPatch) -> N
     assert not [hit for instead in replaced.values() for hit in words.hits(instead, replaced)]
 
 
-@pytest.mark.parametrize("pattern", words.SOURCES)
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in words.SOURCES])
 def test_there_are_files_of_each_pattern(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     assert words.listed(pattern)

@@ -1,16 +1,19 @@
-"""Finds words that the project has replaced, in documents and doc comments.
+"""Finds words that the project has replaced, in documents, doc comments and the texts that programs write.
 
     python ci/lint/words.py [FILE...]     without files, all that git lists
 
 The table "Replaced words" of docs/glossary.md says which word to use, and what it replaces. A phrase is found as whole
 words, in upper and lower case, and across line breaks. Code is not looked at: fenced blocks, code spans, targets of
-links. Neither are tables that are made from code, and the released versions of a changelog.
+links. Neither are tables that are made from code, and the released versions of a changelog. Of a program, its doc
+comments and its string literals are looked at.
 """
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -71,7 +74,7 @@ def of_blocks(text: str) -> str:
             return blank(found[0])
         return "   " + re.sub(r"^([ \t]*)\*", r"\1 ", found[1], flags=re.MULTILINE) + "  "
 
-    return re.sub(r"/\*\*(.*?)\*/|.", comment, text, flags=re.DOTALL)
+    return re.sub(r"/\*\*(.*?)\*/|[^/]+|.", comment, text, flags=re.DOTALL)
 
 
 def of_python(text: str) -> str:
@@ -85,17 +88,69 @@ def of_python(text: str) -> str:
     return "\n".join(prose)
 
 
+def strings(quotations: str) -> re.Pattern[str]:
+    """A string literal, or what stands between two of them: comments, and characters of Rust, may have such marks."""
+    return re.compile(
+        rf"""(?P<other>[^{quotations}'/r]+|//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\\n])')"""
+        rf"""|(?P<raw>\br(?P<signs>\#*)")(?P<rough>.*?)"(?P=signs)"""
+        rf"""|(?P<mark>[{quotations}])(?P<plain>(?:\\.|(?!(?P=mark))[^\\])*)(?P=mark)|.""",
+        re.DOTALL,
+    )
+
+
+STRINGS = strings('"')
+STRINGS_OF_SCRIPTS = strings("\"'`")
+
+
+def of_texts(text: str, literals: re.Pattern[str] = STRINGS) -> str:
+    """The string literals."""
+
+    def prose(found: re.Match[str]) -> str:
+        if found["plain"] is not None:
+            # A line that goes on at the next one.
+            return " " + found["plain"].replace("\\\n", " \n") + " "
+        if found["rough"] is not None:
+            signs = found["signs"]
+            return blank(found["raw"]) + found["rough"] + blank('"' + signs)
+        return blank(found[0])
+
+    return literals.sub(prose, text)
+
+
+def of_scripts(text: str) -> str:
+    """The string literals of TypeScript."""
+    return of_texts(text, STRINGS_OF_SCRIPTS)
+
+
+def of_python_texts(text: str) -> str:
+    """The string literals of Python, docstrings too."""
+    lines = [""] * (text.count("\n") + 1)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.STRING:
+            # Several may begin on one line.
+            for number, part in enumerate(token.string.split("\n"), token.start[0] - 1):
+                lines[number] += " " + part
+    return "\n".join(lines)
+
+
 # What is checked, as patterns of git, and what of such a file is prose.
-SOURCES: dict[str, Callable[[str], str]] = {
-    "*.md": of_document,
-    ":(glob)core/client/src/*.rs": of_rust,
-    "core/client/src/api/*.rs": of_rust,
-    "packages/python/src/*.py": of_python,
-    "packages/python/src/*.pyi": of_python,
-    "packages/*/src/*.ts": of_blocks,
-    "packages/*/src/main/*.kt": of_blocks,
-    "packages/*/src/main/*.java": of_blocks,
-}
+SOURCES: list[tuple[str, Callable[[str], str]]] = [
+    ("*.md", of_document),
+    ("*.rs", of_rust),
+    ("*.py", of_python),
+    ("*.pyi", of_python),
+    ("*.ts", of_blocks),
+    ("*.kt", of_blocks),
+    ("*.java", of_blocks),
+    ("core/client/src/*.rs", of_texts),
+    ("core/protocol/src/*.rs", of_texts),
+    ("core/cli/src/*.rs", of_texts),
+    ("bindings/*.rs", of_texts),
+    ("packages/python/src/*.py", of_python_texts),
+    ("packages/*/src/*.ts", of_scripts),
+    ("packages/*/src/main/*.kt", of_texts),
+    ("packages/*/src/main/*.java", of_texts),
+]
 
 
 def listed(pattern: str) -> list[Path]:
@@ -108,7 +163,8 @@ def hits(prose: str, words: dict[str, str]) -> Iterator[Hit]:
     """The replaced phrases in this prose. Of two that begin at one place it is the longer one."""
     prose = CODE.sub(lambda code: blank(code[0]), prose)
     phrases = (r"\s+".join(map(re.escape, phrase.split())) for phrase in sorted(words, key=len, reverse=True))
-    for found in re.finditer(rf"(?<![\w'-])(?:{'|'.join(phrases)})(?![\w-])", prose, re.IGNORECASE):
+    # Most of it is blank, where the search for a letter is over sooner.
+    for found in re.finditer(rf"(?<![\w'-])(?=\w)(?:{'|'.join(phrases)})(?![\w-])", prose, re.IGNORECASE):
         phrase = " ".join(found[0].split())
         yield Hit(prose.count("\n", 0, found.start()) + 1, phrase, words[phrase.lower()])
 
@@ -116,7 +172,7 @@ def hits(prose: str, words: dict[str, str]) -> Iterator[Hit]:
 def main(files: list[Path]) -> int:
     words = replaced_words(GLOSSARY.read_text())
     status = 0
-    for pattern, prose_of in SOURCES.items():
+    for pattern, prose_of in SOURCES:
         for file in listed(pattern):
             if files and file not in files:
                 continue

@@ -113,7 +113,7 @@ def as_text(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
 
 
 def wait(servers: Servers, until_stdin_closes: bool, parent: int | None) -> None:
-    """Until it is asked to end. A server that dies now is the business of whoever killed it."""
+    """Waits until it is asked to end. A server that dies now is the business of the program or user that killed it."""
     watched = [sys.stdin.fileno()] if until_stdin_closes else []
     while not servers.is_ended() and (parent is None or os.getppid() == parent):
         readable, _, _ = select.select(watched, [], [], LOOK)

@@ -41,9 +41,9 @@ def _options(servers: Servers) -> list[str]:
 class Meeting:
     """Introduces nodes to one another until each knows all others.
 
-    The first node meets the others, and gossip does the rest. What was forgotten, because an introduction took longer
-    than the timeout of nodes, is made up for now and then, by whoever lacks a node. Not more often: Valkey drops its
-    link to a node that introduces itself again."""
+    The first node meets the others, and gossip does the rest. A node forgets another one if their introduction takes
+    longer than the timeout of nodes. So a node that lacks others introduces itself to them again, but only now and
+    then: Valkey drops its link to a node that introduces itself again."""
 
     nodes: list[Server]
     next_round: float = 0

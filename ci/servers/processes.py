@@ -1,4 +1,4 @@
-"""The server processes of a rig: started together, watched while they start, stopped together."""
+"""The server processes of a rig: started together, checked while they start, stopped together."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ class EndedError(Exception):
 
 
 class NotStartedError(Exception):
-    """A rig did not come up. Its text is for whoever started it."""
+    """A rig did not come up. Its text is for the user who started it."""
 
 
 @dataclass(frozen=True)

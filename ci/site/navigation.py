@@ -21,6 +21,7 @@ BELOW = {
             "docs/operations",
             "docs/fencing",
             "docs/api",
+            "docs/errors",
             "docs/log",
             "docs/metrics",
             "docs/glossary",

@@ -1,4 +1,4 @@
-"""One worker: takes the lock, reads the balance, and writes it back with its amount added.
+"""One worker: acquires the lock, reads the balance, and writes it back with its amount added.
 
     python worker.py URL DATABASE AMOUNT [--fenced] [--hold-back]
 

@@ -81,7 +81,7 @@ def table(part: str) -> list[Row]:
 
 
 def granted(pages: Pages, language: str) -> int:
-    """How often a language took the lock of the vouchers, by its metrics."""
+    """How often a language acquired the lock of the vouchers, by its metrics."""
     last = pages[language][-1] if pages.get(language) else Page()
     return int(last.sum("leasehold_acquisitions_total", 'kind="lock",group="seckill",outcome="granted"'))
 

@@ -77,7 +77,7 @@ class Demo:
         return self.process.returncode
 
     def programs(self) -> list[int]:
-        """The processes of this run that are there, whoever's children they are by now."""
+        """The processes of this run that are there, whatever their parents are by now."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             traces = ""

@@ -20,7 +20,7 @@ pub struct Client {
     holders: RefCell<VecDeque<Holder>>,
     /// What was observed, until JavaScript takes it.
     lines: RefCell<VecDeque<Box<Line>>>,
-    /// Leases that JavaScript may ask about: granted and not given back. Those that were lost stay
+    /// Leases that JavaScript may ask about: granted and not released. Those that were lost stay
     /// until JavaScript has forgotten them, as the engine answers by them.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
     /// Leases whose release is under way, by its request.
@@ -60,7 +60,7 @@ impl Client {
         self.host.submit(op) as f64
     }
 
-    /// Gives a lease back; returns the request's number. The lease counts as given back at once.
+    /// Releases a lease; returns the request's number. The lease counts as released at once.
     #[must_use]
     pub fn release(&self, lease: f64) -> f64 {
         let lease = lease as u64;

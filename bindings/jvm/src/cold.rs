@@ -171,7 +171,7 @@ pub fn inspect(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::Inspect { lock: lock.into() })
 }
 
-/// Starts to take a lock from whoever holds it.
+/// Starts to take a lock from its holder.
 #[uniffi::export]
 pub fn force_release(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::ForceRelease { lock: lock.into() })
@@ -247,7 +247,7 @@ pub fn drop_client(client: u64) {
     Client::drop_handle(client);
 }
 
-/// What giving back a lease throws that was lost for this reason.
+/// What a release throws if the lease was lost for this reason.
 #[uniffi::export]
 pub fn lost_error(name: String, reason: String) -> NativeFailure {
     failure(&leasehold::host::lost_error(&name, &reason, Operation::Release))

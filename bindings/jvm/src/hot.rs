@@ -56,13 +56,13 @@ pub unsafe extern "C" fn leasehold_acquire(
     })
 }
 
-/// Starts to give a lease back.
+/// Starts to release a lease.
 #[unsafe(no_mangle)]
 pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
     start(client, |client| Some(client.start(tag, Op::Release { lease })))
 }
 
-/// Starts to give back the innermost lease of a context.
+/// Starts to release the innermost lease of a context.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.

@@ -18,7 +18,7 @@ pub struct NativeReached {
     pub failure: Option<String>,
 }
 
-/// How often one who waits for JavaScript looks whether it is still there.
+/// How often a thread that waits for JavaScript looks whether JavaScript is still there.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The core calls it on a thread that has nothing else to do and waits there for JavaScript's.

@@ -108,7 +108,7 @@ impl NativeClient {
         })))
     }
 
-    /// Gives a lease back; returns the request's number. The lease counts as given back at once.
+    /// Releases a lease; returns the request's number. The lease counts as released at once.
     #[napi(catch_unwind)]
     pub fn release(&self, lease: f64) -> f64 {
         self.client.release(lease)
@@ -120,7 +120,7 @@ impl NativeClient {
         self.client.forget(lease);
     }
 
-    /// Makes a lease last longer; returns the request's number.
+    /// Extends a lease; returns the request's number.
     #[napi(catch_unwind)]
     pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
         self.client.submit(Op::Extend {
@@ -135,7 +135,7 @@ impl NativeClient {
         self.client.submit(Op::Inspect { lock: lock.into() })
     }
 
-    /// Takes a lock from whoever holds it; returns the request's number.
+    /// Takes a lock from its holder; returns the request's number.
     #[napi(catch_unwind)]
     pub fn force_release(&self, lock: String) -> f64 {
         self.client.submit(Op::ForceRelease { lock: lock.into() })

@@ -2,8 +2,8 @@
 //!
 //! The core calls it on a thread that has nothing else to do, never on the engine's. That thread
 //! has Python start another one, which runs the function, and waits without the GIL. For when the
-//! interpreter ends, whoever wants the GIL is made to exit: a thread of Python does, but one of
-//! Rust would take the process down with it.
+//! interpreter ends, it makes every thread exit that wants the GIL: a thread of Python does, but
+//! one of Rust would take the process down with it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -20,7 +20,7 @@ static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 const ENDING: &str = "the interpreter is ending";
 
-/// How often one who waits for a function looks whether the interpreter is ending.
+/// How often a thread that waits for a function looks whether the interpreter is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How often the end looks whether the last has left.

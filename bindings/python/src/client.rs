@@ -170,7 +170,7 @@ impl Client {
         self.bell.ring();
     }
 
-    /// Forgets a submitted request; a lock that it gets is given back.
+    /// Forgets a submitted request; a lock that it gets is released.
     fn cancel(&self, request: u64) {
         self.host.cancel(request);
     }

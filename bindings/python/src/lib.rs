@@ -43,7 +43,7 @@ mod _native {
         leasehold::host::shown(name).into_owned()
     }
 
-    /// What giving back a lease raises that was lost for this reason.
+    /// What a release raises if the lease was lost for this reason.
     #[pyfunction]
     fn lost_error(py: Python<'_>, name: &str, reason: &str) -> PyErr {
         crate::convert::error(py, &leasehold::host::lost_error(name, reason, Operation::Release))

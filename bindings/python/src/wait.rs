@@ -16,7 +16,7 @@ const UNINTERRUPTED: Duration = Duration::from_secs(60);
 /// Waits for `op` and gives what it came to.
 ///
 /// If a signal handler raises, the caller gets that exception and `op` is
-/// cancelled; a lock that was granted meanwhile is given back.
+/// cancelled; a lock that was granted meanwhile is released.
 pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
     let mut pending = host.start(op);
     if !interruptible {

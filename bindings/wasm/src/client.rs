@@ -84,7 +84,7 @@ impl NativeClient {
         }))
     }
 
-    /// Gives a lease back; returns the request's number. The lease counts as given back at once.
+    /// Releases a lease; returns the request's number. The lease counts as released at once.
     pub fn release(&self, lease: f64) -> f64 {
         self.client.release(lease)
     }
@@ -94,7 +94,7 @@ impl NativeClient {
         self.client.forget(lease);
     }
 
-    /// Makes a lease last longer; returns the request's number.
+    /// Extends a lease; returns the request's number.
     pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
         self.client.submit(Op::Extend {
             lease: lease as u64,
@@ -107,7 +107,7 @@ impl NativeClient {
         self.client.submit(Op::Inspect { lock: lock.into() })
     }
 
-    /// Takes a lock from whoever holds it; returns the request's number.
+    /// Takes a lock from its holder; returns the request's number.
     #[wasm_bindgen(js_name = forceRelease)]
     pub fn force_release(&self, lock: String) -> f64 {
         self.client.submit(Op::ForceRelease { lock: lock.into() })
@@ -250,8 +250,8 @@ impl NativeClient {
         self.engine.borrow_mut().deaf(NodeId(node));
     }
 
-    /// A server could not be called at the first try, in a way that is not going to pass (`is_set_up_wrong`), or for
-    /// as long as connecting may take.
+    /// A server could not be called at the first attempt, for a reason that is not going to pass (`is_set_up_wrong`),
+    /// or for as long as connecting may take.
     #[wasm_bindgen(js_name = giveUp)]
     pub fn give_up(&self, node: u16, is_set_up_wrong: bool, cause: &str) {
         let kind = if is_set_up_wrong {

@@ -23,7 +23,7 @@ async def word() -> None:
 
 
 def taker(client: leasehold.aio.Client, settings: Settings) -> Callable[[], Awaitable[leasehold.aio.Lease]]:
-    """What takes the lock, however long that lasts."""
+    """A function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
         return lambda: semaphore.acquire(settings.permits)

@@ -23,7 +23,7 @@ def run(workers: int, work: Callable[[int], None]) -> None:
 
 
 def taker(client: leasehold.Client, settings: Settings) -> Callable[[], leasehold.Lease]:
-    """What takes the lock, however long that lasts."""
+    """A function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
         return lambda: semaphore.acquire(settings.permits)

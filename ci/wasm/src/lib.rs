@@ -53,7 +53,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
     DRIVER.set(Some(Driver { session, lease: None }));
 }
 
-/// Tries to take the lock whose name is the input.
+/// Tries to acquire the lock whose name is the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn acquire(now: f64) {
     let name = LockName::parse(&text_of_input()).expect("the host gives a good name");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 
-/// Prints a text, or a JSON value on one line. Whoever closed the pipe has seen enough.
+/// Prints a text. If the reader closed the pipe, it has seen enough: the program ends without a message.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -28,7 +28,7 @@ use crate::tree;
 /// --leave-children), and when this program is killed.
 ///
 /// If the lock cannot be renewed, they are ended before another owner can hold it. If it
-/// was taken away on the server, another may hold it while they still run: until
+/// was taken away on the server, another owner may hold it while they still run: until
 /// that is noticed, and for up to --kill-after longer. With --kill-after 0 they are
 /// killed as soon as it is noticed.
 #[derive(clap::Args)]
@@ -148,9 +148,9 @@ impl Run {
         }
         match released {
             Some(Ok(_)) => {}
-            Some(Err(error)) => eprintln!("leasehold: {error}; the lock lapses by itself"),
+            Some(Err(error)) => eprintln!("leasehold: {error}; the lock expires by itself"),
             None => {
-                eprintln!("leasehold: the server has not answered the release; if need be, the lock lapses by itself")
+                eprintln!("leasehold: the server has not answered the release; if need be, the lock expires by itself")
             }
         }
         Ok(ExitCode::from(ended.status))
@@ -162,7 +162,7 @@ async fn close(client: &Client) {
     let _ = timeout(CLOSE_LIMIT, client.close()).await;
 }
 
-/// Why the lock was not ours any more when it was given back.
+/// Why the lock was not ours any more when we released it.
 fn gone(released: Option<&Result<ReleaseOutcome, leasehold::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),

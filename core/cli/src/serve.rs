@@ -42,7 +42,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     insecure: bool,
     /// Answer GET /metrics for Prometheus on this port of loopback, or at this address and port; 0 takes a free
-    /// port. Whoever reaches it may read it: it has numbers, and no names.
+    /// port. Anybody who reaches it may read the metrics: they have numbers, and no names.
     ///
     /// A second line of standard output says where it is.
     #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]

@@ -42,7 +42,7 @@ pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }
 
-/// Its name in the list of processes: whoever kills all that are called `leasehold` must not hit it.
+/// Its name in the list of processes. A command that kills all processes called `leasehold` must not hit it.
 pub(crate) const NAME: &str = "lock-supervisor";
 
 /// Part of `leasehold run`.
@@ -277,8 +277,8 @@ impl Family {
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Kills all that are found. Whoever is missed becomes this process's child, and is found the next
-    /// time: there is a next time until there are no children.
+    /// Kills all processes that it finds. One that it misses becomes a child of this process, and is found the
+    /// next time: there is a next time until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.refused.insert(pid) {

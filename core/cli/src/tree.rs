@@ -2,8 +2,8 @@
 //!
 //! A process is found by its parents, as `/proc` shows them: neither a session, a
 //! process group nor an ignored signal of its own hides it. One whose parent has
-//! ended gets the nearest *subreaper* above as its parent; whoever wants to find
-//! its orphans has to be one.
+//! ended gets the nearest *subreaper* above as its parent; a process that wants to
+//! find its orphans has to be one.
 //!
 //! A look at `/proc` takes longer than to start a process and end, so what does only
 //! that is never seen where it is. But it stays in its *process group* unless it leaves
@@ -282,7 +282,7 @@ mod system {
         String::from_utf8(stat.split_off(name_ends + 1)).ok()
     }
 
-    /// Whoever has the number now gets the signal only if it is the same process.
+    /// Another process may have the number by now: the signal is sent only if it is the same process.
     pub(super) fn signal(process: &Process, signal: Signal) -> Result<(), Errno> {
         let handle = match pidfd_open(process.id.pid, PidfdFlags::empty()) {
             Ok(handle) => Some(handle),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// In many ways a process gets away from whoever wants to end it. Each says "up" once it is out of
+/// Many ways in which a process gets away from a program that wants to end it. Each says "up" once it is out of
 /// reach; the last ones do nothing but start the next and end, for half a minute at most.
 const TREE: &str = r#"
     trap '' TERM

@@ -1,5 +1,5 @@
 //! The command repeats no secret, in whatever wrong place it was given:
-//! `ci/secrets/shapes.json`, tried on the command line.
+//! the command line gets each shape of `ci/secrets/shapes.json`.
 
 use std::process::{Command, Stdio};
 

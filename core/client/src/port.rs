@@ -120,7 +120,7 @@ impl Port {
     }
 
     /// Answers a command that comes after the engine's end.
-    pub(crate) fn answer_ended(&self, command: Command, error: &Error) {
+    pub(crate) fn answer_ended(&self, command: Command, error: Error) {
         let (sink, result) = match command {
             Command::Run {
                 op: Checked::Close,
@@ -132,8 +132,8 @@ impl Port {
                 sink,
                 ..
             } => (sink, Err(error)),
-            Command::Run { op, sink, .. } => (sink, Err(error.clone().with_operation(op.operation()))),
-            Command::AwaitConnected(sink) => (sink, Err(error.clone())),
+            Command::Run { op, sink, .. } => (sink, Err(error.with_operation(op.operation()))),
+            Command::AwaitConnected(sink) => (sink, Err(error)),
             Command::Cancel { .. } | Command::Shutdown => return,
         };
         match sink {

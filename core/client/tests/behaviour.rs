@@ -342,7 +342,7 @@ impl Run {
         }
     }
 
-    /// Takes the lock as a step says; `None` if it is another's.
+    /// Acquires the lock as a step says; `None` if another owner holds it.
     async fn take(&mut self, what: &str, step: &Value) -> Result<Option<Lease>, Error> {
         let mut lock = self.lock(step);
         if what == "reenter" {

@@ -29,7 +29,7 @@ async fn labelled(url: &str) -> Client {
     builder.connect().await.unwrap()
 }
 
-/// Another client hears who holds each kind of lock, and so do those who wait in vain.
+/// Another client learns who holds each kind of lock, and so does a waiter that times out.
 async fn names_the_holder(url: &str) {
     let (holder, other) = (labelled(url).await, labelled(url).await);
     let kinds = |client: &Client| {

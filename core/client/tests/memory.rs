@@ -65,7 +65,7 @@ fn names_in_turn(host: &Host, from: usize, count: usize) {
     }
 }
 
-/// Leases that nobody releases: whoever took them threw them away.
+/// Leases that nobody releases: the caller that acquired them threw them away.
 fn leases_that_lapse(host: &Host, from: usize, count: usize) {
     const AT_A_TIME: usize = 1_000;
     let mut events = Vec::new();

@@ -191,7 +191,7 @@ async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
     assert!(timed_out.is_some_and(|(waited, kind)| waited >= Duration::from_millis(50) && kind == "lock"));
 }
 
-/// Wants to hear of trouble alone, and fails when it is told of any.
+/// Wants to learn of trouble alone, and panics when it is told of any.
 struct Careless(Arc<Mutex<u32>>);
 
 impl Observer for Careless {

@@ -1,5 +1,5 @@
 //! No message, representation or cause repeats a secret, in whatever wrong place it
-//! was given: `ci/secrets/shapes.json`, tried on the Rust API.
+//! was given: the Rust API gets each shape of `ci/secrets/shapes.json`.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;

@@ -151,7 +151,7 @@ impl Breakers {
         self.by_primary.get(&primary)?.outage.as_ref()
     }
 
-    /// A call, or a try to connect, came to nothing. Says whether the breaker opens by that.
+    /// A call or an attempt to connect failed. Says whether that opens the breaker.
     pub(crate) fn failed(&mut self, primary: Primary, cause: &Cause, now: Instant) -> bool {
         let Some(terms) = self.terms else { return false };
         let state = self.by_primary.get_or_default(primary);
@@ -198,7 +198,7 @@ impl Breakers {
         if state.outage.is_none() || state.probe.is_some() {
             return None;
         }
-        // The slot of one that was noted may be another's by now.
+        // The slot of one that was noted may be another primary's by now.
         let is_its = |keys: &&Arc<Keys>| self.primary(keys.node, &keys.record) == primary;
         let of = state.of.as_ref().filter(is_its);
         Some(of.map(|keys| keys.inspect()).ok_or(NothingToAsk))

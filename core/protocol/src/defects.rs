@@ -50,7 +50,7 @@ pub enum Defect {
     LostMemberIsGranted,
     /// An extension of a majority's lock counts members that were lost since.
     ExtensionOfMembers,
-    /// Who waits for a majority's lock hears silence while its own client holds it.
+    /// A waiter for a majority's lock counts the time for which its own client holds it as silence of the servers.
     SilenceOfTheHolder,
     /// A wait for a composite lock may wait for its own caller.
     CompositeWaitsForItself,
@@ -63,15 +63,15 @@ pub enum Defect {
     PollsAreNoAttempts,
     /// Whatever a message says of a grant to a waiter is believed, if it was last seen late enough.
     NewsIsBelieved,
-    /// A fixed lease that lapsed is kept until somebody releases it.
+    /// A fixed lease that was lost is kept until somebody releases it.
     LapsedLeaseStays,
-    /// What may outlast a fixed lease that lapsed is not released.
+    /// A record that may outlast its lost fixed lease is not released.
     LapsedRecordStays,
     /// In an outage a lock is granted in this client though somebody here holds it.
     LocalBesideHolder,
     /// Who is granted a lock in this client leaves what its attempts may be granted.
     LocalLeavesRecord,
-    /// A circuit breaker that opened asks nobody whether the server is back.
+    /// A circuit breaker that opened never asks whether the server is back.
     BreakerStaysOpen,
 }
 

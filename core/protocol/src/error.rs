@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Forked,
     /// The lease ended before its holder was done with it.
     LockLost,
-    /// Waited as long as asked, and the lock was still another's.
+    /// The wait timed out: another owner still holds the lock.
     LockTimeout,
     /// The server is set up in a way the lock cannot work with.
     Misconfigured,

@@ -88,7 +88,7 @@ own_ids! {
     ReleaseId,
 }
 
-/// Which server. Node 0 is the only one unless several primaries vote (RedLock).
+/// Which server. Node 0 is the only one unless the client has several primaries (RedLock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u16);
 

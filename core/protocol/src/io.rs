@@ -415,7 +415,7 @@ impl Io {
             Some(_) if !self.is_connected(primary.node) => {
                 self.set(Timer::Probe(primary), now + self.breakers.pause());
             }
-            // Whoever wants a lock of it finds out.
+            // The next caller that wants a lock of it finds out.
             Some(Err(NothingToAsk)) => self.answered_by(primary, now),
             Some(Ok(question)) => {
                 let overdue = self.timeout(now);

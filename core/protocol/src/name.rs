@@ -243,8 +243,8 @@ impl KeyPrefix {
     }
 }
 
-/// Keys and channels to try rights on, one of each form that locks have. All are in one slot of a cluster. Whoever
-/// writes a key gives it a TTL.
+/// Keys and channels to test rights on, one of each form that locks have. All are in one slot of a cluster.
+/// Anybody who writes a key must give it a TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scratch {
     /// In the form of a lock's record: the name itself.

@@ -90,61 +90,61 @@ scripts! {
     ClientIdentify => "client_identify";
     /// Says so to another one.
     ClientInspect => "client_inspect";
-    /// Takes the reentrant lock.
+    /// Acquires the reentrant lock.
     LockAcquire => "lock_acquire" uses "lease", "token";
     /// Renews it.
     LockRenew => "lock_renew" uses "lease", "keep";
-    /// Gives it back.
+    /// Releases it.
     LockRelease => "lock_release" uses "publish";
     /// Says who holds it.
     LockInspect => "lock_inspect";
-    /// Takes it from whoever holds it.
+    /// Removes its record, no matter who holds it.
     LockForce => "lock_force" uses "publish";
-    /// Takes the simple lock.
+    /// Acquires the simple lock.
     MutexAcquire => "mutex_acquire" uses "lease", "keep", "token";
     /// Renews it.
     MutexRenew => "mutex_renew" uses "lease", "keep";
-    /// Gives it back.
+    /// Releases it.
     MutexRelease => "mutex_release" uses "publish";
     /// Says who holds it.
     MutexInspect => "mutex_inspect";
-    /// Takes it from whoever holds it.
+    /// Removes its record, no matter who holds it.
     MutexForce => "mutex_force" uses "publish";
-    /// Takes the fair lock, or a place in its queue.
+    /// Acquires the fair lock, or a place in its queue.
     FairAcquire => "fair_acquire" uses "lease", "keep", "token", "publish", "fair", "fair_wait";
     /// Says that its waiters live.
     FairPoll => "fair_poll" uses "token", "publish", "fair", "fair_wait";
-    /// Gives it back, or the place.
+    /// Releases it, or gives up the place in its queue.
     FairRelease => "fair_release" uses "token", "publish", "fair";
-    /// Takes it from whoever holds it.
+    /// Removes its record, no matter who holds it.
     FairForce => "fair_force" uses "token", "publish", "fair";
     /// Says how many wait for it.
     FairLength => "fair_length";
-    /// Takes the read side of a read-write lock.
+    /// Acquires the read side of a read-write lock.
     ReadAcquire => "read_acquire" uses "lease", "time", "read_write";
     /// Renews it.
     ReadRenew => "read_renew" uses "lease", "time";
-    /// Gives it back.
+    /// Releases it.
     ReadRelease => "read_release" uses "publish", "time";
-    /// Takes the write side.
+    /// Acquires the write side.
     WriteAcquire => "write_acquire" uses "lease", "keep", "time", "token", "read_write";
     /// Renews it.
     WriteRenew => "write_renew" uses "lease", "time", "read_write";
-    /// Gives it back.
+    /// Releases it.
     WriteRelease => "write_release" uses "publish", "time", "read_write";
     /// Says who holds one side.
     ReadWriteInspect => "read_write_inspect" uses "time", "read_write";
-    /// Takes one side from whoever holds it.
+    /// Removes the record of one side, no matter who holds it.
     ReadWriteForce => "read_write_force" uses "publish";
-    /// Takes permits of a semaphore.
+    /// Acquires permits of a semaphore.
     SemaphoreAcquire => "semaphore_acquire" uses "lease", "time";
     /// Renews them.
     SemaphoreRenew => "semaphore_renew" uses "lease", "time";
-    /// Gives them back.
+    /// Releases them.
     SemaphoreRelease => "semaphore_release" uses "publish", "time";
     /// Says how many are held.
     SemaphoreInspect => "semaphore_inspect" uses "time";
-    /// Takes all of them from whoever holds them.
+    /// Removes all of them, no matter who holds them.
     SemaphoreForce => "semaphore_force" uses "publish";
     /// Changes the limit that they agreed on.
     SemaphoreLimit => "semaphore_limit" uses "publish", "time";

@@ -61,7 +61,10 @@ impl Session {
     pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
         self.misread(&mut request);
         let ticket = self.members.ticket(Verb::Acquire);
-        if self.members.fail_if_closed(ticket, Operation::Acquire) {
+        if self
+            .members
+            .fail_if_closed(ticket, Operation::Acquire, Some(&request.name))
+        {
             return ticket;
         }
         match &mut self.group {
@@ -86,7 +89,7 @@ impl Session {
     /// the lease is one, without a token.
     pub fn acquire_all(&mut self, requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Acquire);
-        if self.members.fail_if_closed(ticket, Operation::Acquire) {
+        if self.members.fail_if_closed(ticket, Operation::Acquire, None) {
             return ticket;
         }
         let requests = multi::in_order(requests).and_then(|requests| match &self.group {
@@ -131,7 +134,7 @@ impl Session {
     /// [`Outcome::Released`], or fails with `NotOwner` if it has none.
     pub fn release_innermost(&mut self, subject: &Subject, context: Context, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
-        if self.members.fail_if_closed(ticket, Operation::Release) {
+        if self.members.fail_if_closed(ticket, Operation::Release, subject.name()) {
             return ticket;
         }
         match self.innermost(subject, context) {
@@ -147,7 +150,7 @@ impl Session {
     /// `Unavailable`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Extend);
-        if !self.members.fail_if_closed(ticket, Operation::Extend) {
+        if !self.members.fail_if_closed(ticket, Operation::Extend, None) {
             if self.group.has(lease) {
                 self.group.extend(&mut self.members, ticket, (lease, by), now);
             } else {
@@ -182,12 +185,12 @@ impl Session {
         // Composite locks first, so that their members are cancelled with them. The last one first, so
         // that none asks the server when the one before it ends.
         for ticket in self.group.waiting().into_iter().rev() {
-            self.members.fail_if_closed(ticket, Operation::Acquire);
+            self.members.fail_if_closed(ticket, Operation::Acquire, None);
             self.cancel(ticket, now);
         }
         let waiting = self.members.locks().waiting();
         for ticket in &waiting {
-            self.members.fail_if_closed(*ticket, Operation::Acquire);
+            self.members.fail_if_closed(*ticket, Operation::Acquire, None);
         }
         // The last one first: the next waiter in the queue would ask the server.
         for ticket in waiting.into_iter().rev() {
@@ -438,8 +441,8 @@ fn not_owner(subject: &Subject) -> Error {
         Operation::Release,
         "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
     );
-    match subject {
-        Subject::One(_, name) => error.with_lock(name.as_str()),
-        Subject::All(_) => error,
+    match subject.name() {
+        Some(name) => error.with_lock(name.as_str()),
+        None => error,
     }
 }

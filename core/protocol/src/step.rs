@@ -38,7 +38,7 @@ pub(crate) enum Step {
     Ask(Ticket),
     /// The answer that is under way may be stale.
     StaleAnswer(Ticket),
-    /// The first who waits here asks, if nobody here holds the lock.
+    /// The first waiter here asks, if nobody here holds the lock.
     Advance(LockId),
     /// It listens for the lock's releases.
     Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
@@ -156,6 +156,6 @@ pub(crate) struct Ended {
     pub(crate) deadline: Instant,
     /// When the record's TTL has passed for certain.
     pub(crate) until: Instant,
-    /// The release is not sent before: the TTL of a lapsed lease has to pass.
+    /// The release is not sent before: the TTL of an expired lease has to pass.
     pub(crate) not_before: Option<Instant>,
 }

@@ -13,8 +13,17 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Whether whoever waits for `wanted` while they hold this would wait for themselves. Permits may be left
-    /// for both. `by_majority`: of locks that a majority of several servers keeps.
+    /// The lock's name; `None` of several.
+    #[must_use]
+    pub const fn name(&self) -> Option<&LockName> {
+        match self {
+            Self::One(_, name) => Some(name),
+            Self::All(_) => None,
+        }
+    }
+
+    /// Whether a caller that holds this and waits for `wanted` would wait for itself. Permits may be left
+    /// for both. `by_majority`: the locks are kept by a majority of several servers.
     #[must_use]
     pub fn keeps_out(&self, wanted: &Self, by_majority: bool) -> bool {
         let keeps_out = |(held, held_name): &(Kind, &LockName)| {

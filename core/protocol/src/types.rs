@@ -226,8 +226,8 @@ pub struct LockState {
 pub enum Outcome {
     /// The lock is held.
     Granted(Grant),
-    /// Waited as long as asked; the error is the `LockTimeout` to raise where the caller wants one.
-    /// Or skipped; then it is `Unavailable`, and [`Error::is_skipped`].
+    /// The wait timed out; the error is the `LockTimeout` to raise where the caller wants one.
+    /// Or it was skipped; then the error is `Unavailable`, and [`Error::is_skipped`].
     NotGranted(Error),
     /// A release is done.
     Released(ReleaseOutcome),

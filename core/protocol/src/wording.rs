@@ -22,9 +22,8 @@ impl CallError {
 /// What a server's error means for a lock.
 pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
-        "WRONGTYPE" => {
-            Cause::new("the key of this name holds something that is not a lock").with_advice("choose another name")
-        }
+        "WRONGTYPE" => Cause::new("the key of this name holds something that is not a lock of this kind")
+            .with_advice("choose another name"),
         "LEASEHOLD_TOKEN" => {
             let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);

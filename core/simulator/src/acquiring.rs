@@ -282,7 +282,7 @@ impl World {
     }
 }
 
-/// What became of a caller's wish to give back what is not its own.
+/// Checks the answer to a caller that released or extended what is not its own.
 pub(crate) fn check_not_owner(client: usize, said: Option<ErrorKind>) -> Checked {
     match said {
         Some(ErrorKind::NotOwner | ErrorKind::Closed) => Ok(()),

@@ -42,11 +42,11 @@ pub enum Defect {
     ReleaseForgets,
     /// Releasing a mutex deletes a stranger's.
     MutexReleaseOfAnyOwner,
-    /// Renewing a mutex takes it again, whoever has it.
+    /// Renewing a mutex acquires it, no matter who holds it.
     MutexRenewalCreates,
     /// A mutex' tokens forget the last one that was given.
     MutexTokenForgets,
-    /// A semaphore's permits are not given back.
+    /// A semaphore's permits are not released.
     PermitsNeverReturn,
     /// A semaphore gives one permit too many.
     PermitsBeyondLimit,
@@ -68,7 +68,7 @@ pub enum Defect {
     LineJumps,
     /// A second attempt of one owner of the fair lock can make its record shorter.
     FairResendShortens,
-    /// A single try overtakes those that wait.
+    /// A single attempt overtakes the waiters.
     TryOvertakes,
     /// A full server does not tell a waiting writer who holds the lock.
     FullHidesFromWriter,

@@ -45,7 +45,7 @@ pub(crate) enum Event {
     Look { client: usize, node: usize },
     /// A task does the next thing.
     Task { client: usize, task: usize },
-    /// A task's patience is over.
+    /// A task gives up what it waits for.
     Impatient { client: usize, task: usize, ticket: Ticket },
     /// What a task wrote reaches the guarded resource.
     Write {

@@ -236,7 +236,7 @@ pub(crate) enum Role {
     /// Waiters say that they live.
     Poll,
     Inspect,
-    /// An operator takes it from whoever has it.
+    /// An operator removes the record, no matter who holds the lock.
     Force,
     /// An operator changes how many permits there are.
     Limit,

@@ -1,5 +1,5 @@
-//! What becomes of tasks whose fixed leases lapse: they hold nothing any more, take the
-//! lock again, and now and then come back for what they had.
+//! What tasks do that have lost a fixed lease: they hold nothing any more, acquire the lock
+//! again, and now and then release or extend the lost lease.
 
 use leasehold_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
 
@@ -9,7 +9,7 @@ use crate::task::Wish;
 use crate::trace::Line;
 use crate::world::World;
 
-/// So many leases that lapsed a task remembers.
+/// How many lost leases a task remembers.
 const REMEMBERED: usize = 3;
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    /// A task releases or extends a lease that lapsed: it is not its owner any more.
+    /// A task releases or extends a lease that it has lost: it is not its owner any more.
     pub(crate) fn comes_back(&mut self, client: usize, task: usize) -> Checked {
         let draw = self.choices.task(client, task).between(0, 2);
         let of = &mut self.clients[client].tasks[task];

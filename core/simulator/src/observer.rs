@@ -1,5 +1,5 @@
-//! Somebody who looks at the locks now and then, and compares what the servers have on
-//! record with who holds and who waits.
+//! Somebody who looks at the locks now and then, and compares the servers' records with the
+//! holders and the waiters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::world::World;
 /// How often the observer looks.
 const LOOK: Micros = 50 * MS;
 
-/// Somebody who waits: the client, the ticket, and what it wants.
+/// A waiter: the client, the ticket, and the locks that it wants.
 type Caller = (usize, Ticket, Vec<Lock>);
 
 impl World {
@@ -52,8 +52,8 @@ impl World {
         }
     }
 
-    /// A message on a lock's channel reaches a client: if the lock is free, and one who waits for it
-    /// at this client is the first there, that one is to ask.
+    /// A message on a lock's channel reaches a client: if the lock is free, the first waiter for it
+    /// at this client is to ask.
     pub(crate) fn hears(&mut self, client: usize, channel: &[u8]) {
         let is_simple = self.nodes.len() == 1 && self.plan.family != Family::Several;
         if !is_simple || !self.is_settled() || !self.clients[client].is_connected() {
@@ -104,7 +104,7 @@ impl World {
         self.starvation.observed(name, &wanted, &holders, self.now)
     }
 
-    /// I6 of a grant that is made for one who waits: word of it comes.
+    /// I6 of a grant that a server made to a waiter: the waiter learns of it.
     fn look_at_grants(&mut self, name: usize) -> Checked {
         // Who takes several locks has some while it waits for others.
         if self.plan.family == Family::Several || self.nodes.len() > 1 || self.plan.is_deaf {
@@ -122,15 +122,15 @@ impl World {
         self.progress.untold(name, &(&holders & &asking), self.now)
     }
 
-    /// I6 of callers of whom some want several locks: of those who wait for nobody but one
+    /// I6 of callers of whom some want several locks: of the callers that wait for nobody but one
     /// another, somebody is served.
     fn look_at_callers(&mut self) -> Checked {
         let callers = self.callers_to_be_served();
         self.progress.waiting(&callers, self.now)
     }
 
-    /// The callers who wait for nobody but one another: every lock that one of them wants is
-    /// free, or taken by one of them who waits for others. With how many locks each wants.
+    /// The callers that wait for nobody but one another: every lock that one of them wants is
+    /// free, or held by one of them that waits for other locks. With the number of locks each wants.
     fn callers_to_be_served(&mut self) -> BTreeMap<(usize, Ticket), usize> {
         let mut callers = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Whether nobody but those who wait beside it is in a caller's way.
+    /// Whether nobody is in a caller's way but the waiters beside it.
     fn may_be_served(&mut self, caller: &Caller, beside: &[Caller]) -> bool {
         caller.2.iter().all(|(name, kind)| {
             if self.stands_behind_forced(caller.0, *name) || self.is_held_here(caller.0, *name) {
@@ -287,7 +287,7 @@ impl World {
             // Each server has owners of its own.
             sight.records = sight.watched;
         }
-        // Who waits for several locks, and whom it keeps waiting, is looked at by itself.
+        // Waiters for several locks, and those that they keep waiting, are looked at separately.
         let wanted = match self.plan.family {
             Family::Several => Vec::new(),
             _ => self.first_wanted(name),

@@ -11,13 +11,13 @@ counted! {
     AcquireAll = "acquire several",
     /// A holder asked for a lock inside of what it held.
     AcquireInside = "acquire inside",
-    /// A holder gave a lease back.
+    /// A holder released a lease.
     Release = "release",
-    /// A holder gave its innermost level back, by its context.
+    /// A holder released its innermost level, by its context.
     ReleaseInnermost = "release innermost",
-    /// A lease was given back that had been already.
+    /// A lease was released that had been released already.
     ReleaseAgain = "release again",
-    /// A holder of several locks tried to give one of them back by itself.
+    /// A holder of several locks tried to release one of them by itself.
     ReleasePart = "release a member",
     /// A holder asked for more time.
     Extend = "extend",
@@ -25,7 +25,7 @@ counted! {
     GuardedWrite = "guarded write",
     /// Somebody asked who holds a lock.
     Inspect = "inspect",
-    /// An operator took a lock from whoever held it.
+    /// An operator released a lock by force, no matter who held it.
     ForceRelease = "force release",
     /// In an outage a caller was granted a lease that excludes others of its client alone.
     Degraded = "granted degraded",

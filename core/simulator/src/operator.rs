@@ -1,5 +1,5 @@
-//! What operators do: they ask who holds a lock, take it from whoever does, and change how
-//! many permits of a semaphore there are.
+//! What operators do: they ask who holds a lock, release it by force, and change how many
+//! permits of a semaphore there are.
 
 use leasehold_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 

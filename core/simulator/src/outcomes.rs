@@ -72,7 +72,7 @@ impl World {
             .believes(client, lease, &self.ledger, &self.operators, &self.clocks, self.now)
     }
 
-    /// Whoever relies on a lock of this name has a record that lasts as long.
+    /// Every lease of this name that is relied on has a record that lasts as long.
     pub(crate) fn records_outlast(&mut self, name: usize) -> Checked {
         let of_name: Vec<(usize, LeaseId)> = self
             .ledger
@@ -100,7 +100,7 @@ impl World {
             return Ok(());
         }
         let until = self.clocks[client].when(held.deadline);
-        // What an operator took is relied on until its holder hears of it.
+        // A lock that an operator took away is relied on until its holder learns of that.
         let locks = held.locks.iter().filter(|(name, _)| !self.is_forced(held, *name));
         let locks: Vec<Lock> = locks.copied().collect();
         for (name, kind) in locks {
@@ -253,7 +253,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether others of this client wait for permits, which a try does not overtake.
+    /// Whether others of this client wait for permits, which a single attempt does not overtake.
     fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
         let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
         let waiting = self.clients[client].tasks.iter().filter(|task| !task.asks_alone());
@@ -382,7 +382,7 @@ impl World {
     }
 }
 
-/// Whoever is told which program a holder is, is told the holder's own.
+/// If a caller is told which program the holder is, it is the program of that holder.
 fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked {
     let Some((holder, info)) = holder.and_then(|holder| Some((holder, holder.client.as_ref()?))) else {
         return Ok(());

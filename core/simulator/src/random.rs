@@ -21,7 +21,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A generator of its own, so that one user's draws do not shift another's.
+    /// A generator of its own, so that the draws of one user do not shift those of the others.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }

@@ -41,7 +41,7 @@ pub(crate) type OnRecord = (Vec<u8>, i64);
 pub(crate) struct Standing {
     /// Who holds it, and for how many milliseconds.
     pub(crate) holder: Option<OnRecord>,
-    /// Who waits, in the server's order.
+    /// The waiters, in the server's order.
     pub(crate) queue: Vec<Vec<u8>>,
     /// When each waiter was last heard of, by the server's clock.
     pub(crate) seen: BTreeMap<Vec<u8>, u64>,
@@ -187,7 +187,7 @@ impl Record {
         }
     }
 
-    /// Owners that a server knows of beside those that hold: who waits there.
+    /// The owners that a server knows of beside the holders: the waiters there.
     pub(crate) fn waiters(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
         match self {
             Self::Writer => {

@@ -1,5 +1,5 @@
 //! Somebody who may publish and read, and means no good: it invents messages, repeats what it
-//! has overheard, and says what cannot be true of those who wait.
+//! has overheard, and says what cannot be true of the waiters.
 
 use std::sync::Arc;
 

@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// A client is closed: what its tasks had, the session gives back by itself.
+    /// A client is closed: the session releases by itself what its tasks had.
     pub(crate) fn close(&mut self, client: usize) -> Checked {
         self.clients[client].closed = true;
         self.tell(client, |session, now| session.close(now))?;

@@ -27,7 +27,7 @@ pub(crate) enum Wish {
     },
     /// A lease to last longer.
     Extend(LeaseId),
-    /// To be told that what it gives back is not its own.
+    /// To be told that what it releases or extends is not its own.
     Refusal,
     /// An answer to what an operator asks for.
     Operator { name: usize, kind: Kind },
@@ -42,9 +42,9 @@ pub(crate) struct Task {
     pub(crate) waits: Option<(Ticket, Wish)>,
     /// Its leases, outermost first.
     pub(crate) leases: Vec<LeaseId>,
-    /// The last lease that it gave back.
+    /// The last lease that it released.
     pub(crate) given_back: Option<LeaseId>,
-    /// Fixed leases that lapsed, and the locks they were of: it may come back for them.
+    /// Fixed leases that were lost, and the locks they were of: it may release or extend them yet.
     pub(crate) lapsed: Vec<(LeaseId, Vec<Lock>)>,
 }
 

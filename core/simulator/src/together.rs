@@ -121,7 +121,7 @@ impl World {
         Ok(())
     }
 
-    /// Who waits without bound and is told that the server is silent has borne it for long.
+    /// A waiter without bound is told that the server is silent only after a long silence.
     pub(crate) fn check_silence(&self, client: usize, ticket: Ticket, wish: &Wish) -> Checked {
         let Wish::Acquire {
             bounded: false,

@@ -1,4 +1,4 @@
-//! When tables give back what they do not need.
+//! When tables free the memory that they do not need.
 
 /// The capacity that a table of this length is shrunk to, if it keeps far more.
 pub(crate) fn shrunk(length: usize, capacity: usize) -> Option<usize> {

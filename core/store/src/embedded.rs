@@ -87,7 +87,7 @@ impl Embedded {
     }
 
     /// A listener. `on_message` is called with channel and payload, on the
-    /// thread of whoever published; no lock of the store is held meanwhile.
+    /// publisher's thread; no lock of the store is held meanwhile.
     /// Messages come one at a time, in the order they were published. It should
     /// only hand them over.
     #[must_use]

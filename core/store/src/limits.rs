@@ -132,8 +132,8 @@ pub(crate) mod server {
     pub(crate) const READ_BYTES: usize = 16 * 1024;
     /// How many bytes of replies are gathered before they are written.
     pub(crate) const WRITE_AT: usize = 64 * 1024;
-    /// Bytes of requests, replies and messages that all connections hold. Beyond it, strangers make room, and then
-    /// whoever needs more.
+    /// Bytes of requests, replies and messages that all connections hold. Beyond it, strangers and clients that do not
+    /// read are cut off to make room, and if that is not enough, the client that needs more.
     pub(crate) const HELD_BYTES: usize = 64 * MB;
     /// Bytes that a connection may hold however much the others do.
     pub(crate) const SMALL_BYTES: usize = 4 * 1024;
@@ -159,9 +159,9 @@ pub(crate) mod server {
     pub(crate) const QUICK_AGAIN: u32 = 100;
     /// Words of a request that is taken for a quick one, if its command is.
     pub(crate) const QUICK_WORDS: usize = 64;
-    /// Requests that a connection has answered in one go before it is another's turn.
+    /// Requests that a connection has answered in one go before it is another connection's turn.
     pub(crate) const REQUESTS_AT_ONCE: usize = 64;
-    /// Time after which it is another's turn, however few they were.
+    /// Time after which it is another connection's turn, however few requests that were.
     pub(crate) const TURN: Duration = Duration::from_millis(2);
     /// How long a stranger has for its password, or for the rest of its first request.
     pub(crate) const STRANGER_TIME: Duration = Duration::from_secs(10);

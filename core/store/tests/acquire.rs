@@ -91,8 +91,8 @@ fn token_of(reply: &Reply) -> u64 {
 /// An attempt, by its script, keys and arguments; and the script and arguments that ask again.
 type FirstAndAgain<'a> = (Script, &'a [&'a str], &'a [&'a str], Script, &'a [&'a str]);
 
-/// The sides and kinds of one name draw from one sequence. Whoever asks again after another
-/// kind's grant must not get that one's token.
+/// The sides and kinds of one name draw from one sequence. An owner that asks again after another
+/// kind's grant must not get the token of that grant.
 #[test]
 fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
     let now = ServerTime::from_micros(NOW);

@@ -1,5 +1,5 @@
-//! Scripts on a full store: who waits hears who holds, nothing is half written, and what is held can be kept and
-//! given back.
+//! Scripts on a full store: a waiter is told who holds the lock, nothing is half written, and a lock that is held
+//! can be renewed and released.
 
 use leasehold_protocol::Script;
 use leasehold_store::{Reply, ServerTime, Store};

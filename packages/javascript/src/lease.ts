@@ -96,7 +96,7 @@ export class Lease extends Named {
   async extend(leaseMs?: number): Promise<void> {
     const byMs = number(leaseMs, 'leaseMs', 'extend');
     if (this.#released) {
-      throw new NotOwnerError('the lease was released already; take the lock again', {
+      throw new NotOwnerError('the lease was released before; acquire the lock again', {
         lockName: this.name,
         operation: 'extend',
       });
@@ -154,7 +154,7 @@ export class Lease extends Named {
     const { lost, isForgotten } = this.#hold;
     // To release what a closed client held says that it is closed.
     if (isForgotten && lost !== 'closed') {
-      throw new NotOwnerError(`the lease was lost (${lost}), and nobody need release it; take the lock again`, {
+      throw new NotOwnerError(`the lease was lost (${lost}), so there is nothing to release; acquire the lock again`, {
         lockName: this.name,
         operation: 'release',
       });

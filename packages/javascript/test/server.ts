@@ -56,7 +56,7 @@ export class RedisServer implements AsyncDisposable {
     assert.equal(await this.#run(), undefined);
   }
 
-  /** Gives the log of a server that ended instead of being ready. Whoever else has its port is not asked. */
+  /** Gives the log of a server that ended instead of being ready. Asks no other server that may have its port. */
   async #run(): Promise<string | undefined> {
     const args = ['--port', `${this.#port}`, '--save', '', '--appendonly', 'no', '--dir', this.#folder];
     const process = spawn('redis-server', [...args, ...this.#options], { stdio: ['ignore', 'pipe', 'ignore'] });

@@ -17,15 +17,15 @@ export declare class NativeClient {
     onUnavailable: string | undefined | null,
     remainingMs: number | undefined | null,
   ): number;
-  /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
+  /** Releases a lease; returns the request's number. The lease counts as released at once. */
   release(lease: number): number;
   /** JavaScript has nothing any more of a lease that was lost. */
   forget(lease: number): void;
-  /** Makes a lease last longer; returns the request's number. */
+  /** Extends a lease; returns the request's number. */
   extend(lease: number, byMs?: number | undefined | null): number;
   /** Asks the server who holds a lock; returns the request's number. */
   inspect(lock: string): number;
-  /** Takes a lock from whoever holds it; returns the request's number. */
+  /** Takes a lock from its holder; returns the request's number. */
   forceRelease(lock: string): number;
   /** Changes a semaphore's limit to that of the address; returns the request's number. */
   setLimit(lock: string): number;

@@ -40,7 +40,7 @@ function isThisProcess(info: ClientInfo | null | undefined, label: string, conne
   assert.ok(Object.isFrozen(info));
 }
 
-/** Another client hears who holds a lock, and so do those who wait in vain, whose error is given back. */
+/** Another client learns who holds a lock, and so does a waiter that times out, whose error is returned. */
 async function namesTheHolder(
   open: (options: ConnectOptions) => Promise<Client>,
   waitMs: number,

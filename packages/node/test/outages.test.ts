@@ -17,7 +17,7 @@ import {
 import { elapsed, eventually, RedisServer } from './server.js';
 
 const SOON_MS = 20_000;
-/** Of a call that asks nobody; one that waits does so for longer. */
+/** A call that makes no server call takes less; a call that waits takes longer. */
 const AT_ONCE_MS = 10_000;
 const POLICIES: OnUnavailable[] = ['fail', 'local', 'skip'];
 

@@ -1,4 +1,4 @@
-"""What a fixed lease that lapsed leaves behind: nothing that nobody wants."""
+"""What a fixed lease that expired leaves behind: only what the program still uses."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 

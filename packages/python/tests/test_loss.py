@@ -1,4 +1,4 @@
-"""A lease is lost: who hears of it, how soon, and what is left alone."""
+"""A lease is lost: who learns of it, how soon, and what is left alone."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 

@@ -77,7 +77,7 @@ def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
 
 
 def ways(client: leasehold.Client) -> dict[str, Callable[[], None]]:
-    """Every way to take and to release, by the kind of lock that it is tried on."""
+    """Every way to acquire and to release, by the kind of lock that it is used on."""
 
     def scope(lock: Any) -> Callable[[], None]:
         def work() -> None:

@@ -1,5 +1,5 @@
 """No message, representation, cause or traceback repeats a secret, in whatever wrong place it was given:
-`ci/secrets/shapes.json`, tried on the Python API."""
+the Python API gets each shape of `ci/secrets/shapes.json`."""
 
 from __future__ import annotations
 

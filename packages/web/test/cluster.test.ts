@@ -13,7 +13,7 @@ const native = (await import(`${ROOT}packages/node/dist/index.js`)) as Native;
 
 const NODES = 3;
 const SLOTS = 16_384;
-/** Longer than a test: who waits is woken by a message alone. */
+/** Longer than a test: only a message wakes a waiter. */
 const NO_POLL = { retryIntervalMs: [60_000, 60_000] as const };
 
 describe('a cluster behind ioredis', () => {

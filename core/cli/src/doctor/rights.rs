@@ -1,7 +1,7 @@
-//! Which rights locks need, how each is tried, and the line that grants them.
+//! Which rights locks need, how the doctor tests each of them, and the line that grants them.
 //!
-//! Each command is tried on one scratch key of the form that locks use. It holds a string with a TTL, so that a
-//! command for hashes or sorted sets writes nothing: the server looks at the user's rights first, and then says
+//! The doctor sends each command for one scratch key of the form that locks use. The key holds a string with a TTL, so
+//! that a command for hashes or sorted sets writes nothing: the server checks the user's rights first, and then answers
 //! `WRONGTYPE`.
 
 use super::layout::Layout;

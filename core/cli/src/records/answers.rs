@@ -1,5 +1,5 @@
-//! What servers answer, read. What another client does meanwhile is no error: a key may be gone, be another's, or
-//! be on its way to another node.
+//! Reads what servers answer. What another client does meanwhile is no error: a key may be gone, belong to another
+//! owner, or be on its way to another node.
 
 use std::time::Duration;
 

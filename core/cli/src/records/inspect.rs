@@ -44,11 +44,11 @@ pub(crate) struct Hold {
     pub(crate) permits: u64,
 }
 
-/// Who waits for a fair lock.
+/// The wait queue of a fair lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) length: u64,
-    /// The first of them.
+    /// The first waiters.
     pub(crate) first: Vec<Queued>,
 }
 
@@ -84,7 +84,7 @@ impl Inspected {
     }
 }
 
-/// Asks whoever has the name's slot.
+/// Asks the server that has the name's slot.
 pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
     let key = |of: LockKey| of.of(name);
     let last = (SHOWN - 1).to_string();

@@ -94,7 +94,7 @@ pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listi
     listing.locks = if all == 1 {
         found.into_iter().flatten().flat_map(BTreeMap::into_values).collect()
     } else {
-        by_votes(found.into_iter().flatten(), all)
+        by_primaries(found.into_iter().flatten(), all)
     };
     listing
         .locks
@@ -191,22 +191,22 @@ async fn scan(server: &mut Server, cursor: &str, filter: &Filter) -> Result<(Str
 }
 
 /// RedLock: each primary has a record of its own, of an owner id of its own, but of one client.
-fn by_votes(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
+fn by_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
     let mut holders: BTreeMap<(LockName, &'static str, Option<String>), Vec<Locked>> = BTreeMap::new();
     for ((name, kind), locked) in found.flatten() {
         let client = locked.owner.client().map(str::to_owned);
         holders.entry((name, kind, client)).or_default().push(locked);
     }
-    let whole = |votes: Vec<Locked>| {
-        let count = votes.len();
-        // The majority's deadline: that of the last vote that it needs.
-        let mut left: Vec<_> = votes.iter().map(|vote| vote.left).collect();
+    let whole = |records: Vec<Locked>| {
+        let count = records.len();
+        // The majority's deadline: that of the last record that it needs.
+        let mut left: Vec<_> = records.iter().map(|record| record.left).collect();
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let needed = (primaries / 2).min(count - 1);
-        let first = votes.into_iter().next()?;
+        let first = records.into_iter().next()?;
         Some(Locked {
             left: left[needed],
-            votes: Some((count, primaries)),
+            primaries: Some((count, primaries)),
             // Each primary draws its own.
             token: None,
             held: None,

@@ -25,5 +25,5 @@ pub(crate) struct Locked {
     pub(crate) waiters: Option<u64>,
     pub(crate) server: String,
     /// So many of so many primaries have its record.
-    pub(crate) votes: Option<(usize, usize)>,
+    pub(crate) primaries: Option<(usize, usize)>,
 }

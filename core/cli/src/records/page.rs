@@ -286,7 +286,7 @@ async fn asked(server: &mut Server, commands: &[Command], is_newcomer: bool) -> 
     }
 }
 
-/// Asks for how long the locks are held, and who waits.
+/// Asks how long the locks have been held, and how many waiters they have.
 async fn finish(
     server: &mut Server,
     candidates: Vec<Candidate>,
@@ -358,6 +358,6 @@ fn locked(candidate: &Candidate, answers: &[Answer], now: u64, server: &str) -> 
         token,
         waiters: waiters.filter(|_| has_queue),
         server: server.to_owned(),
-        votes: None,
+        primaries: None,
     })
 }

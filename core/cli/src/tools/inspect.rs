@@ -13,7 +13,7 @@ use crate::output::{duration, known, millis, plain, print, print_json};
 use crate::records::{Hold, Inspected, inspect};
 use crate::server::ServerOptions;
 
-/// Show who holds a lock, of whatever kind, and who waits for it.
+/// Show the holders and the waiters of a lock, of whatever kind.
 ///
 /// Shows the holders with the time that is left of their leases, the last fencing token, the queue of
 /// a fair lock, the readers and the writer, and a semaphore's permits; of each at most 100.
@@ -158,7 +158,7 @@ fn describe(text: &mut String, hold: &Hold) {
     );
 }
 
-/// Who waits for a fair lock, in order.
+/// The wait queue of a fair lock, in order.
 fn queue(text: &mut String, one: &Inspected) {
     if one.queue.length > 0 {
         let _ = writeln!(text, "  fair queue  {} wait", one.queue.length);

@@ -16,9 +16,9 @@ use crate::server::ServerOptions;
 /// their form, type and holder; no call takes the server long, but all of them together look at each
 /// key once. What is held and released meanwhile may or may not be listed.
 ///
-/// `lock` and `fair_lock` have one record: it is shown as fair_lock while somebody waits in its queue,
-/// and only there it is known who waits. A mutex of another library is not told from other texts;
-/// `leasehold inspect` shows it.
+/// `lock` and `fair_lock` have the same record: it is shown as fair_lock while it has waiters in its
+/// queue, and only then are the waiters known. A mutex of another library cannot be told from other
+/// texts; `leasehold inspect` shows it.
 #[derive(clap::Args)]
 #[command(after_help = LOOKING, verbatim_doc_comment)]
 pub(crate) struct List {
@@ -26,7 +26,7 @@ pub(crate) struct List {
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
     /// Print one JSON object: locks with name, kind, holder, holders, limit, left_ms, held_ms, token,
-    /// waiters, server and votes.
+    /// waiters, server and primaries.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -94,7 +94,7 @@ fn lock_as_json(lock: &Locked) -> Value {
         "token": lock.token,
         "waiters": lock.waiters,
         "server": lock.server,
-        "votes": lock.votes.map(|(votes, of)| json!({ "votes": votes, "of": of })),
+        "primaries": lock.primaries.map(|(granted, of)| json!({ "granted": granted, "of": of })),
     })
 }
 

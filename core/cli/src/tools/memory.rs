@@ -69,7 +69,7 @@ mod tests {
             token: None,
             waiters: None,
             server: "h:1".into(),
-            votes: None,
+            primaries: None,
         };
         Listing {
             locks: locks.iter().map(lock).collect(),

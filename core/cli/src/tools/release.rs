@@ -1,4 +1,4 @@
-//! `leasehold release --force`: takes a lock from whoever holds it.
+//! `leasehold release --force`: takes a lock from its holder.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ use crate::output::{plain, print, print_json};
 use crate::records::Owner;
 use crate::server::ServerOptions;
 
-/// Take a lock from whoever holds it. For operators.
+/// Take a lock from its holder. For operators.
 ///
-/// Its holder is not asked: it goes on until its next renewal tells it of the loss, within a third of
-/// its lease and 0.5 s, and another may hold the lock meanwhile. Of a read lock or a semaphore all
-/// holders lose it.
+/// The holder is not asked: it goes on until its next renewal tells it of the loss, within a third of
+/// its lease and 0.5 s, and another owner may hold the lock meanwhile. All holders of a read lock or a
+/// semaphore lose it.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Release {
@@ -56,8 +56,8 @@ impl Release {
         if !self.force {
             return Err(Exit::new(
                 Exit::USAGE,
-                "its holder would go on without the lock; if that is what you want, give --force. Whoever holds a lock \
-                 releases it in its own program",
+                "its holder would go on without the lock; if that is what you want, give --force. A program releases the \
+                 lock that it holds itself",
             ));
         }
         let (kind, holder) = match self.kind {

@@ -126,7 +126,7 @@ mod tests {
             token: Some(7),
             waiters: None,
             server: "h:1".into(),
-            votes: None,
+            primaries: None,
         }
     }
 

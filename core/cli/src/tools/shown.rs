@@ -42,8 +42,8 @@ pub(super) fn number(number: Option<u64>) -> String {
 
 /// The holder, and how many there are.
 pub(super) fn holder(lock: &Locked, name: String) -> String {
-    match (lock.votes, lock.limit, lock.holders) {
-        (Some((votes, of)), ..) => format!("{name} on {votes} of {of}"),
+    match (lock.primaries, lock.limit, lock.holders) {
+        (Some((primaries, of)), ..) => format!("{name} on {primaries} of {of}"),
         (_, Some(limit), held) => format!("{name}, {held} of {limit} permits"),
         (_, None, holders) if holders > 1 => format!("{name} and {} more", holders - 1),
         _ => name,

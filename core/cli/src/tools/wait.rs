@@ -16,8 +16,8 @@ use crate::server::{ServerOptions, seconds};
 
 /// Wait until nobody holds a lock.
 ///
-/// It does not take the lock: another may have it the next moment. To do something while nobody else
-/// does, take it, by `leasehold run`.
+/// It does not acquire the lock: another owner may hold it the next moment. To do something while
+/// nobody else does, acquire it, by `leasehold run`.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Wait {

@@ -144,5 +144,5 @@ fn a_slow_primary_of_redlock_is_named_by_its_share_of_a_round() {
     let servers = [Redis::start(), Redis::start(), Redis::start()];
     let slow = Liar::before(servers[0].port, Lie::LateOnce(Duration::from_millis(600)));
     let report = Report::of(&[&slow.url(), &servers[1].url(), &servers[2].url()], &[]);
-    report.names("round-trip-slow", "share of a RedLock round");
+    report.names("round-trip-slow", "in a RedLock round");
 }

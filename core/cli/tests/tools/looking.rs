@@ -214,9 +214,9 @@ async fn a_majority_of_several_primaries_is_looked_at() {
     assert_eq!(inspected["servers"].as_array().unwrap().len(), 3);
     let output = command(&all, &["list", "--json"]).output().unwrap();
     let listing: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    let votes = &listing["locks"][0]["votes"];
+    let primaries = &listing["locks"][0]["primaries"];
     assert_eq!(
-        (&votes["of"], votes["votes"].as_u64().unwrap() >= 1),
+        (&primaries["of"], primaries["granted"].as_u64().unwrap() >= 1),
         (&5.into(), true),
         "{listing}"
     );

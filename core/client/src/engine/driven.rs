@@ -132,7 +132,7 @@ impl Driven {
         self.with(node, Line::deaf);
     }
 
-    /// The first try to connect failed, and no other would do better: the client fails with this.
+    /// The first attempt to connect failed, and no other would do better: the client fails with this error.
     pub fn give_up(&mut self, node: NodeId, error: Error) {
         self.with(node, |line| line.give_up(error));
     }
@@ -182,7 +182,7 @@ impl std::fmt::Debug for Server {
 pub(super) struct Driver(Mutex<Option<Driven>>);
 
 impl Driver {
-    /// Whoever turns the engine is woken by the command itself.
+    /// Does nothing: the command itself wakes the program that turns the engine.
     pub(super) const fn needs_engine(&self) {}
 
     /// The engine; once.

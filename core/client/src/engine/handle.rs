@@ -92,7 +92,8 @@ impl Handle {
             },
             Err(error) => (command, error),
         };
-        self.port.answer_ended(command, &error);
+        let error = command.naming_its_lock(error, |name| self.settings.without_prefix(name));
+        self.port.answer_ended(command, error);
     }
 
     /// Starts nothing, and gives what an engine would take its commands from.
@@ -107,7 +108,7 @@ impl Handle {
         self.driver.needs_engine();
     }
 
-    /// The engine, for whoever drives it; once.
+    /// The engine, for the program that drives it; once.
     #[cfg(not(feature = "native"))]
     pub(crate) fn take_driven(&self) -> Option<Driven> {
         self.driver.take()

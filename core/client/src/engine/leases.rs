@@ -66,7 +66,7 @@ impl Leases {
         Some(lost(&lease, reason, is_forgotten))
     }
 
-    /// Nothing renews any of them any more. Gives what is news of it.
+    /// Nothing renews any lease any more: all are lost. Returns an event for each that was not lost before.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
         let leases = std::mem::take(&mut self.known).into_values();
         leases

@@ -1,4 +1,4 @@
-//! Counts for the metrics: who waits, what is held, and how it ends.
+//! Counts waiters and held leases, and how they end, for the metrics.
 //!
 //! It is beside the observers, and not one of them: it needs neither names nor texts, so that with
 //! metrics alone none are made.
@@ -48,7 +48,7 @@ impl Metering {
         }
     }
 
-    /// A connection was lost, or a try to connect failed.
+    /// A connection was lost, or an attempt to connect failed.
     pub(super) fn closed(&self, link: Link, was_open: bool) {
         let counts = self.metrics.link(link);
         if was_open {

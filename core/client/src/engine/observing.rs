@@ -33,7 +33,7 @@ pub(super) struct Observing {
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     links: SortedMap<(Arc<str>, Lane), LinkState>,
-    /// Who waits, since when. Like what is held, kept only if everything is told.
+    /// The waiters, and since when they wait. Like `held`, it is kept only if everything is told.
     waits: Table<Ticket, (ObservedLock, Instant)>,
     held: Table<LeaseId, (ObservedLock, Instant)>,
     /// Releases that nobody waits for any more.
@@ -45,7 +45,7 @@ pub(super) struct Observing {
 /// What is known of a connection.
 enum LinkState {
     Open,
-    /// Since when, and how many tries failed since.
+    /// Since when, and how many attempts failed since.
     Missing(Instant, u32),
 }
 

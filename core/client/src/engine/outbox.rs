@@ -36,7 +36,7 @@ impl Outbox {
     }
 
     /// Hands everything out: grants first, since a lock stands idle until its new holder
-    /// runs, and nothing waits for the one that gave it back. Gives the leases whose
+    /// runs, while nothing waits for the caller that released it. Returns the leases whose
     /// callers went away between the grant and now.
     pub(super) fn deliver(&mut self) -> Vec<Arc<Lease>> {
         let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
@@ -55,8 +55,8 @@ impl Outbox {
         unwanted
     }
 
-    /// Hands everything out at the engine's end, as it came. A grant that nobody takes any
-    /// more lapses.
+    /// Hands everything out at the engine's end, in the order in which it came. A grant whose
+    /// caller went away expires.
     pub(super) fn deliver_last(&mut self) {
         self.port.publish(&mut self.events);
         for (slot, result) in self.answers.drain(..) {

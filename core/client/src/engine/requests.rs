@@ -1,4 +1,4 @@
-//! Who waits for what: the callers' requests, by the tickets that the session gave.
+//! The callers' requests that have no answer yet, by the tickets that the session gave.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! Whether to look for news a little longer before the engine sleeps.
+//! Whether to look for commands and answers a little longer before the engine sleeps.
 //!
 //! To wake a sleeping thread takes longer than a server on the same machine takes
-//! to answer. So while callers are busy and news comes quickly, the engine looks
-//! again and again for a moment, and gives its processor to whoever wants it
-//! between two looks. An idle client, one that only renews, and one whose server
-//! is far away do not spin. Nor does one on a single processor: what it waits for
-//! could not run meanwhile.
+//! to answer. So while callers are busy and commands or answers come quickly, the
+//! engine looks again and again for a moment, and yields its processor to other
+//! threads between two looks. An idle client, one that only renews, and one whose
+//! server is far away do not spin. Nor does one on a single processor: what it
+//! waits for could not run meanwhile.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ use crate::transport::{First, Seen, Transport};
 /// How long a closed client goes on to release what it held.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
-/// One client's session and connections, and who waits for them.
+/// One client's session and connections, and the requests that wait for them.
 pub(super) struct Engine {
     settings: Arc<Settings>,
     port: Arc<Port>,
@@ -119,8 +119,8 @@ impl Engine {
         self.session.calls_in_flight()
     }
 
-    /// Does what came: the session hears of it, and what it says goes out. What callers are
-    /// told waits for `deliver`.
+    /// Handles what came: passes it to the session, and sends what the session says. Callers
+    /// are told later, by `deliver`.
     pub(super) fn work(&mut self) {
         self.feed();
         self.pump();
@@ -286,7 +286,7 @@ impl Engine {
         }
         let result = match outcome {
             Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, request.name))),
-            Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error))),
+            Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error, None))),
             Outcome::Released(outcome) => Ok(self.released(released, lease.as_deref(), outcome)),
             Outcome::Extended(deadline) => {
                 if let Some(lease) = request.lease {
@@ -301,8 +301,10 @@ impl Engine {
                 Ok(self.released(released, lease.as_deref(), ReleaseOutcome::Released))
             }
             Outcome::Failed(error) => {
-                let gone = lease.filter(|_| request.lease.is_some_and(|lease| !self.session.has_lease(lease)));
-                Err(lost_instead(gone.as_deref(), &error).unwrap_or_else(|| self.explain(error)))
+                let is_gone = request.lease.is_some_and(|lease| !self.session.has_lease(lease));
+                let gone = lease.as_deref().filter(|_| is_gone);
+                let named = request.name.as_deref().or_else(|| lease.as_deref().map(Lease::name));
+                Err(lost_instead(gone, &error).unwrap_or_else(|| self.explain(error, named)))
             }
         };
         self.outbox.answer(request.sink, result);
@@ -334,21 +336,20 @@ impl Engine {
     }
 
     /// The session does not know how the caller calls the lock, nor what its
-    /// server is called, nor why the engine never reached it.
-    fn explain(&self, error: Error) -> Error {
-        let name = error
-            .lock_name()
-            .map(|name| self.settings.without_prefix(name).to_owned());
-        let error = match name {
-            Some(name) => error.with_lock(name),
-            None => error,
-        };
-        match (error.kind(), self.connecting.failure()) {
+    /// server is called, nor why the engine never reached it. `given` is the lock's name if the error has none.
+    fn explain(&self, error: Error, given: Option<&str>) -> Error {
+        let named = error.lock_name().map(|name| self.settings.without_prefix(name));
+        let name = named.or(given).map(str::to_owned);
+        let error = match (error.kind(), self.connecting.failure()) {
             (ErrorKind::Unavailable, Some(cause)) => {
                 cause.clone().with_operation(error.operation()).with_lasting_cause()
             }
             (ErrorKind::Unavailable | ErrorKind::Misconfigured, _) => error.with_node(self.settings.server()),
             _ => error,
+        };
+        match name {
+            Some(name) => error.with_lock(name),
+            None => error,
         }
     }
 
@@ -398,6 +399,10 @@ impl Drop for Engine {
         self.outbox.tell(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
             let told = error.clone().with_operation(request.operation);
+            let told = match &request.name {
+                Some(name) => told.with_lock(name),
+                None => told,
+            };
             self.outbox.answer(request.sink, Err(told));
         }
         if let Some(closing) = self.closing.take() {
@@ -407,7 +412,8 @@ impl Drop for Engine {
         }
         self.outbox.deliver_last();
         while let Some(command) = self.commands.take_left() {
-            self.port.answer_ended(command, &error);
+            let error = command.naming_its_lock(error.clone(), |name| self.settings.without_prefix(name));
+            self.port.answer_ended(command, error);
         }
     }
 }

@@ -66,7 +66,7 @@ fn mixed(time: SystemTime) -> u64 {
 ///
 /// # Panics
 /// If the operating system has no randomness to give. An owner id that may
-/// repeat could release another's lock, so there is nothing to fall back to.
+/// repeat could release another owner's lock, so there is nothing to fall back to.
 fn fill(numbers: &mut [u64]) {
     let mut bytes = [0; BLOCK * size_of::<u64>()];
     let bytes = &mut bytes[..size_of_val(numbers)];

@@ -134,7 +134,8 @@ fn parse_one(address: &str) -> Result<(Kind, &str), Error> {
     let mut parts = rest.splitn(3, NUL);
     let mut next = || parts.next().ok_or_else(malformed);
     let (wanted, limit, name) = (number(next()?)?, number(next()?)?, next()?);
-    Ok((Kind::parse(kind, wanted, limit)?, name))
+    let kind = Kind::parse(kind, wanted, limit).map_err(|error| error.with_lock(name))?;
+    Ok((kind, name))
 }
 
 fn parse_members(

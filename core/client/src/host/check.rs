@@ -182,7 +182,7 @@ pub(super) fn forked(settings: &Settings, operation: Operation) -> Error {
     let message = if settings.is_private() {
         "this process is a fork, and a private memory:// client stays with its parent; make a client of its own here"
     } else {
-        "this process is a fork, and the lease or call is its parent's; take the lock again here"
+        "this process is a fork, and the lease or call is its parent's; acquire the lock again here"
     };
     Error::new(ErrorKind::Forked, operation, message)
 }

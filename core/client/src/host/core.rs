@@ -87,7 +87,7 @@ impl Core {
         self.engine.send(Command::Run { request, op, sink });
     }
 
-    /// Whether who waits for `wanted` while they hold `held` would wait for themselves.
+    /// Whether a caller that holds `held` and waits for `wanted` would wait for itself.
     pub(super) fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         let read = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
         Ok(read(held)?.keeps_out(&read(wanted)?, self.settings.targets.len() > 1))

@@ -40,22 +40,22 @@ pub struct Acquire {
 /// An operation.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Take a lock. Completes with `Granted` or `NotGranted`.
+    /// Acquire a lock. Completes with `Granted` or `NotGranted`.
     Acquire(Acquire),
-    /// Give one lease back. Completes with `Released`; twice is harmless.
+    /// Release one lease. Completes with `Released`; idempotent.
     Release {
         /// Its id.
         lease: u64,
     },
-    /// Give back the innermost lease of a context. Completes with `Released`, which says which
-    /// one that was; fails with `NotOwner` if it has none.
+    /// Release the innermost lease of a context. Completes with `Released`, which says which
+    /// lease that was; fails with `NotOwner` if the context has none.
     ReleaseInnermost {
         /// Which lock.
         lock: LockRef,
         /// Who holds it.
         context: u64,
     },
-    /// Make a lease last longer from now. Completes with `Extended`; fails with `LockLost` for one
+    /// Extend a lease from now. Completes with `Extended`; fails with `LockLost` for one
     /// that was lost, as long as anybody has its [`Lease`](crate::host::Lease), and with `NotOwner`
     /// for one that was released.
     Extend {
@@ -69,7 +69,7 @@ pub enum Op {
         /// Which lock; not several.
         lock: LockRef,
     },
-    /// Take a lock from whoever holds it. Completes with `Forced`.
+    /// Take a lock from its holder. Completes with `Forced`.
     ForceRelease {
         /// Which lock; not several.
         lock: LockRef,

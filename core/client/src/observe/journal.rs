@@ -68,7 +68,7 @@ impl fmt::Display for Line {
                 write!(f, " ({} more failed since the last line)", self.unsaid)
             }
             Observation::Lost { .. } if self.unsaid > 0 => {
-                write!(f, " ({} more lapsed since the last line)", self.unsaid)
+                write!(f, " ({} more expired since the last line)", self.unsaid)
             }
             _ => Ok(()),
         }

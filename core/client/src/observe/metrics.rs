@@ -4,7 +4,7 @@
 //!   engine ── Groups ── counts ──► Series of a kind and group ◄── reads ── Metrics, as a text
 //! ```
 //!
-//! The engine alone writes, so counting takes no lock. Whoever reads sees what is there at that moment.
+//! Only the engine writes, so counting needs no mutex. A reader sees the counts of that moment.
 
 mod all;
 mod families;

@@ -229,7 +229,7 @@ pub enum Observation {
         /** How long it was open. */
         open: Duration,
     },
-    /// A try to connect failed, and is repeated.
+    /// An attempt to connect failed; the client makes another one.
     ConnectFailing {
         /** To which server. */
         server: Arc<str>,
@@ -239,7 +239,7 @@ pub enum Observation {
         cause: String,
         /** How long it is missing. */
         missing: Duration,
-        /** How many tries in a row have failed. */
+        /** How many attempts in a row have failed. */
         failures: u32,
     },
 }

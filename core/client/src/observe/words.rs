@@ -158,7 +158,7 @@ impl Observation {
                 f,
                 "still no connection to {server} after {} and {}: {}",
                 Told(*missing),
-                Counted(*failures, "try"),
+                Counted(*failures, "attempt"),
                 without(server, cause)
             ),
             _ => Ok(()),
@@ -233,10 +233,9 @@ pub(super) struct Counted(pub(super) u32, pub(super) &'static str);
 
 impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0, self.1) {
-            (1, one) => write!(f, "1 {one}"),
-            (count, "try") => write!(f, "{count} tries"),
-            (count, one) => write!(f, "{count} {one}s"),
+        match self.0 {
+            1 => write!(f, "1 {}", self.1),
+            count => write!(f, "{count} {}s", self.1),
         }
     }
 }

@@ -26,6 +26,19 @@ pub(crate) enum Command {
     Shutdown,
 }
 
+impl Command {
+    /// The same error, of the lock that this is about; `given` makes the caller's name of the full one.
+    pub(crate) fn naming_its_lock(&self, error: Error, given: impl Fn(&str) -> &str) -> Error {
+        match self {
+            Self::Run { op, .. } => match op.lock_name() {
+                Some(name) => error.with_lock(given(name)),
+                None => error,
+            },
+            _ => error,
+        }
+    }
+}
+
 /// An operation whose arguments are known to be good.
 #[derive(Debug)]
 pub(crate) enum Checked {
@@ -52,6 +65,16 @@ impl Checked {
             Self::Inspect(..) | Self::Held(..) => Operation::Inspect,
             Self::SetLimit(..) => Operation::SetLimit,
             Self::Refused(error) => error.operation(),
+        }
+    }
+
+    /// The lock's full name, if it is one lock that was named.
+    pub(crate) fn lock_name(&self) -> Option<&str> {
+        match self {
+            Self::Acquire(acquire) => Some(acquire.name.as_str()),
+            Self::ReleaseInnermost(lock, _) | Self::Held(lock, _) => lock.name().map(LockName::as_str),
+            Self::Inspect(_, name) | Self::ForceRelease(_, name) | Self::SetLimit(_, name) => Some(name.as_str()),
+            Self::AcquireAll(_) | Self::Release(_) | Self::Extend(..) | Self::Close | Self::Refused(_) => None,
         }
     }
 }

@@ -15,7 +15,7 @@ pub enum Completion {
     Connected,
     /// The lock is held.
     Granted(Arc<Lease>),
-    /// Waited as long as asked. The error is the `LockTimeout` for callers that want one.
+    /// The wait timed out. The error is the `LockTimeout` for callers that want one.
     NotGranted(Error),
     /// A release is done.
     Released(Released),

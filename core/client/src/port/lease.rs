@@ -165,7 +165,7 @@ impl Lease {
         Some(Error::lost_and_forgotten(operation, reason).with_lock(self.name.as_ref()))
     }
 
-    /// Whether it was given back before it was lost.
+    /// Whether it was released before it was lost.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.status.load(Ordering::Acquire) == RELEASED
@@ -186,7 +186,7 @@ impl Lease {
         self.deadline.store(deadline.as_micros(), Ordering::Release);
     }
 
-    /// The engine learned that it is lost, and perhaps forgets it. Says whether that is news.
+    /// The engine learned that it is lost, and perhaps forgets it. Returns whether it was held until now.
     pub(crate) fn mark_lost(&self, reason: LostReason, is_forgotten: bool) -> bool {
         let code = LostReason::ALL
             .iter()

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use super::command::Command;
 use crate::sync::{Mutex, MutexGuard};
 
-/// A queue that grew beyond this many commands is given back once it is empty.
+/// A queue that grew beyond this many commands frees its memory once it is empty.
 const ROOM: usize = 1_024;
 
 /// Where commands are put.

@@ -2,15 +2,15 @@
 
 use leasehold_protocol::{LostReason, ReleaseOutcome};
 
-/// Which lease a release gave back, and how that ended.
+/// Which lease was released, and how that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The lease's id.
     pub lease: u64,
     /// How it ended.
     pub outcome: ReleaseOutcome,
-    /// Why the lease was lost, if it was `Expired` or `Stolen`: whoever gives a lock back is told
-    /// that it was not held to the end.
+    /// Why the lease was lost, if the outcome is `Expired` or `Stolen`: the caller that releases a lock
+    /// learns that it did not hold it to the end.
     pub lost: Option<LostReason>,
 }
 

@@ -52,6 +52,6 @@ fn an_event_is_drained_or_taken_out_once_when_its_caller_goes_away() {
         port.drain(&mut drained);
         assert_eq!(drained.len() + taken_out, 2);
         let is_other = |event: &Event| matches!(event, Event::Completed { request: 2, .. });
-        assert!(drained.iter().any(is_other), "nobody takes another's");
+        assert!(drained.iter().any(is_other), "nobody takes another owner's");
     });
 }

@@ -27,7 +27,7 @@ enum State {
 }
 
 impl Slot {
-    /// Puts the result in. Gives it back if the caller went away.
+    /// Puts the result in. Returns it as the error if the caller went away.
     pub(crate) fn complete(&self, result: Result<Completion, Error>) -> Result<(), Result<Completion, Error>> {
         let mut state = self.lock();
         match &*state {
@@ -63,7 +63,7 @@ impl Slot {
         }
     }
 
-    /// The caller goes away; what has come already is given back.
+    /// The caller goes away. Returns the result if it has come already.
     pub(crate) fn abandon(&self) -> Option<Result<Completion, Error>> {
         match mem::replace(&mut *self.lock(), State::Abandoned) {
             State::Done(result) => Some(result),

@@ -72,8 +72,8 @@ impl TlsOptions {
     }
 }
 
-/// A path as messages show it. Whoever pastes a key, or a URL, in a path's place does
-/// not find it there.
+/// A path as messages show it. If a caller gave the text of a key, or a URL, in place of
+/// a path, its secrets are not shown.
 pub(crate) fn shown_path(path: &str) -> Cow<'_, str> {
     if is_key_text(path) {
         "(not a path; not shown)".into()

@@ -36,7 +36,7 @@ pub(crate) enum Seen {
     Sendable,
     /// The client can be used: its node has both lanes, or a majority of several has.
     Ready,
-    /// The first try to connect failed. Nothing follows.
+    /// The first attempt to connect failed. Nothing follows.
     Unreachable(Error),
     Reply(CallId, Result<Reply, CallError>),
     Subscribed(NodeId, Arc<[u8]>),

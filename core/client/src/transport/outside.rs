@@ -133,7 +133,7 @@ impl Line {
         lock(&self.0).seen.push(Seen::Unreachable(error));
     }
 
-    /// A call is answered. What was answered before is not news.
+    /// A call is answered. A second answer to the same call is ignored.
     pub(crate) fn replied(&self, call: CallId, reply: Result<Reply, CallError>) {
         let mut node = lock(&self.0);
         if node.in_flight.remove(&call).is_some() {

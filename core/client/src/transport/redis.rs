@@ -72,7 +72,7 @@ pub(super) struct Redis {
     hears: bool,
 }
 
-/// What it means when the first try to connect fails.
+/// What it means when the first attempt to connect fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failing {
     /// The client cannot be used.
@@ -94,7 +94,7 @@ enum State {
 }
 
 impl Redis {
-    /// `first` is what a failure of the first try means; with `peers`, the server
+    /// `first` is what a failure of the first attempt means; with `peers`, the server
     /// must be none of theirs.
     pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
         let connector = Connector::new(settings, target, Membership::Alone, peers);
@@ -184,7 +184,7 @@ impl Redis {
         self.hears = hears;
     }
 
-    /// The first try failed.
+    /// The first attempt failed.
     fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
         if self.first == Failing::MayPass && !failure.is_lasting() {
             self.state = State::Told;

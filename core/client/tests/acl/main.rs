@@ -59,7 +59,7 @@ impl Use {
     }
 }
 
-/// Whether a client can do without a right, and only hears of releases later.
+/// Whether a client can do without a right, and only learns of releases later.
 fn is_spared(right: &str) -> bool {
     right.starts_with('&') || ["+publish", "+subscribe", "+unsubscribe"].contains(&right)
 }

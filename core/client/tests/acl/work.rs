@@ -27,7 +27,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How long a waiter may take to hear of a release.
+/// How long a waiter may take to learn of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hearing {
     /// It is told at once: its poll is too far away to be what woke it.

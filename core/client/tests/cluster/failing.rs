@@ -9,7 +9,7 @@ use crate::support::{eventually, is_timed, on_time};
 use crate::{LEASE, SOON};
 use leasehold::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
 
-/// A vote in which nobody has the majority is repeated after some seconds.
+/// A failover in which no replica gets the majority is repeated after some seconds.
 const PROMOTED: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,7 +119,7 @@ impl Hanging {
         took
     }
 
-    /// The shard goes on, and its locks can be taken again.
+    /// The shard goes on, and its locks can be acquired again.
     async fn goes_on(self) {
         assert_eq!(self.theirs.lost().await, LostReason::Expired);
         for node in &self.shard {
@@ -190,7 +190,7 @@ async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
     hanging.goes_on().await;
 }
 
-/// Whoever uses one shard only has no other node that keeps the cluster in sight.
+/// A client that uses only one shard has no other node that keeps the cluster in sight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
     for is_killed in [true, false] {

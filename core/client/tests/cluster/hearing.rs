@@ -1,4 +1,4 @@
-//! Who hears of what: waiters of releases, Redisson too, and those who watch of connections.
+//! Who learns of what: waiters, also Redisson's, of releases, and observers of connections.
 
 use std::sync::{Arc, Mutex};
 

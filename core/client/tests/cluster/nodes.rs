@@ -64,7 +64,7 @@ async fn the_members_of_a_multi_lock_may_be_on_several_nodes() {
     }
 }
 
-/// One try is tried again for the command timeout; a caller that waits, as long as it waits.
+/// The client repeats a single attempt for the command timeout, and a waiter's attempt for as long as it waits.
 #[tokio::test]
 async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout_and_says_tryagain() {
     const TIMEOUT: Duration = Duration::from_millis(700);

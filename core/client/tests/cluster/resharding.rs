@@ -1,5 +1,5 @@
 //! Slots that move to another node and back, again and again, while locks of every kind are contended:
-//! no caller hears of it, nobody is let in beside a holder, and waiters of a fair lock keep their order.
+//! no caller notices it, nobody is let in beside a holder, and waiters of a fair lock keep their order.
 
 use std::iter::repeat_n;
 use std::sync::Arc;

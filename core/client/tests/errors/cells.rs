@@ -21,11 +21,11 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Connect,
-    /// One try for a free lock.
+    /// A single attempt for a free lock.
     Acquire,
     /// A wait for a free lock.
     Wait,
-    /// A wait for a lock that another holds.
+    /// A wait for a lock that another owner holds.
     Behind,
     Renew,
     Release,
@@ -128,7 +128,7 @@ impl Operation {
     }
 }
 
-/// The watched leases' length; they are renewed at a third of it.
+/// The length of the auto-renewed leases; they are renewed at a third of it.
 const LEASE: Duration = Duration::from_secs(6);
 /// What is left of one that missed its renewal.
 const OVERDUE: Duration = Duration::from_millis(3_200);
@@ -285,7 +285,8 @@ impl Cell {
         self.lease.as_ref().expect("a lease")
     }
 
-    /// Looks at the watched lease: until it is renewed, when it should be; else until a renewal has been due for a while.
+    /// Looks at the auto-renewed lease: until it is renewed, when it should be; else until a renewal has been due for a
+    /// while.
     async fn renewal(&self, expected: Seen) -> Seen {
         let lease = self.lease();
         let overdue = Instant::now() + lease.remaining().saturating_sub(OVERDUE);

@@ -49,7 +49,7 @@ impl Row {
     }
 }
 
-/// Who waits for these writes to the server, and hears that it refuses them.
+/// The kinds whose waiters write to the server, and so learn that it refuses writes.
 const WHO_WRITES: &[Kind] = &[Kind::Fair, Kind::Read, Kind::Write];
 const WITHOUT_TOKEN: &[Kind] = &[Kind::Read, Kind::Semaphore];
 
@@ -89,7 +89,7 @@ const TABLE: &[Row] = &[
     ])
     .but(&[
         (&[Operation::Acquire, Operation::Wait], WITHOUT_TOKEN, Works),
-        // Who waits in its queue is granted by others, so the token is looked at before.
+        // Others grant the lock to a waiter in its queue, so the token is looked at before.
         (&[Behind], &[Kind::Fair], Misconfigured),
     ]),
     row(Trouble::NoAuth, "password", [

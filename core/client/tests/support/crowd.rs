@@ -1,4 +1,4 @@
-//! Many locks, those who hold them and those who wait for them, while servers fail.
+//! Many locks, their holders and their waiters, while servers fail.
 
 use std::time::{Duration, Instant};
 
@@ -153,12 +153,12 @@ impl Crowd {
     pub const HELD: usize = 200;
     pub const WAITERS: usize = 50;
 
-    /// `nodes` are those that have the locks; who waits does so for two leases.
+    /// `nodes` are those that have the locks; a waiter waits for twice the lease at the most.
     pub async fn gather(url: &str, term: Duration, nodes: &[Node]) -> Self {
         Self::gather_for(url, term, 2 * term, nodes).await
     }
 
-    /// As `gather`, and who waits does so for `limit`.
+    /// As `gather`, but a waiter waits for `limit` at the most.
     pub async fn gather_for(url: &str, term: Duration, limit: Duration, nodes: &[Node]) -> Self {
         let client = async || {
             let options = Client::builder().url(url).lease(term);
@@ -185,7 +185,7 @@ impl Crowd {
         }
     }
 
-    /// All is as it was: the locks are held, those who wait get theirs, and new ones can be taken.
+    /// All is as it was: the locks are held, the waiters get theirs, and new ones can be acquired.
     pub async fn goes_on(self) {
         let not_so = self.what_does_not_go_on().await;
         assert!(not_so.is_empty(), "{not_so:#?}");

@@ -18,6 +18,7 @@ use crate::lease::{LeaseDuration, LeasePlan};
 use crate::locks::{Locks, Told};
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
+use crate::name::LockName;
 use crate::sorted::SortedMap;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
@@ -143,9 +144,13 @@ impl Members {
         !std::mem::replace(&mut self.closed, true)
     }
 
-    pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {
+    pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation, lock: Option<&LockName>) -> bool {
         if self.closed {
             let error = Error::new(ErrorKind::Closed, operation, "the client is closed; connect a new one");
+            let error = match lock {
+                Some(lock) => error.with_lock(lock.as_str()),
+                None => error,
+            };
             self.complete(ticket, Outcome::Failed(error));
         }
         self.closed
@@ -278,7 +283,7 @@ impl Members {
         self.leases.insert(member, Some(composite));
     }
 
-    /// A lease is a member's, and no composite lock hears of it.
+    /// Makes a lease a member of which no composite lock is told anything.
     pub(crate) fn tell_nobody_of(&mut self, member: LeaseId) {
         self.leases.insert(member, None);
     }

@@ -95,7 +95,7 @@ impl Group {
         }
     }
 
-    /// The client is closed: composite locks hear of their members no more.
+    /// The client is closed: composite locks are no longer told what happens to their members.
     pub(crate) fn close(&mut self, members: &mut Members, now: Instant) {
         match self {
             Self::Multi(multi) => multi.input(members, multi::Input::Close, now),

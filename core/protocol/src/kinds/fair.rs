@@ -11,7 +11,7 @@ use crate::script::Script;
 pub(super) const QUEUE: Key = Key::Own(Word::new("fair"));
 /// When each waiter was last heard of.
 pub(super) const ALIVE: Key = Key::Own(Word::new("alive"));
-/// Whoever leaves the record, or comes to the queue, may grant the lock to the next waiter.
+/// All its keys: a call that ends a hold, or adds a waiter to the queue, may grant the lock to the next waiter.
 const ALL: &[Key] = &[Key::Name, Key::Own(Word::TOKEN), QUEUE, ALIVE];
 
 pub(super) const SPEC: Spec = Spec {

@@ -97,7 +97,7 @@ impl Keys {
         self.call(&self.kind.spec().renew, &values)
     }
 
-    /// Removes the hold of `owner`, or its mark, and wakes those who wait.
+    /// Removes the hold of `owner`, or its mark, and wakes the waiters.
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let values = Values {
             owner: Some(owner),
@@ -111,7 +111,7 @@ impl Keys {
         self.call(&self.kind.spec().inspect, &self.values())
     }
 
-    /// Removes the record, whoever holds it, and wakes those who wait.
+    /// Removes the record, no matter which owner holds it, and wakes the waiters.
     pub(crate) fn force(&self) -> Invocation {
         self.call(&self.kind.spec().force, &self.values())
     }

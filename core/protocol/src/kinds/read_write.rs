@@ -1,5 +1,5 @@
-//! The read-write lock: a HASH with who writes and who waits to, and a ZSET of the
-//! readers, each hold with a deadline of its own by the server's clock.
+//! The read-write lock: a HASH with the writer and a waiting writer, and a ZSET of the readers. Each hold has a
+//! deadline of its own by the server's clock.
 
 use super::replies::HeldReply;
 use super::spec::{Again, Arg, Channel, Form, Gate, Holders, Inside, Key, Spec, Waiters};
@@ -8,9 +8,9 @@ use crate::script::Script;
 
 const READ_GATE: Gate = Gate::new("read");
 const WRITE_GATE: Gate = Gate::new("write");
-/// Who writes, and who waits to.
+/// The writer, and a waiting writer.
 pub(super) const STATE: Key = Key::Own(Word::new("rw"));
-/// Who reads.
+/// The readers.
 pub(super) const READERS: Key = Key::Own(Word::new("rw-readers"));
 const CHANNEL: Channel = Channel::Own(Word::new("rw-channel"));
 

@@ -36,11 +36,11 @@ pub(crate) struct Spec {
     pub(crate) acquire: Form,
     /// Makes a hold last longer.
     pub(crate) renew: Form,
-    /// Removes a hold, or a waiter's mark, and wakes those who wait.
+    /// Removes a hold, or a waiter's mark, and wakes the waiters.
     pub(crate) release: Form,
     /// Asks who holds it.
     pub(crate) inspect: Form,
-    /// Removes the record, whoever holds it, and wakes those who wait.
+    /// Removes the record, no matter which owner holds it, and wakes the waiters.
     pub(crate) force: Form,
     /// What the answer to `acquire` and `inspect` tells of a lock that is held. All other replies
     /// have one form for all kinds.

@@ -65,7 +65,7 @@ struct Channel {
 #[derive(Debug)]
 struct Ears {
     node: NodeId,
-    /// Where its releases are published, and whether the server confirmed that we hear of them.
+    /// The channel of its releases, and whether the server confirmed the subscription to it.
     releases: Option<(Arc<[u8]>, bool)>,
     /// Where the server tells of grants to this client.
     grants: Option<Arc<[u8]>>,

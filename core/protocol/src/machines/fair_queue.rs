@@ -48,7 +48,7 @@ const WORTH_TAKING: Duration = Duration::from_millis(1_500);
 /// A waiter is dead after 3 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 /// After a message of a grant to nobody has caused a release, such messages are not believed for so long:
-/// whoever may publish could make it cause any number of them.
+/// otherwise anybody who may publish could cause any number of releases.
 const GHOST_GAP: Duration = Duration::from_millis(100);
 
 /// What happens to fair waiters.

@@ -1,9 +1,9 @@
 //! Fair waiters that have left and may come back.
 //!
-//! A call that names a waiter puts it into the server's queue. Cut off or slow, it may run after
-//! the release that was sent for the waiter: then the server grants the lock to one who is not
-//! there any more, and everybody waits until that grant ends. So whoever is seen to be granted
-//! the lock after it was given up is released once more.
+//! A call that names a waiter puts it into the server's queue. If the call was cut off or is
+//! slow, it may run after the release that was sent for the waiter: then the server grants the
+//! lock to a waiter that is not there any more, and everybody waits until that grant ends. So if
+//! an owner id is granted the lock after this session gave it up, the session releases it again.
 //!
 //! Only what this session gave up itself counts, not whatever has its client's id: a process
 //! that was restored from a snapshot while the original runs has the same id, and holds of its

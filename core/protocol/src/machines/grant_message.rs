@@ -1,7 +1,7 @@
 //! What a server says of a grant that its owner did not ask for at that moment:
 //! `<owner> <last seen> <token>`, by a message or with the reply to a release.
 //!
-//! Whoever may publish can say so too, or say again what was true before. So it is believed
+//! Anybody who may publish can say so too, or repeat what was true before. So it is believed
 //! only if it could be true by the server's clock as the waiter knows it: the owner was last
 //! seen after the last answer that found it in the queue, the token was drawn after that, and
 //! neither is still to come. Everything else makes the waiter ask.

@@ -1,5 +1,5 @@
-//! What must go from the server: a caller's release, or the compensating release for
-//! what an abandoned attempt may have been granted.
+//! Owed releases: a caller's release, or the compensating release for what an abandoned
+//! attempt may have been granted.
 //!
 //! ```text
 //!             connected              answered
@@ -117,7 +117,7 @@ struct Release {
     late: Unresolved,
     /// One was answered while it was in flight, and either may have run first.
     is_doubtful: bool,
-    /// It is not sent before: the TTL of a lapsed lease has to pass, or an attempt that was cut
+    /// It is not sent before: the TTL of an expired lease has to pass, or an attempt that was cut
     /// off may yet run.
     not_before: Option<Instant>,
 }

@@ -17,7 +17,7 @@ impl Session {
     /// Asks the server who holds a lock. Completes with [`Outcome::State`].
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Inspect);
-        if !self.members.fail_if_closed(ticket, Operation::Inspect) {
+        if !self.members.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
             self.put_question(ticket, kind, name, Question::State, now);
         }
         ticket
@@ -29,11 +29,11 @@ impl Session {
         self.ask_of_one(Operation::Inspect, Kind::Fair, name, Question::Length, now)
     }
 
-    /// Removes a lock from its holder: for operators. Its holder hears of the
+    /// Removes a lock from its holder: for operators. The holder learns of the
     /// loss at its next renewal. Completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Inspect);
-        if !self.members.fail_if_closed(ticket, Operation::Release) {
+        if !self.members.fail_if_closed(ticket, Operation::Release, Some(name)) {
             self.put_question(ticket, kind, name, Question::Force, now);
         }
         ticket
@@ -57,7 +57,7 @@ impl Session {
         now: Instant,
     ) -> Ticket {
         let ticket = self.members.ticket(Verb::Inspect);
-        if self.members.fail_if_closed(ticket, operation) {
+        if self.members.fail_if_closed(ticket, operation, Some(name)) {
             return ticket;
         }
         if let Group::Quorum(_) = self.group {

@@ -1,5 +1,5 @@
-//! What a client hears of the fair lock and of others: what it believes, what makes it ask, and
-//! how often.
+//! Messages about the fair lock and others: what a client believes, what makes it ask, and how
+//! often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn text(text: &str) -> Reply {
     Reply::Bytes(text.as_bytes().to_vec())
 }
 
-/// What is left of a hold: of another's the rest of 30 s, which nobody renews.
+/// What is left of a hold: of another owner's hold the rest of 30 s, which nobody renews.
 fn left(owner: &str, millis: u64) -> i64 {
     match owner {
         "" => -2,

@@ -258,7 +258,7 @@ fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
 
 #[test]
 fn a_release_that_may_have_run_on_the_other_lane_is_no_loss() {
-    // By then the record is gone, or another's whom the first one woke.
+    // By then the record is gone, or belongs to another owner that the first release woke.
     for what in [0, 2] {
         let (mut session, ticket, [_, again]) = released_by_both_lanes();
         session.on_reply(again, found(what), at(51));

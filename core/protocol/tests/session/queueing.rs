@@ -17,7 +17,7 @@ fn fair(name: &str, wait: Option<Duration>) -> AcquireRequest {
     }
 }
 
-/// Another holds it, and the caller is queued if it waits.
+/// Another owner holds it, and the caller is queued if it waits.
 fn held(server_now: &str) -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
@@ -97,7 +97,7 @@ fn what_the_server_granted_for_longer_than_a_short_fixed_lease_is_released_at_it
     assert_eq!(released.count(), 1);
 }
 
-/// A poll that ran after the lock was taken away has named its owner, who waits again.
+/// A poll that named the owner ran after the lock was taken away, and put the owner into the queue again.
 #[test]
 fn a_fixed_lease_of_the_fair_lock_that_was_taken_away_leaves_the_queue() {
     let mut session = connected();

@@ -155,7 +155,7 @@ fn nothing_is_left_of_tries_that_are_over() {
         for call in first.iter().chain(&second) {
             session.on_reply(call.id, Ok(held()), at(2));
         }
-        // What the cancelled one might have been granted is given back.
+        // What the cancelled one might have been granted is released.
         for call in sent(&mut session, at(2)).0 {
             session.on_reply(call.id, Ok(Reply::Array(vec![Reply::Int(0)])), at(3));
         }

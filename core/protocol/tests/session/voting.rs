@@ -434,7 +434,7 @@ fn answers_that_come_when_the_lease_is_over_grant_nothing() {
         }
         world.drain();
     }
-    // They were given back, and it was asked for again.
+    // They were released, and the lock was asked for again.
     let grant = granted(world.outcome(ticket).expect("all granted it then"));
     assert_eq!(grant.deadline, world.now + lease - ms(3 + 20));
     assert_eq!(world.release(&grant), released());

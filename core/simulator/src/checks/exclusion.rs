@@ -79,8 +79,8 @@ impl Exclusion {
     }
 }
 
-/// I14: what was granted without a server excludes all others of its client, whoever granted them
-/// theirs.
+/// I14: a lease that was granted without a server excludes all others of its client, no matter
+/// whether a server or the client granted theirs.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
     let Some(newcomer) = ledger.get(client, id).filter(|lease| is_believed(lease, clock, now)) else {
         return Ok(());

@@ -1,8 +1,8 @@
 //! What operators do, and what is promised of it.
 //!
 //! Of a forced release (I4, I7, I9): the record is gone, and of the fair lock the next live
-//! waiter has it; nothing asks twice for one wish; whoever held it may go on believing, and
-//! excludes nobody any more (I1), but hears of the loss at its next renewal.
+//! waiter has it; nothing asks twice for one wish; the former holder may go on believing, and
+//! excludes nobody any more (I1), but learns of the loss at its next renewal.
 //!
 //! Of a new limit (I11): no permit comes, goes or lasts longer by it. While permits are
 //! held, who names another limit than the one that counts is refused, and of the others
@@ -52,7 +52,7 @@ pub(crate) enum Said {
 }
 
 impl Operators {
-    /// An operator wants to take a lock from whoever has it; on so many servers.
+    /// An operator wants to release a lock by force, on so many servers.
     pub(crate) fn wishes(&mut self, client: usize, servers: usize) {
         *self.wishes.entry(client).or_default() += servers;
     }
@@ -90,7 +90,7 @@ impl Operators {
         }
     }
 
-    /// A hold was given back, and of this name another one goes on.
+    /// A hold was released, and for this name another one, its heir, goes on.
     pub(crate) fn inherits(&mut self, hold: u64, heir: u64, name: usize) {
         if self.forced.contains(&(hold, name)) {
             self.took(heir, name);
@@ -180,7 +180,7 @@ impl Operators {
     }
 }
 
-/// A forced release ran: whoever was on record is not, and it says so.
+/// A forced release ran: no owner that was on record still is, and the reply says so.
 pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord], is_yes: bool) -> Checked {
     let stays = before
         .iter()

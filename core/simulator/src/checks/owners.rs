@@ -1,5 +1,5 @@
-//! I5, owner by owner: what a caller gave up, gave back or never got is off the
-//! server soon.
+//! I5, owner by owner: what a caller gave up, released or never got leaves the server
+//! soon.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Owners {
     given_up: BTreeMap<usize, Micros>,
     /// Owners on record of whom nobody at their client has or wants the lock.
     stray: BTreeMap<usize, Micros>,
-    /// For each client and name, until when the record of a fixed lease that lapsed may
+    /// For each client and name, until when the record of a fixed lease that was lost may
     /// stay: its TTL passes later than its deadline.
     lapsed: BTreeMap<(usize, usize), Micros>,
 }
@@ -65,7 +65,7 @@ impl Owners {
         owners.iter().find(|(of, _)| *of == name).map(|(_, owner)| *owner)
     }
 
-    /// A session gives back what an owner id has, or may have.
+    /// A session releases what an owner id has, or may have.
     pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
         self.given_up.entry(owner).or_insert(now);
     }
@@ -94,18 +94,18 @@ impl Owners {
             .collect()
     }
 
-    /// A fixed lease of a client lapsed; its record may stay until then.
+    /// A client lost a fixed lease; the record may stay until then.
     pub(crate) fn lapsed(&mut self, client: usize, name: usize, until: Micros) {
         let known = self.lapsed.entry((client, name)).or_insert(until);
         *known = until.max(*known);
     }
 
-    /// Whether what a client had of a name may still be on record, since its lease lapsed.
+    /// Whether a client's record of a name may still be there, since its fixed lease was lost.
     pub(crate) fn may_lapse(&self, client: usize, name: usize, now: Micros) -> bool {
         self.lapsed.get(&(client, name)).is_some_and(|until| now < *until)
     }
 
-    /// The last level of a hold was given back. Of some names another hold goes on.
+    /// The last level of a hold was released. For some names another hold goes on.
     pub(crate) fn released(&mut self, hold: u64, heirs: &[(usize, u64)], now: Micros) {
         for (name, owner) in self.held.remove(&hold).unwrap_or_default() {
             match heirs.iter().find(|(of, _)| *of == name) {
@@ -134,7 +134,7 @@ impl Owners {
                 None
             }
         };
-        // What lapsed is given up when its TTL has passed.
+        // A lost fixed lease is given up when its TTL has passed.
         let given_up = self.given_up.get(&owner).copied().filter(|since| *since <= now);
         let Some(since) = [given_up, stray_since].into_iter().flatten().min() else {
             return Ok(());

@@ -1,8 +1,8 @@
 //! I6: while no fault strikes, a free lock goes to a connected waiter within a
-//! poll and a few round trips; of callers who take several locks and wait for nobody
-//! but one another, one is served; and who was granted a lock hears of it without another
-//! poll. And I9's promise about records that were taken away: a watched holder hears of
-//! it within a third of its lease and half a second.
+//! poll and a few round trips; of callers who acquire several locks and wait for nobody
+//! but one another, one is served; and a waiter learns of its grant without another
+//! poll. And I9's promise about records that were taken away: the holder of an
+//! auto-renewed lease learns of it within a third of the lease and half a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 

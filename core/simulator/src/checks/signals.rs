@@ -1,6 +1,6 @@
 //! I9: a loss is told once for each lease, by its deadline, and never after its
 //! release. And every ticket is completed once, a cancelled one never. I11, of room: only
-//! the server refuses a try of what several may hold.
+//! the server refuses an attempt to acquire what several may hold.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ impl Signals {
         }
     }
 
-    /// Who asked for what several may hold is told that there is no room. It is no news unless the server was asked.
+    /// A caller that wants what several may hold is told that there is no room. Only the server knows that, so it
+    /// must have been asked.
     pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {
         match self.since.get(&(client, ticket)) {
             Some(since) if *since == now => broken(
@@ -62,7 +63,7 @@ impl Signals {
         }
     }
 
-    /// A client has a lock no more, and who waits for it there begins to ask.
+    /// A client has a lock no more, and its waiters there begin to ask.
     pub(crate) fn nobody_had_to_ask(&mut self, client: usize, name: usize, now: Micros) {
         self.had.insert((client, name), now);
     }

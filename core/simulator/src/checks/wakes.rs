@@ -13,7 +13,7 @@ use crate::time::{MS, Micros};
 pub(crate) struct Wakes {
     /// The longest that it may take.
     pub(crate) word: Micros,
-    /// Clients that heard of a name that it may be free, when it was: when, and who waits there.
+    /// By client and name: when the client heard that the name may be free, which it was, and the waiter there.
     heard: BTreeMap<(usize, usize), (Micros, Ticket)>,
 }
 

@@ -111,7 +111,7 @@ pub(super) struct Faults {
     ledger: Arc<Ledger>,
     trace: Arc<Trace>,
     shards: Option<Arc<Shards>>,
-    /// Whoever changes which node of a cluster has what.
+    /// Held by the one fault that changes which node of a cluster has which slots.
     reshaping: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }

@@ -195,7 +195,7 @@ impl History {
         }
     }
 
-    /// Everything is given back, closed, and gone.
+    /// Checks that nothing is left after all releases, closes the clients, and checks that again.
     async fn end(&self, clients: Vec<Client>) {
         // What is still owed is sent again a timeout later, and once more.
         sleep(4 * self.plan.command_timeout + Duration::from_secs(1)).await;

@@ -110,7 +110,7 @@ impl Machine {
         self.lock().refusal = refusal;
     }
 
-    /// A slot is not its own any more: whoever listens there is told.
+    /// A slot is not its own any more: the listeners of the slot's channels are told.
     pub(super) fn end_channels(&self, of: usize) {
         let mut kept = self.data.lock();
         let Kept { store, listeners, .. } = &mut *kept;

@@ -1,6 +1,6 @@
 //! What happens to a cluster: slots move, replicas take over, nodes refuse.
 //!
-//! One thing at a time changes who has what. Each node hears of it at another time.
+//! One fault at a time changes which node has which slots. Each node learns of it at another time.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //!   a node is gone: its replica has all its slots
 //! ```
 //!
-//! Each node hears of that at another time. Until then it sends calls to where the slot was.
+//! Each node learns of that at another time. Until then it sends calls to where the slot was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,7 +95,7 @@ impl Shards {
         state.primaries[state.shards[slot]]
     }
 
-    /// A slot is on its way to a node, which hears of it first.
+    /// A slot is on its way to a node, which is the first to learn of it.
     pub(super) fn begin_import(&self, slot: usize, to: usize) {
         self.lock().views[to].importing.insert(slot);
     }

@@ -1,4 +1,4 @@
-//! Defects of the fair lock's queue and of what clients hear of it.
+//! Defects of the fair lock's queue and of the messages about it.
 
 use std::time::Duration;
 

@@ -282,7 +282,7 @@ pub(crate) const OUTLIVING: Known = Known {
 fn nothing_outlives_a_lapsed_lease(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.hold(0, wants_for(seconds(1), Kind::Lock, "door"))?;
-    // It is made, and its holder does not hear of it in time.
+    // The renewal is made, and its holder does not learn of it in time.
     for _ in 0..3 {
         world.hold_up(Script::LockRenew, Way::Back, seconds(30));
     }

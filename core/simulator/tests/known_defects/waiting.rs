@@ -1,4 +1,4 @@
-//! Defects of waiting: a lock is free, and whoever waits for it does not get it.
+//! Defects of waiting: a lock is free, and its waiter does not get it.
 
 use std::time::Duration;
 

@@ -501,7 +501,7 @@ impl World {
     }
 }
 
-/// A caller who waits for a lock as long as it takes.
+/// A request that waits for a lock as long as it takes.
 pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
         kind,

@@ -1,6 +1,6 @@
 //! The way in for clients of another protocol than RESP: the same store within the same bounds.
 //!
-//! Whoever speaks that protocol lets each of its connections [`Door::enter`],
+//! A server of that protocol lets each of its connections [`Door::enter`],
 //! has the [`Guest`] run requests, and counts what it keeps for it by a [`Hold`].
 
 use std::fmt;

@@ -12,8 +12,8 @@ use crate::limits::server::{ALL_MESSAGE_BYTES, MESSAGE_BYTES, MESSAGE_EXTRA};
 /// A message as it came: channel and payload.
 pub(super) type Message = (Vec<u8>, Vec<u8>);
 
-/// Filled by whoever publishes, emptied by the connection. Bounded: a subscriber
-/// that does not keep up is cut off, for a gap in its messages would go unseen.
+/// Filled by publishers, emptied by the connection. Bounded: a subscriber that
+/// does not keep up is cut off, for a gap in its messages would go unseen.
 pub(super) struct Mailbox {
     waiting: Mutex<Waiting>,
     has_changed: Notify,

@@ -62,7 +62,7 @@ impl Decoder {
         &mut self.buffer
     }
 
-    /// Gives back the room if no part of a request has come. Says whether that is so.
+    /// Frees the buffer if no part of a request has come. Says whether that is so.
     pub(super) fn rest(&mut self) -> bool {
         let left = self.buffer.len() - self.at;
         let is_empty = left == 0;

@@ -61,4 +61,4 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 def refuse_generators(function: Callable[..., Any]) -> None:
     """A generator's body runs after its call returned, and so without the lock."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError("synchronized cannot guard a generator; take the lock inside of it")
+        raise TypeError("synchronized cannot guard a generator; acquire the lock inside of it")

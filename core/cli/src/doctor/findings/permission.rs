@@ -79,7 +79,7 @@ fn patterns(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
     }
 }
 
-const BY_POLLING: &str = "waiters hear of no release and work by polling only, every 500–750 ms";
+const BY_POLLING: &str = "waiters are not notified of releases and work by polling only, every 500–750 ms";
 
 /// The patterns, of all names and of those with a brace alone.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {

@@ -212,7 +212,7 @@ fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     {
         all.push(Finding::new(
             Check::PubsubBuffer,
-            format!("subscribers are cut off when {bytes} bytes wait for them: waiters then hear of releases late"),
+            format!("subscribers are cut off when {bytes} bytes wait for them: waiters then learn of releases late"),
             "CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"",
         ));
     }
@@ -261,8 +261,8 @@ fn openness(server: &Server, all: &mut Vec<Finding>) {
     all.push(if from_elsewhere {
         Finding::new(
             Check::OpenToAll,
-            "the default user has no password and the server listens beyond this machine: whoever reaches it can take \
-             any lock away",
+            "the default user has no password and the server listens beyond this machine: anybody who reaches it can \
+             take any lock away",
             remedy,
         )
     } else {

@@ -29,8 +29,8 @@ pub(super) fn judge(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
         let (median, worst) = (shown(trip.median), shown(trip.worst));
         let lease = facts.lease.as_secs_f64();
         let (bound, why) = if facts.layout == Layout::RedLock {
-            let share = (facts.lease / 10).clamp(Duration::from_millis(50), Duration::from_millis(500));
-            (share, "a primary's share of a RedLock round")
+            let timeout = (facts.lease / 10).clamp(Duration::from_millis(50), Duration::from_millis(500));
+            (timeout, "the time that a primary has to answer in a RedLock round")
         } else {
             (facts.lease / 20, "a twentieth of the lease")
         };

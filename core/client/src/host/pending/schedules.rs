@@ -123,7 +123,7 @@ fn after_the_engines_end_nobody_waits_for_ever() {
             engine.engine().port().end(failed());
             commands.close();
             while let Some(command) = commands.take_left() {
-                engine.engine().port().answer_ended(command, &failed());
+                engine.engine().port().answer_ended(command, failed());
             }
         });
         let result = acquire(&core).wait(Duration::MAX);

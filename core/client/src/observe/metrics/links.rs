@@ -10,7 +10,7 @@ pub(crate) struct LinkCounts {
     pub(crate) lost: Counter,
     /// One was there again.
     pub(crate) reconnects: Counter,
-    /// A try to connect failed.
+    /// An attempt to connect failed.
     pub(crate) failures: Counter,
 }
 

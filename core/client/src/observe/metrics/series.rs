@@ -25,7 +25,7 @@ impl Counter {
         self.set(self.0.load(Ordering::Relaxed).saturating_sub(1));
     }
 
-    /// Whoever sees it sees what was counted before, too.
+    /// A reader that sees this number also sees what was counted before it.
     fn set(&self, number: u64) {
         self.0.store(number, Ordering::Release);
     }

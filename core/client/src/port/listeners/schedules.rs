@@ -28,7 +28,7 @@ impl Happening {
     }
 }
 
-/// A history of one who tells, and of one who waits, twice at once.
+/// A history of a thread that tells, and of a thread that waits twice at the same time.
 fn play(wait: fn(&Happening)) {
     in_every_schedule(move || {
         let happening = Arc::new(Happening::default());

@@ -50,7 +50,7 @@ pub(super) struct Connector {
     pub(super) membership: Membership,
     /// The server is the node of a cluster and has sharded channels, as its last greeting said.
     is_sharded: AtomicBool,
-    /// Between two tries.
+    /// Between two attempts.
     longest_pause: Duration,
     pub(super) world: World,
 }
@@ -178,7 +178,7 @@ impl Connector {
         }
     }
 
-    /// The same, with this as the longest pause between two tries.
+    /// The same, with this as the longest pause between two attempts.
     pub(super) const fn pausing(mut self, longest: Duration) -> Self {
         self.longest_pause = longest;
         self

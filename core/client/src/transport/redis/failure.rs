@@ -172,7 +172,7 @@ impl From<ServerError> for Failure {
             }
             "NOAUTH" => Self::misconfigured("the server wants a password").advising("put one into the URL"),
             "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
-                .advising("see the documentation for the ACL")
+                .advising("SECURITY.md has the rights that locks need")
                 .quoting(),
             // Texts are compared because these errors have no code. This one passes when others leave.
             "ERR" if error.message.starts_with("max number of clients") => {

@@ -199,7 +199,7 @@ impl LaneLink {
         failure
     }
 
-    /// Tells once that it is open. True if that is news.
+    /// Tells the session once that the lane is open. Returns true if it did so now.
     pub(super) fn tell_open(&mut self, seen: &mut Vec<Seen>) -> bool {
         if !self.is_open() || mem::replace(&mut self.is_told, true) {
             return false;

@@ -1,4 +1,4 @@
-//! How a lost connection is tried for again: after what pause, and how long a try may take.
+//! How the client connects again after it lost a connection: after what pause, and how long an attempt may take.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,16 @@ use crate::world::World;
 
 /// A connection that lived so long was good.
 const GOOD: Duration = Duration::from_secs(1);
-/// The wait before the first try after a connection was good is at most so long; before every
-/// further try it doubles.
+/// The pause before the first attempt after a connection was good is at most so long; before every
+/// further attempt it doubles.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Up to so long, with most servers.
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
-/// A handshake with TLS over a slow network may take so long; no try is cut off before.
+/// A handshake with TLS over a slow network may take so long; no attempt is cut off before.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Since when a connection is missing, and how often it was tried.
+/// Since when a connection is missing, and how many attempts failed.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     since: Option<Instant>,
@@ -28,7 +28,7 @@ pub(super) struct Outage {
     failures: u32,
 }
 
-/// What bounds a try.
+/// What limits the time of an attempt.
 #[derive(Debug)]
 pub(super) struct Limits {
     connect_timeout: Duration,
@@ -59,7 +59,7 @@ impl Outage {
         self.failures = 1;
     }
 
-    /// How long to wait before the next try, never more than `longest`. At random, from the first one on: many
+    /// How long to wait before the next attempt, never more than `longest`. At random, from the first one on: many
     /// clients that lost one server do not come back in step.
     pub(super) fn pause(&self, world: &World, longest: Duration) -> Duration {
         let Some(failures) = self.failures.checked_sub(1) else {
@@ -90,9 +90,9 @@ impl Limits {
         self.shortest.fetch_min(micros, Ordering::Relaxed);
     }
 
-    /// How long one try may take. While a lease may still be held that another try can
-    /// save, no try takes more than a third of it, or half a second if that is more; after
-    /// that, a slow network has its time.
+    /// How long one attempt may take. While a lease may still be held that another attempt can
+    /// save, no attempt takes more than a third of it, or half a second if that is more. After
+    /// that, an attempt may take the whole connect timeout, as on a slow network.
     pub(super) fn of(&self, outage: &Outage, now: Instant) -> Duration {
         let shortest = Duration::from_micros(self.shortest.load(Ordering::Relaxed));
         let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);
@@ -103,7 +103,7 @@ impl Limits {
     }
 }
 
-/// When a try is over.
+/// The end of the time that an attempt has.
 pub(super) struct Until {
     at: tokio::time::Instant,
     limit: Duration,
@@ -117,7 +117,7 @@ impl Until {
         }
     }
 
-    /// Waits for a step of the try, no longer than there is time.
+    /// Waits for a step of the attempt, no longer than there is time.
     pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let late = |_| Err(Failure::unavailable(format!("no answer within {:?}", self.limit)));
         tokio::time::timeout_at(self.at, step).await.unwrap_or_else(late)

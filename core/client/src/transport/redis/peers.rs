@@ -12,10 +12,10 @@
 //!                                                        └─ another ► refused
 //! ```
 //!
-//! Whoever sets the key, finds another's, or hides its run id as the first, makes the others look
-//! again (`proof.rs`), unless they did lately: an address may lead elsewhere than it did, and a key
-//! ends. Whoever connects while the keys of others may have ended has them look first, and waits a
-//! moment, so that it is the newcomer that is refused.
+//! A primary that sets the key, finds the key of another primary, or is the first whose run id is
+//! hidden, makes the others look again (`proof.rs`), unless they did lately: an address may lead
+//! elsewhere than it did, and a key ends. A primary that connects while the keys of others may have
+//! ended makes them look first, and waits a moment, so that it is the newcomer that is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -212,7 +212,7 @@ impl Peers {
         let mut known = self.known();
         known.proved.remove(&self.node);
         known.refused.insert(self.node);
-        // Whoever has it keeps it, or else it ends.
+        // The primary that has it keeps it, or else it ends.
         known.changes += 1;
         same_server()
     }

@@ -52,7 +52,7 @@ fn line(message: &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-/// The commands that a line of a script calls. Without a line, those whose errors the script gives back.
+/// The commands that a line of a script calls. Without a line, those whose errors the script returns.
 fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
     let text = script.text();
     let named = |text: &'static str, call: &str| -> Vec<&'static str> {

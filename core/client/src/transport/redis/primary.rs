@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   Asked ── a sentinel names one ──► At ── no connection, or none any more ──► Asked
-//!     ▲ └─── none does ──► Nowhere ───────── the next try ───────────────────────┘
+//!     ▲ └─── none does ──► Nowhere ───────── the next attempt ───────────────────┘
 //! ```
 //!
-//! Connections are made in [`Named::At`] only: a try waits in [`Named::Asked`], and fails in
+//! Connections are made in [`Named::At`] only: an attempt waits in [`Named::Asked`], and fails in
 //! [`Named::Nowhere`].
 
 use tokio::sync::watch;
@@ -38,13 +38,13 @@ impl Elected {
         self.tls.as_ref()
     }
 
-    /// What was said may not be so any more: no try begins before sentinels were asked.
+    /// What was said may not be so any more: no attempt begins before sentinels were asked.
     pub(super) fn doubt(&self) {
         self.ask_if(|named| matches!(named, Named::At(_)));
     }
 
-    /// A try begins, and asks sentinels that knew nothing before. No earlier than that: others that wait
-    /// shall hear why they knew nothing, too.
+    /// An attempt begins, and asks sentinels that knew nothing before. It asks no earlier, so that other
+    /// attempts that wait learn why the sentinels knew nothing, too.
     pub(super) fn ask_again(&self) {
         self.ask_if(|named| matches!(named, Named::Nowhere(_)));
     }

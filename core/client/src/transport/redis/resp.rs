@@ -29,7 +29,7 @@ pub(super) struct ServerError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The longest thing that is read. Whoever publishes on a channel chooses how long a message is.
+/// The longest value that is read. A publisher on a channel chooses how long its message is.
 const LONGEST: usize = 64 << 20;
 /// Replies within replies; `HELLO` has three levels.
 const DEEPEST: u32 = 8;

@@ -43,7 +43,7 @@ use crate::transport::interface::{Seen, Transport};
 
 /// The least and the longest time between two rounds of questions.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-/// The longest time between two tries to connect to the primary, or to a sentinel of the URL.
+/// The longest time between two attempts to connect to the primary, or to a sentinel of the URL.
 const LONGEST: Duration = Duration::from_millis(500);
 /// The same for a sentinel that others name: it may be out of reach from here.
 const LONGEST_OF_OTHERS: Duration = Duration::from_secs(10);

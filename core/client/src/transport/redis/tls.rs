@@ -289,8 +289,8 @@ impl AsyncRead for Stream {
     }
 }
 
-/// A server that refuses says why and closes at once. Our next bytes then fail before its words
-/// are read: whoever writes here reads on after that, and so the words are noted.
+/// A server that refuses says why and closes at once. Our next write then fails before its words
+/// are read: the caller that writes here reads on after that, and so the words are noted.
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(context, bytes)

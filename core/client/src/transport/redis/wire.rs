@@ -29,7 +29,7 @@ pub(super) struct Wire {
 
 /// What one read takes at the most, but for a frame that is longer.
 const READ: usize = 16 * 1_024;
-/// A buffer that grew beyond this in a busy moment is given back.
+/// A buffer that grew beyond this in a busy moment is freed.
 const KEPT: usize = 256 * 1_024;
 
 impl Wire {

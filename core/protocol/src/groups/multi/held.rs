@@ -228,7 +228,7 @@ impl HeldLocks {
         Some(multi)
     }
 
-    /// The client is closed: no multi-lock hears of its members any more.
+    /// The client is closed: no multi-lock is told any more what happens to its members.
     pub(super) fn close(&mut self, members: &mut Members) {
         self.levels.clear();
         self.by_holder.clear();

@@ -50,7 +50,7 @@ pub(crate) enum Input {
     Extend(Ticket, LeaseId, Option<LeaseDuration>),
     /// The caller of a ticket went away.
     Cancel(Ticket),
-    /// The client is closed: multi-locks hear of their members no more.
+    /// The client is closed: multi-locks are no longer told what happens to their members.
     Close,
 }
 

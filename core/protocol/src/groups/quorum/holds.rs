@@ -312,7 +312,7 @@ impl QuorumHolds {
         }
     }
 
-    /// The client is closed: no hold hears of its members any more.
+    /// The client is closed: no hold is told any more what happens to its members.
     pub(super) fn close(&mut self, members: &mut Members) {
         self.by_name.clear();
         self.late.clear();

@@ -54,7 +54,7 @@ pub(crate) enum Input {
     Cancel(Ticket),
     /// One of its timers has run out.
     Timer(Timer),
-    /// The client is closed: quorum holds hear of their members no more.
+    /// The client is closed: quorum holds are no longer told what happens to their members.
     Close,
 }
 

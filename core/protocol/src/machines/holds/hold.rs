@@ -171,8 +171,8 @@ impl Hold {
         watchdog.renew(io, &record, None, now);
     }
 
-    /// What is held in this client alone lasts until then, or until it is released if it is to be
-    /// auto-renewed; whoever has a lease of it is told. Gives its deadline.
+    /// A hold in this client alone lasts until then, or until its release if it is to be
+    /// auto-renewed. Tells each of its leases the deadline, and returns it.
     pub(super) fn last_here(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
         self.watchdog.last_here(until, now);
         self.schedule(io, id, now, now);

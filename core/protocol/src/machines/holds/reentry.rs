@@ -1,4 +1,4 @@
-//! Who holds what, so that a holder is let in again without asking the server.
+//! Which context holds which lock, so that a holder is let in again with no server call.
 
 use crate::ids::{Context, HoldId, LockId};
 use crate::sorted::SortedMap;

@@ -196,7 +196,7 @@ impl Holds {
         }
     }
 
-    /// A refusal that does not pass by itself is told to those who wait for a longer lease.
+    /// If the server refused a renewal, and not only for a while, the extensions that wait for it fail.
     pub(super) fn refuse_extensions(&mut self, io: &mut Io, id: HoldId, result: &Result<Reply, CallError>) {
         let Err(CallError::Server { code, message }) = result else {
             return;

@@ -212,8 +212,8 @@ impl Waiters {
         }
     }
 
-    /// A poll came to nothing. If it always will, since the key is another kind's by now,
-    /// those who wait are told so.
+    /// A poll failed. If every later one would fail too, since the key belongs to another kind
+    /// by now, the waits fail.
     pub(super) fn poll_failed(
         &mut self,
         io: &mut Io,

@@ -49,7 +49,7 @@ impl Waiters {
         if until > now {
             io.set(Timer::Silence(ticket), until);
         } else {
-            // Whatever was said before: who waits without bound is not told "held".
+            // No matter what was said before: a waiter without bound is not told "held".
             let outcome = Outcome::Failed(no_answer(request, Some(queue), io, now));
             io.complete(ticket, outcome);
             self.remove(io, ticket);

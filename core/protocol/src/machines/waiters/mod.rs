@@ -210,7 +210,7 @@ impl Waiters {
         }
     }
 
-    /// Those who wait ask, unless messages before it have made them ask in vain.
+    /// A message came: the waiters ask, unless messages before it have made them ask in vain.
     fn heard(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         if io.has(Defect::MessagesWakeNobody) {
             return;
@@ -243,8 +243,8 @@ impl Waiters {
         }
     }
 
-    /// Who waits here is not told who held a lock by the word of a server that is gone: it may have been
-    /// demoted, and the next connection may lead to another.
+    /// The connection to a server is gone: waiters are no longer told of a holder that this server named. It may
+    /// have been demoted, and the next connection may lead to another server.
     fn forget_answers(&mut self, node: NodeId, cause: &Cause, now: Instant) {
         let cause = cut_off(cause);
         for queue in self.queues_mut() {

@@ -1,8 +1,9 @@
-//! What becomes of those who wait for a primary whose circuit breaker is open: they fail, are
-//! skipped, or get the lock among those of this client alone.
+//! What happens to the waiters for a primary whose circuit breaker is open: they fail, are
+//! skipped, or are granted the lock among the callers of this client alone.
 //!
-//! Those wait in this client's queue, also for what would have them wait in the server's, so that
-//! the lock has one holder here, whoever granted it. Once the primary serves again it is asked.
+//! In the last case they wait in this client's queue, even for a lock whose waiters otherwise queue
+//! on the server. So the lock has one holder here, no matter whether the server or the client granted
+//! it. Once the primary serves again, it is asked.
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl Waiters {
         }
     }
 
-    /// It serves again: whoever is the first of those that wait here asks it, once nobody here has
+    /// A primary serves again: the first waiter for each lock here asks it, once nobody here has
     /// the lock.
     pub(super) fn outage_over(&mut self, io: &mut Io, primary: Primary) {
         for (ticket, _, _) in self.waiting_for(io, primary) {

@@ -65,7 +65,7 @@ pub(super) struct Queue {
     /// Those that it came after, which are not known to be lost yet: a server that lost a record may
     /// grant the lock once more to this client.
     older: Vec<HoldId>,
-    /// Whose turn it is, this client's or another's.
+    /// Whose turn it is: this client's or another client's.
     turn: Turn,
     /// When the server last answered an attempt, or the lock was last held here, so
     /// that nobody had to ask.
@@ -74,14 +74,14 @@ pub(super) struct Queue {
     waiters: Option<Box<Waiting>>,
 }
 
-/// Who waits for a lock in this client.
+/// The waiters for a lock in this client.
 #[derive(Debug, Default)]
 struct Waiting {
     /// In order of arrival; the first one contends on the server.
     in_line: VecDeque<Ticket>,
     /// Those that stand in the server's queue.
     on_server: SortedSet<Ticket>,
-    /// Those who ask whoever else does: reads inside a write, and who tries once for what several hold.
+    /// Those that ask no matter who else does: reads inside a write, and single attempts for what several may hold.
     alone: SortedSet<Ticket>,
     /// The last thing the server said of this lock, and when.
     last_answer: Option<(Instant, LastAnswer)>,
@@ -147,18 +147,18 @@ impl Queue {
         }
     }
 
-    /// The first of those who wait here.
+    /// The first waiter in this client's queue.
     pub(super) fn first(&self) -> Option<Ticket> {
         self.waiters.as_ref()?.in_line.front().copied()
     }
 
-    /// All who wait here.
+    /// All waiters in this client's queue.
     pub(super) fn in_line(&self) -> Vec<Ticket> {
         let waiters = self.waiters.iter();
         waiters.flat_map(|waiters| waiters.in_line.iter().copied()).collect()
     }
 
-    /// Those who stand in the server's queue.
+    /// The waiters in the server's queue.
     pub(super) fn on_server(&self) -> impl Iterator<Item = Ticket> {
         let waiters = self.waiters.iter();
         waiters.flat_map(|waiters| waiters.on_server.iter().copied())

@@ -90,7 +90,7 @@ pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Hol
         error.with_cause(why).with_lock(keys.name.as_str())
     };
     match silence {
-        // Those who wait hear nothing either.
+        // The waiters hear nothing either.
         Some(why) => Outcome::Failed(error(ErrorKind::Unavailable, why)),
         None => {
             let why = Cause::new("others of this client wait for it already");
@@ -99,7 +99,7 @@ pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Hol
     }
 }
 
-/// What a caller is told that waited so long, or was refused without asking the server.
+/// The error for a caller that waited so long, or that was refused with no server call.
 fn held_error(keys: &Keys, waited: Option<Duration>, mut holder: Holder, io: &Io) -> Error {
     let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
     let error = |cause: Cause| {

@@ -1,4 +1,4 @@
-//! Who waits for what: the requests of a client and the queues of their locks.
+//! All waiters of a client: their requests, and the queues of their locks.
 
 use std::sync::Arc;
 

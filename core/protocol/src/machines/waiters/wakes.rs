@@ -1,9 +1,9 @@
 //! How often messages make a client ask.
 //!
-//! A message says that a lock may be free, and the server is asked whether it is. Whoever may
-//! publish can say so at any time, and as often as it likes. So a queue counts the questions
-//! that messages have caused and that found the lock with the same holder: a few of them are
-//! free, then each makes the next one wait for twice as long. Any change ends that.
+//! A message says that a lock may be free, and the client asks the server whether it is. Anybody
+//! who may publish can say so at any time, and any number of times. So a queue counts the
+//! questions that messages have caused and that found the lock with the same holder: a few of
+//! them are free, then each makes the next one wait for twice as long. Any change ends that.
 //!
 //! ```text
 //!           asked, and the holder is the same: the gap doubles
@@ -18,8 +18,8 @@ use std::time::Duration;
 use crate::instant::Instant;
 use crate::periods::MIN_GAP;
 
-/// So many questions in vain do not count: those who wait for a lock hear of releases that
-/// others were faster to use.
+/// So many questions in vain do not count: waiters are also notified of releases that others
+/// were faster to use.
 const FREE: u32 = 4;
 /// A gap is doubled no more often; the longest one comes before that.
 const MOST_DOUBLINGS: u32 = 16;

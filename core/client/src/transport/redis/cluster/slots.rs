@@ -65,7 +65,7 @@ impl Slots {
         self.owners.get(place?)
     }
 
-    /// A node said who the owner is. Says whether that is news.
+    /// A node said which node owns the slot. Returns whether this changes what was known.
     pub(super) fn moved(&mut self, slot: u16, owner: &Address) -> bool {
         if self.owner(slot) == Some(owner) {
             return false;

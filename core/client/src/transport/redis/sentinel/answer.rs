@@ -16,7 +16,7 @@ pub(super) struct Vote {
     pub(super) epoch: u64,
 }
 
-/// What to do with the votes of a round.
+/// What to do with the answers of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// It is where it was.
@@ -26,14 +26,14 @@ pub(super) enum Choice {
     Nobody,
 }
 
-/// Whether a vote counts before the others are in: it is the first, or newer than what is known.
+/// Whether an answer counts before the others are in: it is the first, or newer than what is known.
 pub(super) fn is_news(vote: &Vote, known: Option<&Vote>) -> bool {
     known.is_none_or(|known| vote.epoch > known.epoch)
 }
 
-/// Chooses when the votes are in: the newest, among those the one that most sentinels name, among
-/// those the one that is known. What is older than that is followed only if `may_be_older`: the primary
-/// is missing, and perhaps the sentinels were set up anew.
+/// Chooses when the answers are in: the newest, among those the one that most sentinels name, among
+/// those the one that is known. An answer older than the known one is followed only if `may_be_older`:
+/// the primary is missing, and perhaps the sentinels were set up anew.
 pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, may_be_older: bool) -> Choice {
     let mut counts: BTreeMap<(u64, &Address), usize> = BTreeMap::new();
     for vote in votes {
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_newest_vote_wins_then_the_majority_then_what_is_known() {
         let known = of(1, 4);
-        for (votes, may_be_older, expected) in [
+        for (answers, may_be_older, expected) in [
             (vec![], false, Choice::Nobody),
             (vec![of(1, 4), of(2, 5), of(1, 4)], false, Choice::Follow(of(2, 5))),
             (vec![of(2, 4), of(2, 4), of(1, 4)], false, Choice::Follow(of(2, 4))),
@@ -136,7 +136,11 @@ mod tests {
             (vec![of(2, 3), of(2, 3), of(3, 3)], true, Choice::Follow(of(2, 3))),
             (vec![of(1, 6)], false, Choice::Follow(of(1, 6))),
         ] {
-            assert_eq!(choose(votes.iter(), Some(&known), may_be_older), expected, "{votes:?}");
+            assert_eq!(
+                choose(answers.iter(), Some(&known), may_be_older),
+                expected,
+                "{answers:?}"
+            );
         }
         assert_eq!(choose([of(7, 0)].iter(), None, true), Choice::Follow(of(7, 0)));
     }

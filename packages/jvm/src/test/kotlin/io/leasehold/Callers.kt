@@ -42,7 +42,7 @@ interface Wanted {
 
     fun acquireAsync(options: LockOptions = LockOptions.DEFAULT): CompletableFuture<Lease>
 
-    /** Gives back what the calling thread took last. */
+    /** Releases what the calling thread acquired last. */
     fun leave()
 }
 
@@ -166,7 +166,7 @@ class Threads : Callers {
     }
 }
 
-/** The tasks are but names: whoever has a lease owns it. */
+/** The tasks are only names: any caller that has a lease owns it. */
 class Stages : Callers {
     override val areOwners = false
 

@@ -25,7 +25,7 @@ class GuardedRoundsTest {
     @Test
     fun `200 platform threads lose no update`() = loseNoUpdate(200) { Thread(it).start() }
 
-    /** Every thread takes the lock; each has its share of the rounds, and the many who have none only look. */
+    /** Every thread acquires the lock; each has its share of the rounds, and the many who have none only look. */
     private fun loseNoUpdate(threads: Int, start: (Runnable) -> Unit) {
         val number = AtomicInteger()
         val (begin, done) = CountDownLatch(1) to CountDownLatch(threads)

@@ -23,7 +23,7 @@ import java.time.Duration
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration.Companion.milliseconds
 
-/** What a fixed lease that lapsed leaves behind: nothing that nobody wants. */
+/** What a fixed lease that expired leaves behind: only what the program still uses. */
 class LapsingTest {
     private val client = Leasehold.connect("memory://")
 
@@ -116,7 +116,7 @@ class LapsingTest {
         client.close()
     }
 
-    /** The number of a lease that lapsed; nobody has it any more. */
+    /** The number of a lease that expired; nobody has it any more. */
     private fun lapsed(client: LeaseholdClient, name: String, use: (HeldLease) -> Unit): Long {
         val lease = client.lock(name).lock(SHORT)
         awaitTrue("the lease is lost") { lease.lostReason != null && !lease.held.isKept }

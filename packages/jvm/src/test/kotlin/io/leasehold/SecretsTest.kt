@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit
 
 /**
  * No message, representation, cause or stack repeats a secret, in whatever wrong place it was given:
- * `ci/secrets/shapes.json`, tried on the API of the JVM.
+ * the API of the JVM gets each shape of `ci/secrets/shapes.json`.
  */
 class SecretsTest {
     private val shapes = JsonParser.parseString(Files.readString(SHAPES)).asJsonObject

@@ -46,7 +46,7 @@ class Sale {
     }
 
     /**
-     * Stands for a reservation at a payment provider, which lapses if nothing comes of it: 5 to 20
+     * Stands for a reservation at a payment provider, which expires if nothing comes of it: 5 to 20
      * ms.
      */
     private static void pay() {

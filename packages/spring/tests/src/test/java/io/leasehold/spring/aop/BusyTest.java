@@ -17,7 +17,7 @@ import org.springframework.context.annotation.Configuration;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** What a call comes to whose lock is another's. */
+/** The result of a call while another owner holds its lock. */
 class BusyTest {
     @Test
     void it_is_skipped_with_nothing() {

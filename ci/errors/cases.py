@@ -1,0 +1,458 @@
+"""The most likely causes of each kind of error, each brought about with a client on a real redis-server.
+
+A case is a function that causes an error and returns it; its docstring is what the page says of the cause.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import redis
+
+import leasehold
+from redis_server import RedisProcess, free_port, redis_process
+
+Cause = Callable[["World"], leasehold.LeaseholdError]
+
+
+@dataclass
+class World:
+    """Servers and clients of one case, which end with it."""
+
+    closing: contextlib.ExitStack
+    addresses: dict[str, str] = field(default_factory=dict)
+    """What stands on the page for an address of this run."""
+
+    def server(self, *options: str) -> RedisProcess:
+        server = self.closing.enter_context(redis_process(*options))
+        self.addresses[f"127.0.0.1:{server.port}"] = f"redis-{len(self.addresses) + 1}:6379"
+        return server
+
+    def nowhere(self) -> str:
+        """A URL where no server is."""
+        port = free_port()
+        self.addresses[f"127.0.0.1:{port}"] = f"redis-{len(self.addresses) + 1}:6379"
+        return f"redis://127.0.0.1:{port}"
+
+    def operator(self, server: RedisProcess) -> redis.Redis:
+        operator = redis.Redis(port=server.port, decode_responses=True)
+        self.closing.callback(operator.close)
+        return operator
+
+    def client(self, server: RedisProcess, **options: object) -> leasehold.Client:
+        return self.connect(server.url, **options)
+
+    def connect(self, url: str | list[str], **options: object) -> leasehold.Client:
+        connect: Callable[..., leasehold.Client] = leasehold.redlock if isinstance(url, list) else leasehold.connect
+        return self.closing.enter_context(connect(url, **{"client_info": False, **options}))
+
+    def held_by_another_thread(self, lock: leasehold.Lock) -> leasehold.Lock:
+        thread = self.closing.enter_context(ThreadPoolExecutor(1))
+        thread.submit(lock.acquire).result()
+        self.closing.callback(lambda: thread.submit(lock.release).result())
+        return lock
+
+
+def lease_of(
+    lock: leasehold.Lock, lease: leasehold.Duration | None = None, max_hold: leasehold.Duration | None = None
+) -> leasehold.Lease:
+    """That of the free lock, which is acquired."""
+    acquired = lock.try_acquire(lease=lease, max_hold=max_hold)
+    assert acquired
+    return acquired
+
+
+def error_of_waiting(lock: leasehold.Lock | leasehold.Semaphore, wait: float = 0.05) -> leasehold.LeaseholdError:
+    """The error of a short wait for the lock."""
+
+    def wait_for_it() -> None:
+        with lock.hold(wait=wait):
+            pass
+
+    return raised(wait_for_it)
+
+
+def raised(call: Callable[[], object]) -> leasehold.LeaseholdError:
+    """The error that the call raises."""
+    try:
+        call()
+    except leasehold.LeaseholdError as error:
+        return error
+    raise AssertionError("no error was raised")
+
+
+CASES: dict[str, list[Cause]] = {}
+
+
+def of(kind: str) -> Callable[[Cause], Cause]:
+    """Makes the function a case of this kind."""
+
+    def keep(cause: Cause) -> Cause:
+        CASES.setdefault(kind, []).append(cause)
+        return cause
+
+    return keep
+
+
+# --- LockTimeout
+
+
+@of("LockTimeout")
+def another_program_works(world: World) -> leasehold.LeaseholdError:
+    """Another program holds the lock for longer than you wait. The message names it, if its client and yours tell
+    which program they are, as they do by default.
+    """
+    server = world.server()
+    world.client(server, client_info=True, client_label="worker-7").lock("stock:42").acquire()
+    return error_of_waiting(world.client(server, client_info=True).lock("stock:42"))
+
+
+@of("LockTimeout")
+def a_holder_was_killed(world: World) -> leasehold.LeaseholdError:
+    """The holder's process was killed. Its lease ends by itself, after the time that the message gives."""
+    server = world.server()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            leasehold.connect(server.url, client_info=False).lock("stock:42").acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    return error_of_waiting(world.client(server).lock("stock:42"))
+
+
+@of("LockTimeout")
+def the_same_program_holds_it(world: World) -> leasehold.LeaseholdError:
+    """Another thread or task of this very program holds it. Reentry is by thread or task, not by program."""
+    client = world.client(world.server())
+    world.held_by_another_thread(client.lock("stock:42"))
+    return error_of_waiting(client.lock("stock:42"))
+
+
+@of("LockTimeout")
+def a_mutex_in_itself(world: World) -> leasehold.LeaseholdError:
+    """The caller holds this mutex itself. A mutex is not reentrant; `lock()` is."""
+    client = world.client(world.server())
+    client.mutex("stock:42").acquire()
+    return error_of_waiting(client.mutex("stock:42"))
+
+
+@of("LockTimeout")
+def permits_are_gone(world: World) -> leasehold.LeaseholdError:
+    """All permits of the semaphore are held."""
+    client = world.client(world.server())
+    client.semaphore("uploads", limit=1).acquire()
+    return error_of_waiting(client.semaphore("uploads", limit=1))
+
+
+# --- Unavailable
+
+
+@of("Unavailable")
+def nothing_listens(world: World) -> leasehold.LeaseholdError:
+    """No server runs at this address, or a firewall refuses the connection."""
+    return raised(lambda: world.connect(world.nowhere()))
+
+
+@of("Unavailable")
+def the_host_is_unknown(world: World) -> leasehold.LeaseholdError:
+    """The host's name is misspelled, or DNS does not know it where this program runs."""
+    return raised(lambda: world.connect("redis://redis.invalid:6379", connect_timeout=5))
+
+
+@of("Unavailable")
+def the_server_hangs(world: World) -> leasehold.LeaseholdError:
+    """The server, or the network to it, hangs: the call ends with its wait and the command timeout. Whether the lock
+    was granted is not known; if it was, the client releases it in the background.
+    """
+    server = world.server()
+    client = world.client(server, command_timeout=0.2)
+    lock = client.lock("stock:42")
+    server.process.send_signal(signal.SIGSTOP)
+    error = error_of_waiting(lock, 0.2)
+    server.process.send_signal(signal.SIGCONT)
+    return error
+
+
+@of("Unavailable")
+def the_server_is_full(world: World) -> leasehold.LeaseholdError:
+    """The server has no memory left for a new record. Leases that are held are renewed all the same."""
+    server = world.server("--maxmemory-policy", "noeviction")
+    client = world.client(server)
+    world.operator(server).config_set("maxmemory", "1")
+    return error_of_waiting(client.lock("stock:42"), 0.2)
+
+
+@of("Unavailable")
+def most_primaries_are_away(world: World) -> leasehold.LeaseholdError:
+    """RedLock: fewer primaries answer than a majority."""
+    urls = [world.server().url, world.nowhere(), world.nowhere()]
+    return raised(lambda: world.connect(urls, connect_timeout=0.5))
+
+
+# --- Misconfigured
+
+
+@of("Misconfigured")
+def the_password_is_wrong(world: World) -> leasehold.LeaseholdError:
+    """The user name or the password is wrong."""
+    server = world.server("--user", "app", "on", ">right", "~*", "&*", "+@all")
+    return raised(lambda: world.connect(server.url.replace("//", "//app:wrong@")))
+
+
+@of("Misconfigured")
+def a_permission_is_missing(world: World) -> leasehold.LeaseholdError:
+    """The server's user may not run scripts. SECURITY.md has the rights that locks need."""
+    server = world.server("--user", "app", "on", ">pw", "~*", "&*", "+@all", "-@scripting")
+    return raised(lambda: world.connect(server.url.replace("//", "//app:pw@")).lock("stock:42").acquire())
+
+
+@of("Misconfigured")
+def the_key_holds_something_else(world: World) -> leasehold.LeaseholdError:
+    """The key of this name holds something else: another kind of lock, or data of another program."""
+    client = world.client(world.server())
+    client.mutex("stock:42").acquire()
+    return error_of_waiting(client.lock("stock:42"))
+
+
+@of("Misconfigured")
+def the_server_is_a_replica(world: World) -> leasehold.LeaseholdError:
+    """The address is a replica's, which cannot grant locks."""
+    primary = world.server()
+    replica = world.server("--replicaof", f"127.0.0.1 {primary.port}")
+    return raised(lambda: world.client(replica))
+
+
+@of("Misconfigured")
+def it_is_no_cluster(world: World) -> leasehold.LeaseholdError:
+    """The URL is of another setup than the server: of a cluster for one that is none, or the reverse."""
+    server = world.server()
+    return raised(lambda: world.connect(server.url.replace("redis://", "redis+cluster://")))
+
+
+# --- InvalidArgument
+
+
+@of("InvalidArgument")
+def a_name_is_too_long(world: World) -> leasehold.LeaseholdError:
+    """The name is empty, or longer than 512 bytes."""
+    return raised(lambda: world.client(world.server()).lock("").acquire())
+
+
+@of("InvalidArgument")
+def a_lease_is_too_short(world: World) -> leasehold.LeaseholdError:
+    """A time is out of its range, often for a mistaken unit: Python's are seconds, Node's are milliseconds."""
+    return raised(lambda: world.client(world.server()).lock("stock:42").try_acquire(lease=0.01))
+
+
+@of("InvalidArgument")
+def a_url_has_another_scheme(world: World) -> leasehold.LeaseholdError:
+    """The URL has a scheme that is not known."""
+    return raised(lambda: world.connect("http://localhost:6379"))
+
+
+@of("InvalidArgument")
+def an_even_number_of_primaries(world: World) -> leasehold.LeaseholdError:
+    """RedLock with an even number of primaries, or with fewer than three."""
+    return raised(lambda: world.connect([world.nowhere(), world.nowhere()]))
+
+
+@of("InvalidArgument")
+def a_limit_of_nothing(world: World) -> leasehold.LeaseholdError:
+    """A semaphore's limit is out of its range."""
+    return raised(lambda: world.client(world.server()).semaphore("uploads", limit=0).acquire())
+
+
+# --- NotOwner
+
+
+@of("NotOwner")
+def released_twice(world: World) -> leasehold.LeaseholdError:
+    """It is released a second time, for example by hand inside of a `with` block."""
+    lock = world.client(world.server()).lock("stock:42")
+    lock.acquire()
+    lock.release()
+    return raised(lock.release)
+
+
+@of("NotOwner")
+def released_by_another_thread(world: World) -> leasehold.LeaseholdError:
+    """Another thread or task releases it than the one that acquired it. To do that, hand its lease over."""
+    lock = world.client(world.server()).lock("stock:42")
+    world.held_by_another_thread(lock)
+    return raised(lock.release)
+
+
+@of("NotOwner")
+def released_without_acquiring(world: World) -> leasehold.LeaseholdError:
+    """It was never acquired: `acquire` failed inside the `try` whose `finally` releases it."""
+    lock = world.client(world.server()).lock("stock:42")
+    return raised(lock.release)
+
+
+@of("NotOwner")
+def a_fixed_lease_is_over(world: World) -> leasehold.LeaseholdError:
+    """A lock with a fixed lease is released after the lease is over."""
+    client = world.client(world.server())
+    lock = client.lock("stock:42", lease=0.1)
+    lock.acquire()
+    lease = lock.lease
+    assert lease
+    wait_for_loss(lease)
+    return raised(lock.release)
+
+
+@of("NotOwner")
+def a_lease_is_released_twice(world: World) -> leasehold.LeaseholdError:
+    """A lease is extended after its release."""
+    lease = lease_of(world.client(world.server()).lock("stock:42"))
+    lease.release()
+    return raised(lambda: lease.extend(30))
+
+
+# --- LockLost
+
+
+@of("LockLost")
+def the_lease_is_over(world: World) -> leasehold.LeaseholdError:
+    """`expired`: the work took longer than a fixed lease; or no renewal was confirmed for a whole lease, because the
+    server was away or this program stood still (a pause of the machine, a long garbage collection, a debugger).
+    """
+    lease = lease_of(world.client(world.server()).lock("stock:42"), lease=0.1)
+    wait_for_loss(lease)
+    return raised(lambda: lease.extend(30))
+
+
+@of("LockLost")
+def the_record_was_removed(world: World) -> leasehold.LeaseholdError:
+    """`removed`: the record is gone from the server: `DEL`, `FLUSHALL` or `leasehold release --force`; eviction; a
+    restart without the data; a failover to a replica that did not have the record yet.
+    """
+    server = world.server()
+    lease = lease_of(world.client(server, lease=0.3).lock("stock:42"))
+    world.operator(server).flushall()
+    wait_for_loss(lease)
+    return raised(lambda: lease.extend(30))
+
+
+@of("LockLost")
+def the_record_is_another_owners(world: World) -> leasehold.LeaseholdError:
+    """`stolen`: the record is another owner's: first it was removed, and then another owner acquired the lock."""
+    server = world.server()
+    lease = lease_of(world.client(server, lease=0.3).lock("stock:42"))
+    world.operator(server).flushall()
+    world.client(server).lock("stock:42").acquire()
+    wait_for_loss(lease)
+    return raised(lambda: lease.extend(30))
+
+
+@of("LockLost")
+def max_hold_has_passed(world: World) -> leasehold.LeaseholdError:
+    """`max_hold`: the lock was held for as long as its `max_hold` allows."""
+    lease = lease_of(world.client(world.server(), lease=0.3).lock("stock:42"), max_hold=0.3)
+    wait_for_loss(lease)
+    return raised(lambda: lease.extend(30))
+
+
+@of("LockLost")
+def the_client_was_closed(world: World) -> leasehold.LeaseholdError:
+    """`closed`: the client was closed while the lock was held, by another thread or before the end of the block."""
+    client = world.client(world.server())
+
+    def hold() -> None:
+        with client.lock("stock:42").hold():
+            client.close()
+
+    return raised(hold)
+
+
+def wait_for_loss(lease: leasehold.Lease) -> None:
+    deadline = time.monotonic() + 10
+    while lease.is_valid():
+        assert time.monotonic() < deadline, "the lease is not lost"
+        time.sleep(0.01)
+
+
+# --- Closed
+
+
+@of("Closed")
+def used_after_close(world: World) -> leasehold.LeaseholdError:
+    """The client was closed before: its `with` block is over, the program shuts down, or a test's fixture has ended."""
+    client = world.client(world.server())
+    client.close()
+    return raised(lambda: client.lock("stock:42").acquire())
+
+
+@of("Closed")
+def closed_during_a_wait(world: World) -> leasehold.LeaseholdError:
+    """Another thread closes the client while this one waits for a lock, as a program does that shuts down."""
+    server = world.server()
+    world.client(server).lock("stock:42").acquire()
+    client = world.client(server)
+    errors: list[leasehold.LeaseholdError] = []
+    thread = threading.Thread(target=lambda: errors.append(error_of_waiting(client.lock("stock:42"), 30)))
+    thread.start()
+    operator = world.operator(server)
+    deadline = time.monotonic() + 10
+    while not operator.pubsub_channels("*stock:42*"):
+        assert time.monotonic() < deadline, "nobody waits"
+    client.close()
+    thread.join()
+    return errors[0]
+
+
+@of("Closed")
+def a_lease_of_a_closed_client(world: World) -> leasehold.LeaseholdError:
+    """A lease of a closed client is extended."""
+    client = world.client(world.server())
+    lease = lease_of(client.lock("stock:42"))
+    client.close()
+    return raised(lambda: lease.extend(30))
+
+
+# --- Forked
+
+
+def in_a_child(call: Callable[[], leasehold.LeaseholdError]) -> leasehold.LeaseholdError:
+    """The error that the call returns in the child of a fork."""
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        error = call()
+        os.write(sending, json.dumps([str(error), error.lock_name, error.operation]).encode())
+        os._exit(0)
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as told:
+        message, lock_name, operation = json.loads(told.read())
+    os.waitpid(child, 0)
+    return leasehold.ForkedError(message, lock_name=lock_name, operation=operation)
+
+
+@of("Forked")
+def a_lease_in_a_child(world: World) -> leasehold.LeaseholdError:
+    """A child process uses a lease that its parent acquired before the fork: by `os.fork`, `multiprocessing` with the
+    start method `fork`, Gunicorn with `--preload`, or Celery's prefork pool. The parent holds the lock; the child does
+    not. A client may be used in the child: it connects anew there.
+    """
+    lease = lease_of(world.client(world.server()).lock("stock:42"))
+    return in_a_child(lambda: raised(lease.release))
+
+
+@of("Forked")
+def a_private_store_in_a_child(world: World) -> leasehold.LeaseholdError:
+    """A child process uses a `memory://` client of its parent, whose store is in the parent's memory."""
+    client = world.connect("memory://")
+    client.lock("stock:42").locked()
+    return in_a_child(lambda: raised(client.lock("stock:42").acquire))
+
+
+@contextlib.contextmanager
+def world() -> Iterator[World]:
+    with contextlib.ExitStack() as closing:
+        yield World(closing)

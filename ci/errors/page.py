@@ -1,0 +1,99 @@
+"""Writes docs/errors.md: what each kind of error means, and the messages of its most likely causes.
+
+The messages are those that a client gave just now, by cases.py. What differs from run to run is replaced.
+"""
+
+import inspect
+import re
+from itertools import groupby
+from pathlib import Path
+
+from cases import CASES, Cause, world
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "errors.md"
+
+HEAD = """\
+# Errors and their causes
+
+Each error says what happened, to which lock, on which server if a server has to do with it, and what to do. (An error
+of a lease that its client knows no more, since it was released, says "this lease".) Its fields
+say the same without a search in the text: the kind, the lock's name, the operation, the server, the cause, and whether
+a retry may help ([names in each language](api.md#errors)). No error contains a password.
+
+This page has the most likely causes of each kind, with the messages that they give. It is made by bringing each of
+them about: `./ci/just error-page` writes it, and a test compares it.
+"""
+
+# Of each kind, what it means for the lock, and what a program does.
+MEANING = {
+    "LockTimeout": "The wait is over, and another owner holds the lock. Nothing is wrong: answer that it is busy, or "
+    "wait again. A call that does not wait gives `False`, `None` or `null` instead.",
+    "Unavailable": "The server did not answer in time, could not be reached, or cannot serve for now. You do not hold "
+    "the lock, whatever the server did. The client goes on connecting in the background, so the same call may succeed "
+    "later.",
+    "Misconfigured": "The server answered, and locks cannot work with it as it is set up, or with this key. A retry "
+    "does not help; `leasehold doctor URL` looks for more of these.",
+    "InvalidArgument": "An argument is out of its range. Nothing was sent. It is a mistake in the program or its "
+    "configuration.",
+    "NotOwner": "The caller does not hold what it wants to release or extend. Nothing was changed on the server, and "
+    "no other owner's lock was touched.",
+    "LockLost": "The lease ended before its holder was done, so another owner may have worked at the same time. Check "
+    "what was done since, or let the resource refuse old [fencing tokens](fencing.md). The reason is a field of the "
+    "error, and `lost` of a lease tells it as soon as it is known.",
+    "Closed": "The client was closed. Its leases have ended, and it acquires nothing any more.",
+    "Forked": "The object was made before a `fork`, and does not work in the child.",
+}
+
+CANCELLED = """\
+## Cancelled
+
+The caller itself gave up, and nothing stays on the server of the attempt. It is no error of Leasehold's in most
+languages, but the one that the language has for it: `asyncio.CancelledError` or `KeyboardInterrupt` in Python, the
+reason of the `AbortSignal` in Node, `InterruptedException` or `CancellationException` on the JVM. Rust's futures are
+dropped; the blocking calls have no such end. The usual causes: a timeout around the call (`asyncio.timeout`,
+`withTimeout`), a client of yours that hung up, Ctrl-C, a pool or a task group that shuts down, and a lock of the same
+task group that failed.
+"""
+
+# What differs from run to run, and what stands for it.
+VARIES = [
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+", "4f1c98e2-3d47-4c0e-9a55-0e7d21c7b6aa:17"),
+    (r"held by .* \(worker-7\), pid \d+ on \S+", "held by orders.py (worker-7), pid 4711 on app-1"),
+    (r"not granted after [\d.]+m?s: held", "not granted after 50ms: held"),
+    (r"not granted after [\d.]+m?s: the", "not granted after 200ms: the"),
+    (r"answer within [\d.]+m?s", "answer within 200ms"),
+    (r"for another [\d.]+s", "for another 29.9s"),
+]
+
+
+def happened(cause: Cause) -> str:
+    """The message of this cause, without what differs from run to run."""
+    with world() as here:
+        message = str(cause(here))
+    for address, name in here.addresses.items():
+        message = message.replace(address, name)
+    for varies, stands in VARIES:
+        message = re.sub(varies, stands, message)
+    return message
+
+
+def of_kind(kind: str) -> str:
+    """The part of the page about one kind."""
+    parts = [f"## {kind}", MEANING[kind]]
+    causes = [(happened(cause), inspect.getdoc(cause) or "") for cause in CASES[kind]]
+    # Causes of one message stand together, where the first of them is.
+    order = [message for message, _ in causes]
+    causes.sort(key=lambda cause: order.index(cause[0]))
+    for message, group in groupby(causes, key=lambda cause: cause[0]):
+        parts.append("\n".join(f"- {' '.join(text.split())}" for _, text in group))
+        parts.append(f"```text\n{message}\n```")
+    return "\n\n".join(parts)
+
+
+def page() -> str:
+    return "\n\n".join([HEAD.rstrip(), *map(of_kind, MEANING), CANCELLED])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
