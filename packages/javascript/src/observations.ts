@@ -34,7 +34,7 @@ export interface Observation {
   readonly openMs?: number;
   /** How long the renewal took that succeeded again. */
   readonly tookMs?: number;
-  /** How many renewals or tries to connect in a row have failed. */
+  /** How many renewals or attempts to connect in a row have failed. */
   readonly failures?: number;
   /** How often the same was seen and not told since the last time. */
   readonly unsaid?: number;

@@ -64,7 +64,7 @@ pub(super) const RECONNECTS: Family = Family {
 pub(super) const CONNECT_FAILURES: Family = Family {
     name: "leasehold_connect_failures_total",
     kind: "counter",
-    meaning: "Tries to connect that failed.",
+    meaning: "Attempts to connect that failed.",
 };
 
 pub(super) const BREAKERS_OPENED: Family = Family {
