@@ -91,7 +91,7 @@ build-released: build-rust build-contender
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-one-by-one test-client test-servers test-little
+test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry
 
 # Of these pairs neither keeps both processors busy
 [private]
@@ -123,11 +123,11 @@ test-looks: test-api test-errors test-shipped test-monitoring test-site
 test-one-by-one: test-crates test-web test-rigs
 
 [private]
-test-little: test-install test-transitions test-schedules test-token-expiry
+test-little: test-install test-transitions test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
-package *options: (install "python-test python-build python-package package-targets node-package node-checks") build-web (install if options == "" { "" } else { "emulation mmdebstrap" })
+package *options: (install "python-test python-build python-package package-targets node-package node-checks") (jvm-kotlin "--check") build-web (install if options == "" { "" } else { "emulation mmdebstrap" })
     npm run --silent --prefix packages/node build:js
     @{{ python }} ci/package/package.py "$@"
 
@@ -183,6 +183,11 @@ build-node: (install "node-package")
 [group('build')]
 build-web: (install "node-web wasm-target wasm-bindgen")
     npm run --silent --prefix packages/web build
+
+# Writes the Kotlin that calls the native library, after bindings/jvm has changed; `--check` compares it
+[group('build')]
+jvm-kotlin *options:
+    packages/jvm/generate-kotlin.sh "$@"
 
 # The jar, into the local Maven repository
 [group('build')]
@@ -538,7 +543,7 @@ lint-jvm:
 
 [group('lint')]
 lint-shell: (install "python-lint")
-    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories ci/transitions/check ci/wasm/check .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
+    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories ci/transitions/check ci/wasm/check .ci/run packages/jvm/build-native.sh packages/jvm/generate-kotlin.sh packages/jvm/newer-jdk.sh
 
 # Licences, sources and exact versions of the dependencies, and the licence texts in what we ship
 [group('lint')]

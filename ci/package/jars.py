@@ -84,7 +84,7 @@ def sources() -> Entries:
     folders = (
         PACKAGE / "src" / "main" / "kotlin",
         PACKAGE / "src" / "main" / "java",
-        BUILT / "generated-sources/uniffi",
+        PACKAGE / "src" / "main" / "uniffi",
     )
     return functools.reduce(Entries.__or__, map(files_in, folders)) | licences()
 

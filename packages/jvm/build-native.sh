@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Builds the native library for this machine and writes the Kotlin that calls it.
+# Builds the native library for this machine.
 #
 # usage: build-native.sh TARGET     TARGET is Maven's build directory
 #
-# TARGET/classes/<os>-<arch>/       the library, where JNA looks for it, in a jar too
-# TARGET/generated-sources/uniffi/  the Kotlin
+# It is in TARGET/classes/<os>-<arch>/, where JNA looks for it, in a jar too.
 set -euo pipefail
 
 target=$1
@@ -26,8 +25,6 @@ esac
 
 cd "$root"
 cargo build --quiet --locked --release --package leasehold-jvm
-# The generator runs once: building it fast is worth more than a fast generator.
-cargo build --quiet --locked --package leasehold-uniffi-bindgen
 
 # Written aside and renamed, as a JVM may have the old one mapped. Maven copies resources onto the old file, so this
 # one is no resource.
@@ -36,8 +33,3 @@ aside=$target/$library.new
 mkdir -p "$classes"
 cp "$built/release/$library" "$aside"
 mv -f "$aside" "$classes/$library"
-
-generated=$target/generated-sources/uniffi
-rm -rf "$generated"
-"$built/debug/leasehold-uniffi-bindgen" generate "$built/release/$library" \
-  --language kotlin --no-format --out-dir "$generated"

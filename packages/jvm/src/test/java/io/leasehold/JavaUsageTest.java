@@ -41,7 +41,7 @@ class JavaUsageTest {
         try (var client = Leasehold.connect("memory://")) {
             var lock = client.lock("stock:42"); // a java.util.concurrent.locks.Lock
             lock.lock();
-            try (var lease = lock.getLease()) { // unlocks, and keeps what the body throws
+            try (var lease = lock.getLease()) { // unlocks; an exception of the body goes first
                 System.out.println("mine, with fencing token " + lease.getToken());
             }
         }
