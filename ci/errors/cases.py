@@ -4,12 +4,13 @@ A case is a function that causes an error and returns it; its docstring is what 
 """
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -52,11 +53,10 @@ class World:
         connect: Callable[..., leasehold.Client] = leasehold.redlock if isinstance(url, list) else leasehold.connect
         return self.closing.enter_context(connect(url, **{"client_info": False, **options}))
 
-    def held_by_another_thread(self, lock: leasehold.Lock) -> leasehold.Lock:
+    def held_by_another_thread(self, lock: leasehold.Lock) -> None:
         thread = self.closing.enter_context(ThreadPoolExecutor(1))
         thread.submit(lock.acquire).result()
         self.closing.callback(lambda: thread.submit(lock.release).result())
-        return lock
 
 
 def lease_of(
@@ -450,7 +450,9 @@ def a_private_store_in_a_child(world: World) -> leasehold.LeaseholdError:
     return in_a_child(lambda: raised(client.lock("stock:42").acquire))
 
 
-@contextlib.contextmanager
-def world() -> Iterator[World]:
+@functools.cache
+def caused(cause: Cause) -> tuple[leasehold.LeaseholdError, dict[str, str]]:
+    """The error, brought about once, and what stands on the page for the addresses in it."""
     with contextlib.ExitStack() as closing:
-        yield World(closing)
+        world = World(closing)
+        return cause(world), world.addresses

@@ -8,7 +8,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
-from cases import CASES, Cause, world
+from cases import CASES, Cause, caused
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "errors.md"
@@ -16,10 +16,10 @@ PAGE = ROOT / "docs" / "errors.md"
 HEAD = """\
 # Errors and their causes
 
-Each error says what happened, to which lock, on which server if a server has to do with it, and what to do. (An error
-of a lease that its client knows no more, since it was released, says "this lease".) Its fields
-say the same without a search in the text: the kind, the lock's name, the operation, the server, the cause, and whether
-a retry may help ([names in each language](api.md#errors)). No error contains a password.
+Each error says what happened, to which lock, on which server if a server has to do with it, and what to do. (A call of
+a lease that its client has forgotten, after its release, says "this lease".) Its fields say the same without a search
+in the text: the kind, the lock's name, the operation, the server, the cause, and whether a retry may help
+([names in each language](api.md#errors)). No error contains a password.
 
 This page has the most likely causes of each kind, with the messages that they give. It is made by bringing each of
 them about: `./ci/just error-page` writes it, and a test compares it.
@@ -69,9 +69,9 @@ VARIES = [
 
 def happened(cause: Cause) -> str:
     """The message of this cause, without what differs from run to run."""
-    with world() as here:
-        message = str(cause(here))
-    for address, name in here.addresses.items():
+    error, addresses = caused(cause)
+    message = str(error)
+    for address, name in addresses.items():
         message = message.replace(address, name)
     for varies, stands in VARIES:
         message = re.sub(varies, stands, message)

@@ -8,7 +8,7 @@ import pytest
 
 import page
 import words
-from cases import CASES, Cause, world
+from cases import CASES, Cause, caused
 
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [(kind, cause) for kind, causes in CASES.items() for cause in causes]
@@ -27,8 +27,7 @@ def test_the_page_has_what_happens() -> None:
 
 @each_cause
 def test_a_message_says_what_happened_to_which_lock_and_what_to_do(kind: str, cause: Cause) -> None:
-    with world() as here:
-        error = cause(here)
+    error, _ = caused(cause)
     message = str(error)
     assert type(error).__name__ == f"{kind}Error"
     what, separator, advice = message.partition("; ")

@@ -4,11 +4,7 @@ use leasehold_protocol::{Error, ErrorKind, Operation};
 
 /// What the operations of a closed client get.
 pub(crate) fn closed() -> Error {
-    Error::new(
-        ErrorKind::Closed,
-        Operation::Acquire,
-        "the client is closed; connect a new one",
-    )
+    Error::closed(Operation::Acquire)
 }
 
 /// What is refused before there is a client: an option out of its range, or a URL that is none.

@@ -166,6 +166,12 @@ impl Error {
         Self::new(kind, operation, "").with_cause(cause)
     }
 
+    /// What an operation of a closed client gets.
+    #[must_use]
+    pub fn closed(operation: Operation) -> Self {
+        Self::new(ErrorKind::Closed, operation, "the client is closed; connect a new one")
+    }
+
     /// What `operation` gets that relied on a lease which was lost, for this reason if it is known.
     #[must_use]
     pub fn lost(operation: Operation, reason: Option<LostReason>) -> Self {
@@ -223,6 +229,15 @@ impl Error {
     pub fn with_lock(mut self, lock: impl AsRef<str>) -> Self {
         self.0.lock = Some(shown(lock.as_ref()).into());
         self
+    }
+
+    /// The same error, naming the lock if its name is known here.
+    #[must_use]
+    pub fn with_lock_if_known(self, lock: Option<&str>) -> Self {
+        match lock {
+            Some(lock) => self.with_lock(lock),
+            None => self,
+        }
     }
 
     /// The same error, naming who holds the lock.

@@ -441,8 +441,5 @@ fn not_owner(subject: &Subject) -> Error {
         Operation::Release,
         "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
     );
-    match subject.name() {
-        Some(name) => error.with_lock(name.as_str()),
-        None => error,
-    }
+    error.with_lock_if_known(subject.name().map(LockName::as_str))
 }

@@ -347,10 +347,7 @@ impl Engine {
             (ErrorKind::Unavailable | ErrorKind::Misconfigured, _) => error.with_node(self.settings.server()),
             _ => error,
         };
-        match name {
-            Some(name) => error.with_lock(name),
-            None => error,
-        }
+        error.with_lock_if_known(name.as_deref())
     }
 
     /// Hands the results of this turn out.
@@ -399,11 +396,8 @@ impl Drop for Engine {
         self.outbox.tell(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
             let told = error.clone().with_operation(request.operation);
-            let told = match &request.name {
-                Some(name) => told.with_lock(name),
-                None => told,
-            };
-            self.outbox.answer(request.sink, Err(told));
+            self.outbox
+                .answer(request.sink, Err(told.with_lock_if_known(request.name.as_deref())));
         }
         if let Some(closing) = self.closing.take() {
             for sink in closing.waiting {

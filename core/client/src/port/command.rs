@@ -29,13 +29,11 @@ pub(crate) enum Command {
 impl Command {
     /// The same error, of the lock that this is about; `given` makes the caller's name of the full one.
     pub(crate) fn naming_its_lock(&self, error: Error, given: impl Fn(&str) -> &str) -> Error {
-        match self {
-            Self::Run { op, .. } => match op.lock_name() {
-                Some(name) => error.with_lock(given(name)),
-                None => error,
-            },
-            _ => error,
-        }
+        let name = match self {
+            Self::Run { op, .. } => op.lock_name(),
+            _ => None,
+        };
+        error.with_lock_if_known(name.map(given))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ending::LostReason;
-use crate::error::{Error, ErrorKind, Operation};
+use crate::error::{Error, Operation};
 use crate::ids::{HoldId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -146,11 +146,7 @@ impl Members {
 
     pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation, lock: Option<&LockName>) -> bool {
         if self.closed {
-            let error = Error::new(ErrorKind::Closed, operation, "the client is closed; connect a new one");
-            let error = match lock {
-                Some(lock) => error.with_lock(lock.as_str()),
-                None => error,
-            };
+            let error = Error::closed(operation).with_lock_if_known(lock.map(LockName::as_str));
             self.complete(ticket, Outcome::Failed(error));
         }
         self.closed
