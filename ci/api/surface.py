@@ -23,7 +23,7 @@ JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 WITH_DETAILS = ("LockLost", "LockTimeout")
 """The kinds of errors that know more than their message, lock and operation."""
 
-MADE_BY = ("new", "caused", "lost", "lost_and_forgotten")
+MADE_BY = ("new", "caused", "closed", "lost", "lost_and_forgotten")
 """What makes an error, which the core does and programs have no need for."""
 
 Surface = dict[str, set[str]]
