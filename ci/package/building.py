@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,6 +38,13 @@ def run(command: Sequence[str | Path], folder: Path = ROOT, **environment: str) 
     if done.returncode != 0:
         raise SystemExit(f"package: {' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as opened:
+        # A later Python wants a filter, and that of Debian 12 knows none.
+        opened.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        opened.extractall(folder)
 
 
 @functools.cache

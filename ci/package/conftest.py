@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import jars
+from building import unpack
 from command import archive
 from installing import node_packages, npm_install
 from platforms import here
@@ -18,8 +18,7 @@ from platforms import here
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, unpacked."""
     folder = tmp_path_factory.mktemp("command")
-    with tarfile.open(archive(here())) as opened:
-        opened.extractall(folder, filter="data")
+    unpack(archive(here()), folder)
     (found,) = folder.glob("*/leasehold")
     return found
 

@@ -18,8 +18,9 @@ README = ROOT / "README.md"
 TRIES = 7
 #: In milliseconds.
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
+BARE = "a bare machine"
 #: Where it runs, in the table.
-HERE = "here"
+HERE = BARE if os.environ.get("LEASEHOLD_BARE") else "here"
 
 
 def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:

@@ -33,7 +33,12 @@ def keep(artefacts: list[Artefact]) -> None:
 
 
 def kept() -> list[Artefact]:
-    return [Artefact(**one) for one in json.loads(KEPT.read_text())]
+    return told(KEPT.read_text())
+
+
+def told(text: str) -> list[Artefact]:
+    """The table that a file has."""
+    return [Artefact(**one) for one in json.loads(text)]
 
 
 def ran(file: Path, where: str) -> None:

@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from building import TARGET, run
+from building import TARGET, run, unpack
 from installing import built, five_lines, said
 from npm import file_of
 from platforms import PLATFORMS, Platform
@@ -66,8 +65,7 @@ def foreign_url(foreign: Platform, tmp_path_factory: pytest.TempPathFactory) -> 
     """Where the command of that processor serves."""
     archive = built("command", f"*-linux-{foreign.machine}.tar.gz")
     folder = tmp_path_factory.mktemp("command")
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
+    unpack(archive, folder)
     (program,) = folder.glob("*/leasehold")
     command: list[str | Path] = [*foreign.emulator, program, "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -100,8 +98,7 @@ def test_a_node_package_of_another_processor_locks(
     chosen = ["--os=linux", f"--cpu={foreign.cpu}", "--libc=glibc", "--offline", "--no-audit", "--no-fund"]
     said(["npm", "install", *chosen, native, main], tmp_path, empty)
     packed = said(["npm", "pack", "--silent", NODE[foreign.machine]], tmp_path, empty).strip()
-    with tarfile.open(tmp_path / packed) as opened:
-        opened.extractall(tmp_path / "node", filter="data")
+    unpack(tmp_path / packed, tmp_path / "node")
     node: list[str | Path] = [*foreign.emulator, "-L", debian(foreign), tmp_path / "node" / "package" / "bin" / "node"]
     lines = five_lines("js", foreign_url)
     assert "fencing token" in said([*node, "--input-type=module", "--eval", lines], tmp_path, empty)
@@ -118,8 +115,7 @@ def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str
         (native,) = (tmp_path / "leasehold").glob("_native*.so")
     else:
         packed = built("npm", f"leasehold-{platform.npm}-{version()}.tgz")
-        with tarfile.open(packed) as tarball:
-            tarball.extractall(tmp_path, filter="data")
+        unpack(packed, tmp_path)
         native = tmp_path / "package" / file_of(platform)
     # In place of the host: a library that has the names that hosts have.
     names = "".join(f"char {name}[64];\n" for name in undefined(native) if OF_THE_HOST.match(name))

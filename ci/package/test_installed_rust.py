@@ -1,12 +1,11 @@
 """The crates of dist/, in a project that has nothing else of ours, run the README's lines."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
 import crates
-from building import DIST, TARGET
+from building import DIST, TARGET, unpack
 from installing import HERE, five_lines, said, with_rust
 from table import ran
 from version import version
@@ -40,8 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {{
 def test_the_crates_are_all_that_a_rust_program_needs(url: str, empty: dict[str, str], tmp_path: Path) -> None:
     packed = {name: DIST / "crates" / f"{name}-{version()}.crate" for name in LIBRARY}
     for crate in packed.values():
-        with tarfile.open(crate) as opened:
-            opened.extractall(tmp_path, filter="data")
+        unpack(crate, tmp_path)
     project = tmp_path / "shop"
     (project / "src").mkdir(parents=True)
     patches = "\n".join(f'{name} = {{ path = "../{name}-{version()}" }}' for name in packed)

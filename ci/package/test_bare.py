@@ -1,0 +1,31 @@
+"""What is installed here is installed once more on a bare machine, which has the languages and nothing of ours."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from building import DIST, ROOT
+from installing import BARE
+from table import ran, told
+
+sys.path.insert(0, str(ROOT / "ci" / "bare"))
+
+from bare import why_not
+
+#: What the tests write goes to the errors, so that the table is all that comes out.
+COMMAND = f"./ci/just test-artefacts >&2 && cat {DIST.name}/table.json"
+
+
+@pytest.mark.timeout(3_600)
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_what_is_installed_runs_where_there_is_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
+    enter: list[str | Path] = [ROOT / "ci" / "bare" / "enter", "--with", DIST.name]
+    with capfd.disabled():
+        done = subprocess.run([*enter, "sh", "-c", COMMAND], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0
+    installed = [one.name for one in told(done.stdout) if BARE in one.ran]
+    assert installed
+    for name in installed:
+        ran(DIST / name, BARE)
