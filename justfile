@@ -127,7 +127,7 @@ test-little: test-install test-transitions test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
-package *options: (install "python-test python-build python-package package-targets node-package node-checks") (jvm-kotlin "--check") build-web (install if options == "" { "" } else { "emulation mmdebstrap" })
+package *options: (install "python-test python-build python-package package-targets node-package node-checks") (jvm-kotlin "--check") build-web (install if options =~ "--all" { "emulation mmdebstrap" } else { "" })
     npm run --silent --prefix packages/node build:js
     @{{ python }} ci/package/package.py "$@"
 

@@ -1,12 +1,14 @@
 """Projects of Maven as users have them: dist/maven is a repository of theirs, and the local one has nothing of ours."""
 
 import os
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
 import jars
 from building import DIST
-from installing import said
+from installing import five_lines, said
+from version import version
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 POM = """
@@ -42,6 +44,33 @@ POM = """
   </build>
 </project>
 """
+#: A program that runs the README's lines.
+JAVA = """
+import io.leasehold.Leasehold;
+
+public class Java {{
+    public static void main(String[] arguments) {{
+{lines}
+    }}
+}}
+"""
+
+
+def java_source(url: str) -> str:
+    return JAVA.format(lines=textwrap.indent(five_lines("java", url), "    "))
+
+
+def ours(classifier: str) -> str:
+    """A dependency on one of the jars of the library."""
+    chosen = f"<classifier>{classifier}</classifier>" if classifier else ""
+    return dependency("io.leasehold", "leasehold", version(), chosen)
+
+
+def dependency(group: str, artifact: str, version: str, rest: str = "") -> str:
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{rest}</dependency>"
+    )
 
 
 def pom(dependencies: str, managed: str = "", plugins: str = "") -> str:

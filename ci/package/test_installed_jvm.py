@@ -12,9 +12,8 @@ import jars
 from building import ROOT
 from installing import HERE, best, five_lines, said
 from platforms import here
-from projects import compile_project, java, pom
+from projects import compile_project, dependency, java, java_source, ours, pom
 from table import ran
-from version import version
 
 #: In milliseconds, from the start of main, in a JVM that is cold: a quiet machine takes a tenth.
 MOST_FOR_LOAD, MOST_FOR_LOCK = 5_000, 2_000
@@ -36,17 +35,6 @@ KOTLIN_PLUGIN = """
     <sourceDirs><sourceDir>src/main/kotlin</sourceDir></sourceDirs>
   </configuration>
 </plugin>
-"""
-DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
-
-JAVA = """
-import io.leasehold.Leasehold;
-
-public class Java {{
-    public static void main(String[] arguments) {{
-{lines}
-    }}
-}}
 """
 KOTLIN = """
 import io.leasehold.Leasehold
@@ -101,16 +89,12 @@ def projects(local: Path, url: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def project(folder: Path, local: Path, url: str, classifiers: tuple[str, ...]) -> Path:
-    ours = [
-        DEPENDENCY.format("io.leasehold", "leasehold", version(), f"<classifier>{name}</classifier>" if name else "")
-        for name in classifiers
-    ]
-    kotlin = ("org.jetbrains.kotlin", "kotlin-stdlib", PROPERTIES["kotlin.version"], "")
-    coroutines = ("org.jetbrains.kotlinx", "kotlinx-coroutines-core", PROPERTIES["coroutines.newest"], "")
-    dependencies = "\n    ".join([*ours, DEPENDENCY.format(*kotlin), DEPENDENCY.format(*coroutines)])
+    kotlin = dependency("org.jetbrains.kotlin", "kotlin-stdlib", PROPERTIES["kotlin.version"])
+    coroutines = dependency("org.jetbrains.kotlinx", "kotlinx-coroutines-core", PROPERTIES["coroutines.newest"])
+    dependencies = "\n    ".join([*map(ours, classifiers), kotlin, coroutines])
     files = {
         "pom.xml": pom(dependencies, plugins=KOTLIN_PLUGIN.format(PROPERTIES["kotlin.version"])),
-        "src/main/java/Java.java": JAVA.format(lines=textwrap.indent(five_lines("java", url), "    ")),
+        "src/main/java/Java.java": java_source(url),
         "src/main/java/Measured.java": MEASURED,
         "src/main/java/shop/Main.java": IN_MEMORY,
         "src/main/kotlin/Kotlin.kt": KOTLIN.format(lines=textwrap.indent(five_lines("kotlin", url), "    ")),
