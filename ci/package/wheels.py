@@ -4,6 +4,7 @@ import zipfile
 from pathlib import Path
 
 import checks
+import unwinder
 from building import DIST, ROOT, TARGET, VENV, environment, run
 from platforms import Platform
 
@@ -20,6 +21,7 @@ def build(platform: Platform) -> Path:
         [
             *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
             *("--target", platform.triple, "--compatibility", platform.wheel.removesuffix(f"_{platform.machine}")),
+            *("--", *unwinder.flags(platform)),
         ],
         PACKAGE,
         **environment(platform),
@@ -43,6 +45,7 @@ def check(wheel: Path, platform: Platform) -> list[str]:
         archive.extractall(unpacked)
     (native,) = (unpacked / "leasehold").glob("_native*.so")
     found = checks.compiled(native, platform)
+    assert unwinder.is_used(native, platform), f"{wheel} has an unwinder of its own"
     run([VENV / "twine", "check", "--strict", wheel])
     run([VENV / "abi3audit", "--strict", "--assume-minimum-abi3", ABI, native])
     assert wheel.stat().st_size < 4_000_000, f"{wheel} is too large"

@@ -4,7 +4,7 @@
 //   node build-wasm.mjs --copy     copies what was built into dist, which tsc has just made anew
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -69,11 +69,18 @@ function declare() {
 
 function copy() {
   copyFileSync(join(built, 'leasehold.wasm'), join(here, 'dist', 'leasehold.wasm'));
-  copyFileSync(join(built, 'glue.js'), join(here, 'dist', 'glue.js'));
+  writeFileSync(join(here, 'dist', 'glue.js'), withoutFile(readFileSync(join(built, 'glue.js'), 'utf8')));
   copyFileSync(join(built, 'glue.d.ts'), join(here, 'dist', 'glue.d.ts'));
   // The package holds the licences of what is in it; npm leaves links out, so they are copied.
   for (const file of ['LICENSE-APACHE', 'LICENSE-MIT', 'THIRD-PARTY-LICENSES.txt'])
     copyFileSync(join(root, file), join(here, file));
+}
+
+/** The glue names a file that it would load by itself; the package has none of that name, and bundlers look for it. */
+function withoutFile(glue) {
+  const named = "module_or_path = new URL('glue_bg.wasm', import.meta.url);";
+  if (!glue.includes(named)) throw new Error(`glue.js has no longer: ${named}`);
+  return glue.replace(named, "throw new Error('no module is given');");
 }
 
 function run(command, options, cwd) {

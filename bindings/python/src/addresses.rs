@@ -48,6 +48,10 @@ pub(crate) fn map(ask: Py<PyAny>) -> AddressMap {
 /// most.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     IS_ENDING.store(true, Ordering::SeqCst);
+    // A subinterpreter that ends with the process gets the GIL back from nobody.
+    if ASKING.load(Ordering::SeqCst) == 0 {
+        return;
+    }
     py.detach(|| {
         let deadline = Instant::now() + limit;
         while ASKING.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {

@@ -1,3 +1,5 @@
+/// <reference types="node" preserve="true" />
+
 import { EventEmitter } from 'node:events';
 import type { ClientEvents } from './observations.js';
 

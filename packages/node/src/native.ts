@@ -59,8 +59,9 @@ const TARGETS = [
 /** Gives the native library for a machine, or `undefined` if it is not there. */
 type Place = (name: string) => unknown;
 
-/** What was built in this folder. */
+/** What was built in this folder; a bundle that is a module has none. */
 const built: Place = (name) => {
+  if (typeof __filename === 'undefined') return undefined;
   try {
     return createRequire(__filename)(`../native/leasehold.${name}.node`);
   } catch (error) {

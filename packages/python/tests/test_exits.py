@@ -127,6 +127,17 @@ client.lock("window").acquire()
     assert not store.exists("window")
 
 
+@pytest.mark.skipif(not (3, 11) <= sys.version_info < (3, 13), reason="its module has another name")
+def test_a_subinterpreter_that_nobody_destroyed_does_not_disturb_the_end() -> None:
+    program = """
+import _xxsubinterpreters
+number = _xxsubinterpreters.create(isolated=False)
+_xxsubinterpreters.run_string(number, "import leasehold")
+print("last")
+"""
+    assert succeeds(program) == "last\n"
+
+
 def test_a_daemon_thread_that_waits_does_not_disturb_the_end(server: RedisServer, store: Store) -> None:
     program = """
 import contextlib, leasehold, sys, threading, time
