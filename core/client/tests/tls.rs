@@ -136,6 +136,16 @@ async fn a_certificate_that_has_ended_or_not_begun_is_misconfigured_and_says_whi
     }
 }
 
+/// As `openssl req -x509` makes it.
+#[tokio::test]
+async fn an_authority_in_a_servers_place_is_misconfigured_and_says_what_to_make() {
+    let authority = Authority::new();
+    let secure = Secure::open(&authority.own());
+    let builder = secure.client("localhost").tls_ca_file(authority.file());
+    let words = ["that of an authority", "let that authority sign one", "CA:FALSE"];
+    refusal(builder, ErrorKind::Misconfigured, &words).await;
+}
+
 #[tokio::test]
 async fn a_client_with_a_certificate_is_let_in_and_woken() {
     let authority = Authority::new();

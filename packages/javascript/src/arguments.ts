@@ -2,9 +2,47 @@
 // type. Ranges are the core's business.
 
 import { InvalidArgumentError, type Operation } from './errors.js';
-import type { AcquireOptions, ConnectOptions, OnUnavailable } from './options.js';
+import type { AcquireOptions, ConnectOptions, LockOptions, OnUnavailable, PermitOptions } from './options.js';
 import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
+
+/** Every option of a client, and every one of a lock or a call. */
+const OF_CLIENTS: Record<keyof ConnectOptions, true> = {
+  leaseMs: true,
+  renew: true,
+  commandTimeoutMs: true,
+  connectTimeoutMs: true,
+  retryIntervalMs: true,
+  keyPrefix: true,
+  tlsCaFile: true,
+  tlsCertFile: true,
+  tlsKeyFile: true,
+  tlsServerName: true,
+  addressMap: true,
+  lazy: true,
+  onUnavailable: true,
+  breakerFailures: true,
+  breakerPauseMs: true,
+  clientInfo: true,
+  clientLabel: true,
+  metrics: true,
+  metricsGroups: true,
+  metricsQueues: true,
+};
+const OF_LOCKS: Record<keyof (LockOptions & PermitOptions) | 'within', true> = {
+  waitMs: true,
+  leaseMs: true,
+  renew: true,
+  maxHoldMs: true,
+  remainingMs: true,
+  onUnavailable: true,
+  fencing: true,
+  signal: true,
+  within: true,
+};
+
+/** As much as a message shows of a name that is no option's. */
+const LONGEST_NAME = 40;
 
 /** Where a client's locks are: on one server, or on several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
@@ -54,6 +92,21 @@ export function object<T extends object>(value: T | undefined, what: string, ope
   throw wrong(what, 'an object', value, operation);
 }
 
+/** Options of these names only: one that is misspelled would go unnoticed, and a wait without limit with it. */
+function options<T extends object>(
+  value: T | undefined,
+  names: Record<string, true>,
+  operation: Operation,
+): T | undefined {
+  const given = object(value, 'the options', operation);
+  const unknown = given && Object.keys(given).find((name) => !Object.hasOwn(names, name));
+  if (unknown === undefined) return given;
+  const start = unknown.toLowerCase();
+  const meant = Object.keys(names).find((name) => name.toLowerCase().startsWith(start));
+  const advice = meant === undefined ? `there are ${Object.keys(names).join(', ')}` : `${meant} may be meant`;
+  throw new InvalidArgumentError(`there is no option ${unknown.slice(0, LONGEST_NAME)}; ${advice}`, { operation });
+}
+
 /** What can be gone through, as an array. */
 export function list<T>(value: Iterable<T>, what: string, operation: Operation): T[] {
   if (typeof value === 'object' && value !== null && Symbol.iterator in value) return Array.from(value);
@@ -99,8 +152,8 @@ function wellFormed<T extends string | undefined>(value: T, what: string, operat
 }
 
 /** The options of an acquisition that are numbers, flags or words, checked. */
-export function acquireOptions<T extends AcquireOptions>(options: T | undefined): T | undefined {
-  const given = object(options, 'the options', 'acquire');
+export function acquireOptions<T extends AcquireOptions>(wanted: T | undefined): T | undefined {
+  const given = options(wanted, OF_LOCKS, 'acquire');
   if (given === undefined) return undefined;
   number(given.waitMs, 'waitMs', 'acquire');
   number(given.leaseMs, 'leaseMs', 'acquire');
@@ -117,8 +170,8 @@ export function remaining(value: number | (() => number) | undefined): number | 
 }
 
 /** The options of a client as the native library takes them. */
-export function clientOptions(servers: Servers, options: ConnectOptions | undefined) {
-  const given = object(options, 'the options', 'connect') ?? {};
+export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined) {
+  const given = options(wanted, OF_CLIENTS, 'connect') ?? {};
   const [retryIntervalMinMs, retryIntervalMaxMs] = retryIntervalMs(given.retryIntervalMs);
   const checked = {
     ...servers,

@@ -87,6 +87,29 @@ describe('bad input', () => {
     await assert.rejects(connect(server.url, { retryIntervalMs: [5] as never }), InvalidArgumentError);
   });
 
+  it('an option that does not exist is refused, and the one that may be meant is named', async () => {
+    for (const [given, meant] of [
+      [{ wait: 50 }, /there is no option wait; waitMs may be meant/],
+      [{ waitMS: 50 }, /there is no option waitMS; waitMs may be meant/],
+      [{ timeout: 50 }, /there is no option timeout; there are waitMs, leaseMs, /],
+    ] as const) {
+      await assert.rejects(client.lock('unknown').lock(given as never), meant);
+      await assert.rejects(client.lock('unknown').tryLock(given as never), InvalidArgumentError);
+      await assert.rejects(client.semaphore('unknown', 1).acquire(1, given as never), InvalidArgumentError);
+      await assert.rejects(
+        client.using('unknown', given as never, () => assert.fail('it ran')),
+        InvalidArgumentError,
+      );
+      assert.throws(() => client.lock('unknown', given as never), InvalidArgumentError);
+    }
+    await assert.rejects(connect(server.url, { lease: 5 } as never), /there is no option lease; leaseMs may be meant/);
+    await assert.rejects(
+      connect(server.url, { caFile: 'a' } as never),
+      /there is no option caFile; there are leaseMs, /,
+    );
+    await assert.rejects(redlock([server.url], { tls: {} } as never), /tlsCaFile may be meant/);
+  });
+
   it('what was being done is told of every argument that is refused', async () => {
     // What is held writes a token, and here nothing is written.
     await using elsewhere = await connect('memory://');

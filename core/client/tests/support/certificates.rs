@@ -42,6 +42,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).expect("a certificate");
         write(&folder, "ca.pem", &certificate.pem());
+        write(&folder, "ca.key", &key.serialize_pem());
         Self {
             issuer: Issuer::new(params, key),
             folder,
@@ -51,6 +52,14 @@ impl Authority {
     /// The file with its own certificate.
     pub fn file(&self) -> PathBuf {
         self.folder.join("ca.pem")
+    }
+
+    /// Its own certificate, as if it were a server's.
+    pub fn own(&self) -> Pair {
+        Pair {
+            cert: self.file(),
+            key: self.folder.join("ca.key"),
+        }
     }
 
     /// A certificate for these hosts.

@@ -206,6 +206,13 @@ fn distrust(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause
         CertificateError::Revoked => {
             Cause::new("the server's certificate was revoked").with_advice("install a new one there")
         }
+        // The library that says so is rustls's own.
+        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+            Cause::new("the server's certificate is that of an authority, which may not be a server's").with_advice(
+                "let that authority sign one for the server; where `openssl req -x509` made it, add \
+                 `-addext basicConstraints=critical,CA:FALSE`",
+            )
+        }
         _ => Cause::new(format!("the server's certificate is not acceptable: {error}")),
     }
 }

@@ -33,6 +33,18 @@ class MissingLibraryTest {
     }
 
     @Test
+    fun `what lies below the failure is said, with its own remedy`() {
+        fun explained(cause: Throwable): String =
+            MissingLibrary("libleasehold_jvm.so", "linux-x86-64", isPacked = true, isMusl = false)
+                .explain(ExceptionInInitializerError(cause))
+        val refused = explained(IllegalCallerException("Illegal native access"))
+        assertTrue("Illegal native access" in refused && "--enable-native-access=ALL-UNNAMED" in refused, refused)
+        val absent = explained(NoClassDefFoundError("java/util/logging/Logger"))
+        assertTrue("java/util/logging/Logger" in absent && "java.logging" in absent, absent)
+        assertFalse("tmpdir" in refused + absent)
+    }
+
+    @Test
     fun `musl is said before all else, since no other jar helps`() {
         for (isPacked in listOf(false, true)) {
             val said = explained("linux-x86-64", isPacked, isMusl = true)

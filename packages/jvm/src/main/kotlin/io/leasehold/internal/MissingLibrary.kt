@@ -12,11 +12,21 @@ internal class MissingLibrary(
     val isMusl: Boolean,
 ) {
     /** Why it could not be loaded, and what to do. */
-    fun explain(cause: Throwable): String =
-        when {
+    fun explain(error: Throwable): String {
+        // JNA loads its own library while its class is initialized, and what failed there is at the bottom.
+        val cause = generateSequence(error) { it.cause }.last()
+        return when {
             isMusl ->
                 "connect: this JVM runs on musl, as on Alpine Linux, and the native libraries, $file and JNA's own, " +
                     "are for glibc ($cause); run it on a system with glibc, such as Debian"
+
+            cause is IllegalCallerException ->
+                "connect: this JVM lets no native library be loaded ($cause); start it with " +
+                    "--enable-native-access=ALL-UNNAMED, or =com.sun.jna if JNA is on the module path"
+
+            cause is NoClassDefFoundError || cause is ClassNotFoundException ->
+                "connect: a class is missing with which $file is loaded ($cause); a runtime image by jlink needs " +
+                    "the module java.logging, and JNA the name that it has"
 
             isPacked ->
                 "connect: the native library $file could not be unpacked or loaded ($cause); if the folder for " +
@@ -33,6 +43,7 @@ internal class MissingLibrary(
                 "connect: there is no native library for $platform in the jar ($file is missing); take a jar " +
                     "that was built on this platform, or name the library's folder with -Djna.library.path=FOLDER"
         }
+    }
 
     companion object {
         /** For JNA's names of platforms, the classifiers of the jars that are published. */
