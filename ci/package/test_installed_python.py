@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from building import DIST, TARGET
-from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, TRIES, best, built, five_lines, said, with_rust
+from installing import HERE, MOST_FOR_IMPORT, MOST_FOR_LOCK, TRIES, best, built, failed, five_lines, said, with_rust
 from platforms import here
 from table import ran
 from version import version
@@ -53,6 +53,19 @@ def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], pyt
     for _ in range(TRIES):
         said([python, "-c", DAEMONS, url], tmp_path, empty)
     ran(DIST / "python" / f"leasehold-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
+
+
+def test_a_native_library_that_cannot_be_loaded_is_said(empty: dict[str, str], python: Path, tmp_path: Path) -> None:
+    wheels = ["--no-index", "--find-links", str(DIST / "python"), f"leasehold=={version()}"]
+    said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
+    (native,) = (tmp_path / "venv").glob("lib/*/site-packages/leasehold/_native*.so")
+    native.write_bytes(b"of another system")
+    told = failed([python, "-c", "import leasehold"], tmp_path, empty)
+    assert "ImportError: leasehold: its native library cannot be loaded here: " in told
+    assert "install it with pip on this one" in told
+    native.unlink()
+    told = failed([python, "-c", "import leasehold.aio"], tmp_path, empty)
+    assert "ModuleNotFoundError: leasehold: its native library, the file _native.abi3.so, is not beside" in told
 
 
 # It is compiled as users compile it.

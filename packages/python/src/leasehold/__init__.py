@@ -14,6 +14,7 @@ Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore
 import importlib
 from typing import TYPE_CHECKING
 
+from leasehold import _loading as _loading
 from leasehold._endings import LostReason, ReleaseOutcome
 from leasehold._native import __version__ as __version__
 from leasehold._settings import INHERIT, Duration, OnUnavailable

@@ -1,0 +1,19 @@
+"""Loads the native library before all else, and says what to do where that fails."""
+
+import importlib
+
+try:
+    importlib.import_module("leasehold._native")
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "leasehold: its native library, the file _native.abi3.so, is not beside its modules; install it with pip, "
+        "into a folder: it cannot be imported from a zip archive",
+        name=error.name,
+    ) from error
+except ImportError as error:
+    raise ImportError(
+        f"leasehold: its native library cannot be loaded here: {error}; where it was installed for another system, "
+        "C library or Python, install it with pip on this one",
+        name=error.name,
+        path=error.path,
+    ) from error
