@@ -26,7 +26,7 @@ import sys, threading, time, leasehold
 client = leasehold.connect(sys.argv[1])
 def work():
     while True:
-        with client.lock("busy"):
+        with client.lock(f"of {threading.get_ident()}"):
             pass
 for _ in range(8):
     threading.Thread(target=work, daemon=True).start()
