@@ -46,6 +46,8 @@ def check(wheel: Path, platform: Platform) -> list[str]:
     (native,) = (unpacked / "leasehold").glob("_native*.so")
     found = checks.compiled(native, platform)
     assert unwinder.is_used(native, platform), f"{wheel} has an unwinder of its own"
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    assert "\nProject-URL: Repository, https://" in metadata.read_text(), f"{wheel} does not say where it is from"
     run([VENV / "twine", "check", "--strict", wheel])
     run([VENV / "abi3audit", "--strict", "--assume-minimum-abi3", ABI, native])
     assert wheel.stat().st_size < 4_000_000, f"{wheel} is too large"
