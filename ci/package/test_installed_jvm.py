@@ -131,8 +131,12 @@ def test_on_the_module_path_jna_alone_needs_native_access(
     main = projects["two"] / "src" / "main" / "java" / "shop" / "Main.java"
     said([newer / "javac", "-d", mods, "--module-path", library, module, main], tmp_path, empty)
     modules: list[str | Path] = [newer / "java", "--module-path", f"{mods}:{library}"]
-    access = ["--illegal-native-access=deny", "--enable-native-access=com.sun.jna"]
+    refused = "--illegal-native-access=deny"
+    access = [refused, "--enable-native-access=com.sun.jna"]
     assert said([*modules, *access, "--module", "shop/shop.Main"], tmp_path, empty) == "mine: true\n"
+    told = said([*modules, refused, "--module", "shop/shop.Main"], tmp_path, empty)
+    assert "lets no native library be loaded" in told
+    assert "--enable-native-access=ALL-UNNAMED, or =com.sun.jna" in told
 
 
 def test_without_the_jar_of_the_platform_it_says_which_to_add(

@@ -65,7 +65,7 @@ def test_a_native_library_that_cannot_be_loaded_is_said(empty: dict[str, str], p
     assert "install it with pip on this one" in told
     native.unlink()
     told = failed([python, "-c", "import leasehold.aio"], tmp_path, empty)
-    assert "ModuleNotFoundError: leasehold: its native library, the file _native.abi3.so, is not beside" in told
+    assert "ModuleNotFoundError: leasehold: its native library, leasehold._native, is not beside" in told
 
 
 # It is compiled as users compile it.

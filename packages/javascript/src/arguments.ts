@@ -6,7 +6,7 @@ import type { AcquireOptions, ConnectOptions, LockOptions, OnUnavailable, Permit
 import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
 
-/** Every option of a client, and every one of a lock or a call. */
+/** Every option of a client, of a lock object, and of a call. */
 const OF_CLIENTS: Record<keyof ConnectOptions, true> = {
   leaseMs: true,
   renew: true,
@@ -29,17 +29,16 @@ const OF_CLIENTS: Record<keyof ConnectOptions, true> = {
   metricsGroups: true,
   metricsQueues: true,
 };
-const OF_LOCKS: Record<keyof (LockOptions & PermitOptions) | 'within', true> = {
+const OF_BOTH: Record<keyof AcquireOptions, true> = {
   waitMs: true,
   leaseMs: true,
   renew: true,
   maxHoldMs: true,
   remainingMs: true,
   onUnavailable: true,
-  fencing: true,
-  signal: true,
-  within: true,
 };
+const OF_OBJECTS: Record<keyof LockOptions, true> = { ...OF_BOTH, fencing: true };
+const OF_CALLS: Record<keyof PermitOptions | 'within', true> = { ...OF_BOTH, signal: true, within: true };
 
 /** As much as a message shows of a name that is no option's. */
 const LONGEST_NAME = 40;
@@ -151,9 +150,29 @@ function wellFormed<T extends string | undefined>(value: T, what: string, operat
   return value;
 }
 
-/** The options of an acquisition that are numbers, flags or words, checked. */
-export function acquireOptions<T extends AcquireOptions>(wanted: T | undefined): T | undefined {
-  const given = options(wanted, OF_LOCKS, 'acquire');
+/** The options of a lock object, checked. */
+export function objectOptions(wanted: LockOptions | undefined): LockOptions | undefined {
+  const given = acquireOptions(options(wanted, OF_OBJECTS, 'acquire'));
+  boolean(given?.fencing, 'fencing', 'acquire');
+  return given;
+}
+
+/** Those of a call that are numbers, flags or words, checked. */
+export function callOptions<T extends PermitOptions>(wanted: T | undefined): T | undefined {
+  return acquireOptions(options(wanted, OF_CALLS, 'acquire'));
+}
+
+/** Those of `using` by a name, which makes the lock object and calls it. */
+export function splitOptions<T extends PermitOptions & LockOptions & { readonly within?: unknown }>(
+  wanted: T | undefined,
+) {
+  if (wanted === undefined) return [wanted, wanted] as const;
+  const { fencing, ...ofCall } = wanted;
+  const { signal, within, ...ofObject } = wanted;
+  return [ofObject, ofCall] as const;
+}
+
+function acquireOptions<T extends AcquireOptions>(given: T | undefined): T | undefined {
   if (given === undefined) return undefined;
   number(given.waitMs, 'waitMs', 'acquire');
   number(given.leaseMs, 'leaseMs', 'acquire');

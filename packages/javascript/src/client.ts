@@ -1,4 +1,4 @@
-import { count, list, lockName, object } from './arguments.js';
+import { count, list, lockName, object, splitOptions } from './arguments.js';
 import type { CallOptions, NeverSkips, UsingOptions } from './call-options.js';
 import type { Emitter } from './emitter.js';
 import type { Engine } from './engine.js';
@@ -178,8 +178,9 @@ export class Client {
     if (typeof body !== 'function') {
       throw new InvalidArgumentError('using needs a function to run', { operation: 'acquire' });
     }
-    const lock = typeof target === 'string' ? this.lock(target, options) : this.#own(target, 'acquire').lock;
-    const lease = await lock.lockUnlessSkipped(options);
+    const [ofObject, ofCall] = typeof target === 'string' ? splitOptions(options) : [undefined, options];
+    const lock = typeof target === 'string' ? this.lock(target, ofObject) : this.#own(target, 'acquire').lock;
+    const lease = await lock.lockUnlessSkipped(ofCall);
     if (lease === null) return undefined;
     let result: T;
     try {

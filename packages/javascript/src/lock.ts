@@ -1,4 +1,4 @@
-import { acquireOptions, boolean, reasonOf, remaining, signal, string } from './arguments.js';
+import { callOptions, objectOptions, reasonOf, remaining, signal, string } from './arguments.js';
 import type { CallOptions } from './call-options.js';
 import type { Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
@@ -26,8 +26,7 @@ export class Lock extends Named {
   /** @internal `wanted` is the address of what is taken, where one lock has several: permits of a semaphore. */
   constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
     super(name);
-    this.#options = { ...acquireOptions(options) };
-    boolean(this.#options.fencing, 'fencing', 'acquire');
+    this.#options = { ...objectOptions(options) };
     this.#origin = { engine, name, address, holds: [] };
     this.#address = wanted;
   }
@@ -118,7 +117,7 @@ export class Lock extends Named {
   async acquire(address: string, options: CallOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
     // Nothing keeps a program from calling it.
     string(address, 'the address', 'acquire');
-    const given = acquireOptions(options);
+    const given = callOptions(options);
     const own = this.#options;
     const origin = this.#origin;
     const within = given?.within === undefined ? undefined : this.#within(given.within);

@@ -110,6 +110,14 @@ describe('bad input', () => {
     await assert.rejects(redlock([server.url], { tls: {} } as never), /tlsCaFile may be meant/);
   });
 
+  it('an option that another place has is refused where it would do nothing', async () => {
+    const { signal } = new AbortController();
+    assert.throws(() => client.lock('place', { signal } as never), /there is no option signal/);
+    assert.throws(() => client.lock('place', { within: {} } as never), /there is no option within/);
+    await assert.rejects(client.lock('place').lock({ fencing: false } as never), /there is no option fencing/);
+    await client.using('memory', { signal, fencing: false }, ({ token }) => assert.equal(token, null));
+  });
+
   it('what was being done is told of every argument that is refused', async () => {
     // What is held writes a token, and here nothing is written.
     await using elsewhere = await connect('memory://');

@@ -6,7 +6,7 @@ try:
     importlib.import_module("leasehold._native")
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "leasehold: its native library, the file _native.abi3.so, is not beside its modules; install it with pip, "
+        "leasehold: its native library, leasehold._native, is not beside its modules; install it with pip, "
         "into a folder: it cannot be imported from a zip archive",
         name=error.name,
     ) from error

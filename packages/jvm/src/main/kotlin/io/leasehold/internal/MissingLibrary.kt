@@ -14,7 +14,7 @@ internal class MissingLibrary(
     /** Why it could not be loaded, and what to do. */
     fun explain(error: Throwable): String {
         // JNA loads its own library while its class is initialized, and what failed there is at the bottom.
-        val cause = generateSequence(error) { it.cause }.last()
+        val cause = generateSequence(error) { it.cause }.take(MOST_CAUSES).last()
         return when {
             isMusl ->
                 "connect: this JVM runs on musl, as on Alpine Linux, and the native libraries, $file and JNA's own, " +
@@ -46,6 +46,9 @@ internal class MissingLibrary(
     }
 
     companion object {
+        /** A chain of causes may be a circle. */
+        private const val MOST_CAUSES = 20
+
         /** For JNA's names of platforms, the classifiers of the jars that are published. */
         private val CLASSIFIERS = mapOf("linux-x86-64" to "linux-x86_64", "linux-aarch64" to "linux-aarch64")
 
