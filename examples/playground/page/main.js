@@ -200,7 +200,10 @@ const theme = shown('theme');
 theme.value = localStorage.getItem('theme') ?? '';
 function paint() {
   const documents = [document, ...stage.all.map((client) => client.document)];
-  for (const { documentElement } of documents) documentElement.dataset.theme = theme.value;
+  for (const { documentElement } of documents) {
+    // A frame that is just being loaded has none yet, and is told when it has.
+    if (documentElement) documentElement.dataset.theme = theme.value;
+  }
 }
 theme.addEventListener('change', () => {
   localStorage.setItem('theme', theme.value);
