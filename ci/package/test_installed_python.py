@@ -41,30 +41,36 @@ def python(empty: dict[str, str], tmp_path: Path) -> Path:
     return tmp_path / "venv" / "bin" / "python"
 
 
-def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], python: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def with_wheel(python: Path, empty: dict[str, str], tmp_path: Path) -> Path:
+    """The same with the wheel, and nothing else."""
     wheels = ["--no-index", "--find-links", str(DIST / "python"), f"leasehold=={version()}"]
     said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
-    assert "fencing token" in said([python, "-c", five_lines("python", url)], tmp_path, empty)
-    took = best([python, "-c", MEASURED, url], tmp_path, empty)
+    return python
+
+
+def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], with_wheel: Path, tmp_path: Path) -> None:
+    assert "fencing token" in said([with_wheel, "-c", five_lines("python", url)], tmp_path, empty)
+    took = best([with_wheel, "-c", MEASURED, url], tmp_path, empty)
     print(f"Python: {took}")
     assert took["import"] < MOST_FOR_IMPORT
     assert took["lock"] < MOST_FOR_LOCK
     # The process unwinds threads of Python that are in the native library when it ends.
     for _ in range(TRIES):
-        said([python, "-c", DAEMONS, url], tmp_path, empty)
+        said([with_wheel, "-c", DAEMONS, url], tmp_path, empty)
     ran(DIST / "python" / f"leasehold-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
 
 
-def test_a_native_library_that_cannot_be_loaded_is_said(empty: dict[str, str], python: Path, tmp_path: Path) -> None:
-    wheels = ["--no-index", "--find-links", str(DIST / "python"), f"leasehold=={version()}"]
-    said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
+def test_a_native_library_that_cannot_be_loaded_is_said(
+    empty: dict[str, str], with_wheel: Path, tmp_path: Path
+) -> None:
     (native,) = (tmp_path / "venv").glob("lib/*/site-packages/leasehold/_native*.so")
     native.write_bytes(b"of another system")
-    told = failed([python, "-c", "import leasehold"], tmp_path, empty)
+    told = failed([with_wheel, "-c", "import leasehold"], tmp_path, empty)
     assert "ImportError: leasehold: its native library cannot be loaded here: " in told
     assert "install it with pip on this one" in told
     native.unlink()
-    told = failed([python, "-c", "import leasehold.aio"], tmp_path, empty)
+    told = failed([with_wheel, "-c", "import leasehold.aio"], tmp_path, empty)
     assert "ModuleNotFoundError: leasehold: its native library, leasehold._native, is not beside" in told
 
 
