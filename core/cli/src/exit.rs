@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use leasehold::{Error, ErrorKind};
 
+use crate::server::in_flags;
+
 /// A failure: what to say, and the exit status, after `sysexits.h`.
 #[derive(Debug)]
 pub(crate) struct Exit {
@@ -62,6 +64,6 @@ impl From<Error> for Exit {
             ErrorKind::LockLost | ErrorKind::NotOwner => Self::LOST,
             _ => Self::SOFTWARE,
         };
-        Self::new(status, error.to_string())
+        Self::new(status, in_flags(&error.to_string()))
     }
 }

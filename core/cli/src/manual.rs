@@ -14,6 +14,7 @@ use crate::output::print;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Manual {
+    /// The command that the page is of; the whole, without it.
     command: Option<String>,
 }
 
@@ -30,11 +31,18 @@ impl Manual {
                 .cloned()
                 .ok_or_else(|| Exit::new(Exit::USAGE, "there is no such command; see leasehold --help"))?,
         };
+        // The library leaves out what stands before the last words.
+        let last = shown.get_arguments().find(|argument| argument.is_last_set());
+        let last = last.map(|argument| format!("<\\fI{}\\fR>", argument.get_id().as_str().to_uppercase()));
         let mut page = Vec::new();
         Man::new(shown)
             .render(&mut page)
             .map_err(|error| Exit::new(Exit::SOFTWARE, format!("the page cannot be made: {error}")))?;
-        print(&String::from_utf8_lossy(&page))?;
+        let mut page = String::from_utf8_lossy(&page).into_owned();
+        if let Some(last) = last {
+            page = page.replacen(&last, &format!("\\-\\- {last}..."), 1);
+        }
+        print(&page)?;
         Ok(ExitCode::SUCCESS)
     }
 }

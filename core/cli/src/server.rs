@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args as _;
+
 use leasehold::admin::Servers;
 use leasehold::{AddressMap, Builder, Client};
 
@@ -114,9 +116,56 @@ impl ServerOptions {
     }
 }
 
+/// A message of the client with its options as they are called here: --tls-ca-file, not `tls_ca_file`.
+pub(crate) fn in_flags(message: &str) -> String {
+    let options = ServerOptions::augment_args(clap::Command::new(""));
+    let flags: Vec<&str> = options.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let flag_of = |word: &str| {
+        let is_option = word.contains('_');
+        flags.iter().find(|flag| is_option && flag.replace('-', "_") == word)
+    };
+    // A path may have such a word in it.
+    let ends_word = |letter: char| !(letter.is_alphanumeric() || "_-./\\".contains(letter));
+    let shown = message.split_inclusive(ends_word).map(|part| {
+        let word = part.trim_end_matches(ends_word);
+        match flag_of(word) {
+            Some(flag) => format!("--{flag}{}", &part[word.len()..]),
+            None => part.to_owned(),
+        }
+    });
+    shown.collect()
+}
+
 /// Seconds, also with a fraction.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
     let number: f64 = text.parse().map_err(|_| refuse())?;
     Duration::try_from_secs_f64(number).map_err(|_| refuse())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_options_by_their_flags() {
+        for (said, shown) in [
+            (
+                "tls_ca_file: there is no file /nope",
+                "--tls-ca-file: there is no file /nope",
+            ),
+            (
+                "tls_cert_file is given without tls_key_file; a",
+                "--tls-cert-file is given without --tls-key-file; a",
+            ),
+            ("or give one as tls_server_name", "or give one as --tls-server-name"),
+            (
+                "no file /etc/tls_ca_file or tls_ca_file.pem",
+                "no file /etc/tls_ca_file or tls_ca_file.pem",
+            ),
+            ("correct sentinel_user and the url", "correct sentinel_user and the url"),
+        ] {
+            assert_eq!(in_flags(said), shown);
+        }
+    }
 }

@@ -12,6 +12,8 @@ use certificates::{Authority, Pair, Valid};
 use leasehold::{Builder, Client, Error, ErrorKind, ReleaseOutcome};
 use support::version::Version;
 use support::{Redis, eventually, free_port};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
 
 /// A server with TLS on a port of its own.
 struct Secure {
@@ -134,6 +136,43 @@ async fn a_certificate_that_has_ended_or_not_begun_is_misconfigured_and_says_whi
         let builder = secure.client("localhost").tls_ca_file(authority.file());
         refusal(builder, ErrorKind::Misconfigured, &words).await;
     }
+}
+
+/// Some wait for the end of a line, others answer.
+#[tokio::test]
+async fn a_server_without_tls_is_told_from_one_that_is_down() {
+    let plain = Redis::start();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let talking = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let ports = [
+        silent.local_addr().unwrap().port(),
+        talking.local_addr().unwrap().port(),
+    ];
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = talking.accept().await {
+            let _ = stream.write_all(b"-ERR unknown command\r\n").await;
+            open.push(stream);
+        }
+    });
+    for (port, words) in [
+        (plain.port, "TLS"),
+        (ports[0], "no answer to TLS within 500ms"),
+        (ports[1], "the server's answer is not TLS"),
+    ] {
+        let builder = Client::builder().url(format!("rediss://127.0.0.1:{port}"));
+        let builder = builder.connect_timeout(Duration::from_millis(500));
+        let advice = "if the server has none, the URL begins with redis, not with rediss";
+        refusal(builder, ErrorKind::Unavailable, &["127.0.0.1", words, advice]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_tls_alone_is_told_from_one_that_is_down() {
+    let secure = Secure::open(&Authority::new().here());
+    let builder = Client::builder().url(format!("redis://localhost:{}", secure.port));
+    let words = ["if the server wants TLS, the URL begins with rediss"];
+    refusal(builder, ErrorKind::Unavailable, &words).await;
 }
 
 /// As `openssl req -x509` makes it.
@@ -259,15 +298,6 @@ async fn a_certificate_without_its_key_or_without_tls_is_an_invalid_argument() {
         let builder = with(Client::builder().url(url), &pair);
         refusal(builder, ErrorKind::InvalidArgument, &["tls_cert_file", "rediss://"]).await;
     }
-}
-
-#[tokio::test]
-async fn a_server_without_tls_is_unavailable() {
-    let plain = Redis::start();
-    let builder = Client::builder()
-        .url(format!("rediss://127.0.0.1:{}", plain.port))
-        .connect_timeout(Duration::from_millis(300));
-    refusal(builder, ErrorKind::Unavailable, &["127.0.0.1"]).await;
 }
 
 #[tokio::test]

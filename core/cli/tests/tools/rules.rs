@@ -167,6 +167,8 @@ fn there_is_a_page_for_man_of_the_whole_and_of_each_command() {
         assert!(page.contains(&format!(".TH leasehold-{command} 1")), "{page}");
         assert!(page.contains(&format!("\\fBleasehold {command}\\fR")), "{page}");
     }
+    let page = text(&run("", &["manual", "run"]));
+    assert!(page.contains(r"<\fINAME\fR> \-\- <\fICOMMAND\fR>..."), "{page}");
     for hidden in ["supervise", "hunter2"] {
         assert!(!whole.contains(hidden), "what is hidden is no command of a user");
         let output = run("", &["manual", hidden]);

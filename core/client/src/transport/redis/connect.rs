@@ -90,8 +90,12 @@ pub(super) enum Purpose {
     Topology,
 }
 
-#[cfg(feature = "simulation")]
 impl Purpose {
+    const fn is_for_calls(self) -> bool {
+        matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Proof)
+    }
+
+    #[cfg(feature = "simulation")]
     const fn path(self) -> Path {
         match self {
             Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Proof | Self::Topology => {
@@ -261,7 +265,7 @@ impl Connector {
                 connected.map_err(|failure| failure.at(&address))
             }
             Dialer::Announced(Announced { address, tls }) => self.reach(address, tls.as_ref(), purpose, until).await,
-            dialer => until.wait(self.connect_by(dialer, &self.node, purpose)).await,
+            dialer => until.wait(self.connect_by(dialer, &self.node, purpose, until)).await,
         }
     }
 
@@ -280,7 +284,7 @@ impl Connector {
             Some(tls) => Dialer::Tls(TlsDialer::new(tcp, tls)),
         };
         let node = reached.to_string();
-        let connected = until.wait(self.connect_by(&dialer, &node, purpose)).await;
+        let connected = until.wait(self.connect_by(&dialer, &node, purpose, until)).await;
         connected.map_err(|failure| {
             if reached == *announced {
                 failure
@@ -290,9 +294,15 @@ impl Connector {
         })
     }
 
-    async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose) -> Result<Wire, Failure> {
-        let (mut wire, outcome) = self.dial(dialer, node, purpose).await?;
-        match self.greet(&mut wire, purpose).await {
+    async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
+        let (mut wire, outcome) = self.dial(dialer, node, purpose, until).await?;
+        self.introduce(&mut wire, purpose);
+        let greeted = match wire.reply().await {
+            Ok(answer) => self.greet(answer, &mut wire, purpose).await,
+            Err(failure) if matches!(dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
+            Err(failure) => Err(failure),
+        };
+        match greeted {
             Ok(()) => Ok(wire),
             Err(failure) => Err(match outcome {
                 Some(outcome) => outcome.failure(failure),
@@ -306,6 +316,7 @@ impl Connector {
         dialer: &Dialer,
         _node: &str,
         _purpose: Purpose,
+        until: &Until,
     ) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
         #[cfg(feature = "simulation")]
         if let Some(world) = self.world.given() {
@@ -315,28 +326,33 @@ impl Connector {
             Dialer::Tcp(tcp) => (Wire::new(tcp.connect().await?), None),
             Dialer::Unix(path) => (Wire::new(dial::unix(path).await?), None),
             Dialer::Tls(dialer) => {
-                let (stream, outcome) = dialer.connect().await?;
+                let (stream, outcome) = dialer.connect(until).await?;
                 (Wire::new(stream), Some(outcome))
             }
             Dialer::Announced(_) | Dialer::Elected(_) => unreachable!("the address is known by now"),
         })
     }
 
-    /// Says who this is, and makes sure that the server will do. The first time, also that
+    /// Says who this is, and asks what shows whether the server will do. The first time, also whether
     /// its user may load scripts: else that would show when one is needed.
-    async fn greet(&self, wire: &mut Wire, purpose: Purpose) -> Result<(), Failure> {
+    fn introduce(&self, wire: &mut Wire, purpose: Purpose) {
         self.login.write(wire.out());
-        let is_for_calls = matches!(purpose, Purpose::FirstCalls(_) | Purpose::Calls(_) | Purpose::Proof);
-        let peers = self.peers.as_ref().filter(|_| is_for_calls);
-        if peers.is_some() {
+        if self.peers.is_some() && purpose.is_for_calls() {
             command(wire.out(), peers::QUESTION);
         }
-        let shortest = Script::ALL.iter().min_by_key(|script| script.text().len());
-        let script = shortest.filter(|_| matches!(purpose, Purpose::FirstCalls(_)));
-        if let Some(script) = script {
-            command(wire.out(), &[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
+        if matches!(purpose, Purpose::FirstCalls(_)) {
+            command(wire.out(), &[b"SCRIPT", b"LOAD", shortest_script().text().as_bytes()]);
         }
-        let greeting = wire.reply().await?.map_err(|error| match self.membership {
+    }
+
+    /// Makes sure that the server will do, by its first answer and by those that follow.
+    async fn greet(
+        &self,
+        answer: Result<Reply, ServerError>,
+        wire: &mut Wire,
+        purpose: Purpose,
+    ) -> Result<(), Failure> {
+        let greeting = answer.map_err(|error| match self.membership {
             Membership::Sentinel => Failure::of_sentinel(error),
             Membership::Alone | Membership::Shard => error.into(),
         })?;
@@ -355,18 +371,18 @@ impl Connector {
         );
         if purpose != Purpose::Subscriptions {
             check_server(&greeting, self.membership)?;
-            if is_for_calls && greeting.is_replica() {
+            if purpose.is_for_calls() && greeting.is_replica() {
                 return Err(match self.dialer {
                     Dialer::Elected(_) => Failure::unavailable("the server that sentinels name is a replica"),
                     _ => Failure::replica(),
                 });
             }
         }
-        let said = match peers {
+        let said = match self.peers.as_ref().filter(|_| purpose.is_for_calls()) {
             Some(peers) => Some((peers, wire.reply().await?)),
             None => None,
         };
-        if script.is_some() {
+        if matches!(purpose, Purpose::FirstCalls(_)) {
             wire.reply().await??;
         }
         match said {
@@ -398,6 +414,12 @@ impl Login {
             command(out, &[b"SELECT", self.database.to_string().as_bytes()]);
         }
     }
+}
+
+/// What shows whether scripts may be loaded.
+fn shortest_script() -> Script {
+    let shortest = Script::ALL.iter().copied().min_by_key(|script| script.text().len());
+    shortest.expect("there are scripts")
 }
 
 fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use leasehold_protocol::{Cause, Error, ErrorKind, Operation};
 
@@ -18,6 +19,8 @@ pub(super) struct Failure {
     /// The server was a primary and is none any more.
     is_demotion: bool,
 }
+
+const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, not with rediss";
 
 /// Letters of a secret by which its repetition is noticed.
 const SHOWN_START: usize = 8;
@@ -54,6 +57,21 @@ impl Failure {
                 .advising("put ?sentinel_password=… into the URL; the password before the @ is that of the servers"),
             _ => error.into(),
         }
+    }
+
+    /// Time was up for a handshake. A server without TLS says nothing to one, as it waits for the end of a line.
+    pub(super) fn tls_unanswered(limit: Duration) -> Self {
+        Self::unavailable(format!("no answer to TLS within {limit:?}")).advising(WITHOUT_TLS)
+    }
+
+    /// A server answered something else to a handshake.
+    pub(super) fn tls_unknown() -> Self {
+        Self::unavailable("the server's answer is not TLS").advising(WITHOUT_TLS)
+    }
+
+    /// The server went away before its first answer on a connection without TLS.
+    pub(super) fn before_an_answer(self) -> Self {
+        self.advising("if the server wants TLS, the URL begins with rediss")
     }
 
     /// The sentinels that answered watch other services.
@@ -143,9 +161,10 @@ impl Failure {
     }
 
     pub(super) fn into_error(self, node: &str) -> Error {
+        let is_advised = self.cause.advice().is_some();
         let error = Error::caused(self.kind, Operation::Connect, self.cause).with_node(node);
         match self.kind {
-            ErrorKind::Unavailable => error.with_advice("is the server running, and the address right?"),
+            ErrorKind::Unavailable if !is_advised => error.with_advice("is the server running, and the address right?"),
             _ => error,
         }
     }

@@ -119,8 +119,18 @@ impl Until {
 
     /// Waits for a step of the attempt, no longer than there is time.
     pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let late = |_| Err(Failure::unavailable(format!("no answer within {:?}", self.limit)));
-        tokio::time::timeout_at(self.at, step).await.unwrap_or_else(late)
+        let late = |limit| Failure::unavailable(format!("no answer within {limit:?}"));
+        self.wait_or(step, late).await
+    }
+
+    /// Waits for a part of the attempt within which time runs out for a reason of its own.
+    pub(super) async fn wait_or<T>(
+        &self,
+        step: impl Future<Output = Result<T, Failure>>,
+        late: impl FnOnce(Duration) -> Failure,
+    ) -> Result<T, Failure> {
+        let in_time = tokio::time::timeout_at(self.at, step).await;
+        in_time.unwrap_or_else(|_| Err(late(self.limit)))
     }
 }
 

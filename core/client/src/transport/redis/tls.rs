@@ -15,7 +15,7 @@ use leasehold_protocol::Cause;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
-use rustls::{AlertDescription, CertificateError, SignatureScheme};
+use rustls::{AlertDescription, CertificateError, InvalidMessage, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::dial::Tcp;
 use super::failure::Failure;
+use super::outage::Until;
 use crate::tls::{CA, CERT, KEY, SERVER_NAME, Tls, TlsOptions};
 
 /// Opens TLS connections to one server.
@@ -59,7 +60,7 @@ impl TlsDialer {
         }
     }
 
-    pub(super) async fn connect(&self) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
+    pub(super) async fn connect(&self, until: &Until) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
         let tls = self.tls().await;
         let name = match &tls.server_name {
             Some(name) => name.clone(),
@@ -76,7 +77,8 @@ impl TlsDialer {
         });
         let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
         let tcp = self.tcp.connect().await?;
-        match TlsConnector::from(config).connect(name, tcp).await {
+        let shaken = async { Ok(TlsConnector::from(config).connect(name, tcp).await) };
+        match until.wait_or(shaken, Failure::tls_unanswered).await? {
             Ok(inner) => {
                 let stream = Stream {
                     inner,
@@ -139,6 +141,7 @@ impl TlsOutcome {
                     .with_advice("give one whose authority it trusts, and that is valid now"),
                 })
             }
+            Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => Failure::tls_unknown(),
             // A server that closes without a word may just be going down.
             None if asked && self.tls.client.is_none() && otherwise.is_without_answer() => {
                 Failure::unavailable(format!(
