@@ -68,7 +68,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint-and-build test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-demo test-playground-beside-looks test-timing
+test: lint-and-build test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-packed-beside-others test-timing
 
 # Two builds of one profile wait for each other, and no single one keeps the processors busy
 [private]
@@ -79,7 +79,7 @@ lint-and-build: lint-and-build-tests lint-and-build-others
 lint-and-build-tests: lint-rust build-tests
 
 [private]
-lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-playground redis-server servers openssl chromium prometheus") lint-beside-builds
+lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-playground node-checks redis-server servers openssl chromium prometheus package-targets mmdebstrap") lint-beside-builds
 
 [private]
 [parallel]
@@ -91,7 +91,7 @@ build-released: build-rust build-contender
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry
+test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry pack
 
 # Of these pairs neither keeps both processors busy
 [private]
@@ -110,13 +110,14 @@ test-cross-beside-fleets: test-cross test-fleets
 [parallel]
 test-interop-beside-spring: test-interop test-demo-spring
 
+# A bare machine waits for what it downloads
 [private]
 [parallel]
-test-playground-beside-looks: test-playground test-looks
+test-packed-beside-others: test-packed test-playground test-looks
 
-# What looks at files that are built already
+# What looks at files that are built already, and the demo
 [private]
-test-looks: test-api test-errors test-shipped test-monitoring test-site
+test-looks: test-demo test-api test-errors test-shipped test-monitoring test-site
 
 # What keeps processors busy, one after another beside the others: that which takes longest goes first
 [private]
@@ -127,9 +128,17 @@ test-little: test-install test-transitions test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
-package *options: (install "python-test python-build python-package package-targets node-package node-checks") (jvm-kotlin "--check") build-web (install if options =~ "--all" { "emulation mmdebstrap" } else { "" })
-    npm run --silent --prefix packages/node build:js
-    @{{ python }} ci/package/package.py "$@"
+package *options: (jvm-kotlin "--check") (pack options)
+
+# The same, where nobody doubts the Kotlin that calls the native library; what runs beside it goes first
+[private]
+pack *options: (install "python-test python-build python-package package-targets node-checks") build-node-script build-web (install if options =~ "--all" { "emulation mmdebstrap" } else { "" })
+    @nice {{ python }} ci/package/package.py {{ options }}
+
+# What is in dist/, as users get it, on a bare machine
+[private]
+test-packed: (install "python-test")
+    cd ci/package && {{ python }} -m pytest test_central.py test_bare.py
 
 # What `package` has built, installed where there is nothing else: into empty folders here, and on a bare machine
 [group('test')]
@@ -148,8 +157,8 @@ release-dry-run *options: (install "python-package")
 
 # The same built once more from a clone elsewhere: every file is to be the same
 [group('test')]
-test-reproducible *options: package
-    {{ python }} ci/package/reproduce.py "$@"
+test-reproducible *options: (package options)
+    {{ python }} ci/package/reproduce.py {{ options }}
 
 # The version of all packages: names places that have another one, or `version 0.2.0` writes it everywhere
 [group('build')]
@@ -176,8 +185,13 @@ build-python: (install "python-build")
 
 # The Node package, into packages/node/dist
 [group('build')]
-build-node: (install "node-package")
-    npm run --silent --prefix packages/node build
+build-node: build-node-script
+    npm run --silent --prefix packages/node build:native
+
+# The part of it that is not compiled for one machine
+[private]
+build-node-script: (install "node-package")
+    npm run --silent --prefix packages/node build:js
 
 # The package for WebAssembly, into packages/web/dist
 [group('build')]

@@ -1,7 +1,8 @@
 """Builds what users install, checks it, and prints it as a table.
 
     package.py                   for this machine
-    package.py --all             for each platform of Linux, and the sources of the Python package; then runs it all
+    package.py --all             for each platform of Linux, and the sources of the Python package, and each crate from
+                                 what was packed; then runs it all
     package.py --all --unused    the same, and runs nothing
 
 Everything is written to dist/. What is compiled is built apart from what the tests build.
@@ -42,13 +43,12 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
     yield artefact(built, platform.wheel, wheels.check(built, platform))
 
 
-def of_all() -> Iterator[Artefact]:
+def of_all(are_crates_tried: bool) -> Iterator[Artefact]:
     """What is the same everywhere."""
     for packed in (npm.main_package(), npm.web_package()):
         yield artefact(packed, "any", npm.check_packed(packed))
-    yield from (artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
-    for component in (jars, starters):
-        yield from (artefact(file, "any", checked) for file, checked in component.build())
+    for built in (crates.build(are_crates_tried), jars.build(), starters.build()):
+        yield from (artefact(file, "any", checked) for file, checked in built)
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     platforms = PLATFORMS if chosen.all else (here("glibc"), here("musl"))
     built = [artefact for platform in platforms for artefact in of_platform(platform)]
-    built += of_all()
+    built += of_all(are_crates_tried=chosen.all)
     if chosen.all:
         built.append(artefact(wheels.sources(), "any", ["twine"]))
     table.keep(built)
