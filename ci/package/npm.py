@@ -11,6 +11,7 @@ from platforms import ELSEWHERE, PLATFORMS, Elsewhere, Platform
 from version import version
 
 PACKAGE = ROOT / "packages" / "node"
+WEB = ROOT / "packages" / "web"
 CHECKS = ROOT / "ci" / "package" / "node" / "node_modules" / ".bin"
 STAGED = TARGET / "npm"
 #: What the manifests of the packages have in common.
@@ -31,11 +32,11 @@ def build(platform: Platform | Elsewhere, library: Path) -> Path:
     folder = fresh(platform.npm)
     file = file_of(platform)
     shutil.copyfile(library, folder / file)
-    main = manifest()
+    main = manifest(PACKAGE)
     told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
     told["description"] = f"The native library of the package leasehold for {platform.npm}"
     told |= wanted(platform) | {"main": file, "files": [file, *LICENCES]}
-    (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
+    described(folder, told)
     (folder / "README.md").write_text(
         f"# {name_of(platform)}\n\nThe native library of [leasehold](https://www.npmjs.com/package/leasehold) "
         f"for {platform.npm}. Install `leasehold`; npm adds this package where it fits.\n"
@@ -52,24 +53,36 @@ def wanted(platform: Platform | Elsewhere) -> dict[str, list[str]]:
 
 def main_package() -> Path:
     """The package that users name: what is not compiled, and the platforms as optional dependencies."""
-    folder = fresh("leasehold")
-    shutil.copytree(PACKAGE / "dist", folder / "dist")
-    (folder / "native").mkdir()
-    shutil.copy(PACKAGE / "native" / "binding.d.ts", folder / "native")
-    shutil.copy(PACKAGE / "README.md", folder)
-    told = manifest()
-    # Who installs it has nothing to build.
-    del told["scripts"], told["devDependencies"]
-    told["files"] = ["dist", "native/binding.d.ts", *LICENCES]
-    told["optionalDependencies"] = {name_of(platform): version() for platform in (*PLATFORMS, *ELSEWHERE)}
-    told["publishConfig"] = {"access": "public", "provenance": True}
-    (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
+    folder = staged(PACKAGE, "native/binding.d.ts")
+    platforms = {name_of(platform): version() for platform in (*PLATFORMS, *ELSEWHERE)}
+    publishing = {"access": "public", "provenance": True}
+    described(folder, {"optionalDependencies": platforms, "publishConfig": publishing})
     return pack(folder)
 
 
 def web_package() -> Path:
     """The package for WebAssembly, which has been built."""
-    return pack(ROOT / "packages" / "web")
+    return pack(staged(WEB))
+
+
+def staged(package: Path, *files: str) -> Path:
+    """What a package has that has been built, and these files, with a manifest for who has nothing to build."""
+    told = manifest(package)
+    folder = fresh(told["name"])
+    shutil.copytree(package / "dist", folder / "dist")
+    for file in (*files, "README.md"):
+        (folder / file).parent.mkdir(exist_ok=True)
+        shutil.copy(package / file, folder / file)
+    del told["scripts"], told["devDependencies"]
+    described(folder, told | {"files": ["dist", *files, *LICENCES]})
+    return folder
+
+
+def described(folder: Path, told: dict[str, Any]) -> None:
+    """Adds to the manifest of a package."""
+    file = folder / "package.json"
+    before = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps(before | told, indent=2) + "\n")
 
 
 def check_packed(tarball: Path) -> list[str]:
@@ -85,8 +98,8 @@ def native(platform: Platform) -> Path:
     return building.build(platform, "leasehold-node") / "libleasehold_node.so"
 
 
-def manifest() -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((PACKAGE / "package.json").read_text())
+def manifest(package: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((package / "package.json").read_text())
     assert told["version"] == version()
     return told
 
