@@ -4,8 +4,6 @@ use std::process::ExitCode;
 
 use leasehold::{Error, ErrorKind};
 
-use crate::server::in_flags;
-
 /// A failure: what to say, and the exit status, after `sysexits.h`.
 #[derive(Debug)]
 pub(crate) struct Exit {
@@ -46,6 +44,12 @@ impl Exit {
         }
     }
 
+    /// The same in other words.
+    pub(crate) fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
+        self.message = words(&self.message);
+        self
+    }
+
     /// Says it on standard error and gives the status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
@@ -64,6 +68,6 @@ impl From<Error> for Exit {
             ErrorKind::LockLost | ErrorKind::NotOwner => Self::LOST,
             _ => Self::SOFTWARE,
         };
-        Self::new(status, in_flags(&error.to_string()))
+        Self::new(status, error.to_string())
     }
 }

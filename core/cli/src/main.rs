@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.run(),
         command => run(command),
     };
-    outcome.unwrap_or_else(Exit::report)
+    outcome.unwrap_or_else(|exit| exit.reworded(server::in_flags).report())
 }
 
 #[tokio::main(flavor = "current_thread")]

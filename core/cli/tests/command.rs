@@ -388,6 +388,14 @@ fn what_cannot_be_run_is_told_apart() {
 }
 
 #[test]
+fn a_message_names_an_option_as_it_is_called_here() {
+    let options = ["--url", "rediss://localhost:1", "--tls-ca-file", "/nonexistent"];
+    let output = leasehold(&["run"]).args(options).args(["stock", "--", "true"]).output();
+    let said = errors(&output.unwrap());
+    assert!(said.contains("--tls-ca-file: there is no file /nonexistent"), "{said}");
+}
+
+#[test]
 fn help_lists_the_exit_statuses() {
     let output = leasehold(&["run", "--help"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

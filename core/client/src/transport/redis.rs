@@ -24,6 +24,7 @@ mod in_flight;
 mod lane;
 #[cfg(feature = "admin")]
 mod link;
+mod membership;
 mod outage;
 pub(super) mod peers;
 mod permission;
@@ -50,9 +51,10 @@ use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;
 
-use self::connect::{Connector, Membership};
+use self::connect::Connector;
 use self::failure::Failure;
 use self::lane::LaneLink;
+use self::membership::Membership;
 use self::peers::Peers;
 use self::proof::Proof;
 use self::subscriptions::SubscriptionLink;

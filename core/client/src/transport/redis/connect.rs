@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::address::Address;
 use super::dial::{self, Tcp};
 use super::failure::Failure;
+use super::membership::Membership;
 use super::outage::{self, LONGEST, Limits, Outage, Until};
 use super::peers::{self, Peers};
 use super::place::{self, Announced};
@@ -53,17 +54,6 @@ pub(super) struct Connector {
     /// Between two attempts.
     longest_pause: Duration,
     pub(super) world: World,
-}
-
-/// What a server is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Membership {
-    /// One that has every key.
-    Alone,
-    /// A node of a cluster, with its part of the keys.
-    Shard,
-    /// One that has no keys and knows where the primary is.
-    Sentinel,
 }
 
 /// How connections begin.
@@ -114,8 +104,6 @@ struct Login {
     database: i64,
 }
 
-/// The oldest server whose scripts may do what ours do.
-const OLDEST: (u32, u32) = (6, 2);
 /// The first that has sharded channels.
 const SHARDED_SINCE: (u32, u32) = (7, 0);
 
@@ -370,7 +358,7 @@ impl Connector {
             Ordering::Relaxed,
         );
         if purpose != Purpose::Subscriptions {
-            check_server(&greeting, self.membership)?;
+            self.membership.check(&greeting)?;
             if purpose.is_for_calls() && greeting.is_replica() {
                 return Err(match self.dialer {
                     Dialer::Elected(_) => Failure::unavailable("the server that sentinels name is a replica"),
@@ -426,32 +414,6 @@ fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
     resp::command(out, parts.iter().copied());
 }
 
-/// Whether locks can work with servers of this kind, by what this one says of itself.
-fn check_server(greeting: &Greeting<'_>, membership: Membership) -> Result<(), Failure> {
-    let Some(version) = greeting.version else {
-        return Err(Failure::misconfigured("the server's greeting has no version").advising("is it Redis or Valkey?"));
-    };
-    if greeting.numbers().is_none_or(|numbers| numbers < OLDEST) {
-        return Err(Failure::too_old(version));
-    }
-    match (greeting.mode, membership) {
-        (Some("cluster"), Membership::Shard) | (Some("sentinel"), Membership::Sentinel) => Ok(()),
-        (Some("cluster"), Membership::Alone | Membership::Sentinel) => {
-            Err(Failure::misconfigured("the server is part of a cluster")
-                .advising("connect by redis+cluster://, or rediss+cluster:// with TLS"))
-        }
-        (Some("sentinel"), _) => Err(Failure::misconfigured("the server is a sentinel")
-            .advising("connect by redis+sentinel://host,host/service, or rediss+sentinel:// with TLS")),
-        (_, Membership::Sentinel) => {
-            Err(Failure::misconfigured("the server is no sentinel")
-                .advising("connect by redis://, or rediss:// with TLS"))
-        }
-        (_, Membership::Shard) => Err(Failure::misconfigured("the server is no part of a cluster")
-            .advising("connect by redis://, or rediss:// with TLS")),
-        (_, Membership::Alone) => Ok(()),
-    }
-}
-
 /// A peer that is gone without a word is noticed within a third of a lease.
 fn silence(settings: &Settings) -> Duration {
     (settings.lease.get() / 3).clamp(Duration::from_millis(500), Duration::from_secs(20))
@@ -478,45 +440,5 @@ fn dialer(settings: &Settings, target: &Target) -> Dialer {
         Scheme::Cluster { .. } => unreachable!("each node of a cluster has a target of its own"),
         Scheme::Sentinel { .. } => unreachable!("each sentinel has a target of its own"),
         Scheme::Memory { .. } => unreachable!("memory:// has no connections"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use leasehold_protocol::{Error, ErrorKind};
-
-    use super::*;
-
-    fn check(version: &str, mode: &str, membership: Membership) -> Result<(), Error> {
-        let parts = ["server", "redis", "version", version, "mode", mode, "role", "master"];
-        let hello = Reply::Array(parts.map(|part| Reply::Bytes(part.into())).to_vec());
-        check_server(&Greeting::read(&hello), membership).map_err(|failure| failure.into_error("h:1"))
-    }
-
-    #[test]
-    fn a_server_that_is_new_enough_will_do() {
-        for version in ["6.2.0", "7.0.15", "8.1.0", "10.0"] {
-            assert!(check(version, "standalone", Membership::Alone).is_ok(), "{version}");
-            assert!(check(version, "cluster", Membership::Shard).is_ok(), "{version}");
-            assert!(check(version, "sentinel", Membership::Sentinel).is_ok(), "{version}");
-        }
-    }
-
-    #[test]
-    fn an_old_server_a_sentinel_and_the_other_membership_are_misconfigured() {
-        for (version, mode, membership) in [
-            ("6.0.16", "standalone", Membership::Alone),
-            ("5", "standalone", Membership::Alone),
-            ("7.0.15", "sentinel", Membership::Alone),
-            ("7.0.15", "sentinel", Membership::Shard),
-            ("7.0.15", "standalone", Membership::Sentinel),
-            ("7.0.15", "cluster", Membership::Sentinel),
-            ("7.0.15", "cluster", Membership::Alone),
-            ("7.0.15", "standalone", Membership::Shard),
-        ] {
-            let error = check(version, mode, membership).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-            assert_eq!(error.node(), Some("h:1"), "{error}");
-        }
     }
 }

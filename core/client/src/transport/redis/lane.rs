@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
 
-use super::connect::{Boxed, Connector, Membership, Purpose};
+use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;
 use super::in_flight::{InFlight, Routed, TurnedAway};
+use super::membership::Membership;
 use super::outage::{Outage, up_to};
 use super::resp::Frame;
 use super::wire::Wire;

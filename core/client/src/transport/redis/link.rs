@@ -8,8 +8,9 @@ use std::time::Duration;
 use leasehold_protocol::{CallError, Error, Instant, Operation, Reply};
 use tokio::time::timeout;
 
-use super::connect::{Connector, Membership, Purpose};
+use super::connect::{Connector, Purpose};
 use super::failure::Failure;
+use super::membership::Membership;
 use super::outage::Outage;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;

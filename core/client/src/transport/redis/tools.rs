@@ -6,8 +6,8 @@ use std::sync::Arc;
 use leasehold_protocol::Error;
 
 use super::cluster::lookup::Map;
-use super::connect::Membership;
 pub(crate) use super::link::Link;
+use super::membership::Membership;
 use super::sentinel::lookup;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};

@@ -10,8 +10,9 @@ use super::topology::QUESTION;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
-use crate::transport::redis::connect::{Connector, Membership};
+use crate::transport::redis::connect::Connector;
 use crate::transport::redis::failure::Failure;
+use crate::transport::redis::membership::Membership;
 use crate::transport::redis::outage::Outage;
 
 /// Which node has which slot, as one node said.

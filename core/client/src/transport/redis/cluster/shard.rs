@@ -7,8 +7,9 @@ use leasehold_protocol::{Cause, Instant, Lane};
 
 use crate::settings::Settings;
 use crate::target::Target;
-use crate::transport::redis::connect::{Connector, Membership};
+use crate::transport::redis::connect::Connector;
 use crate::transport::redis::lane::LaneLink;
+use crate::transport::redis::membership::Membership;
 use crate::transport::redis::{Failing, Redis};
 
 /// A node without slots is left when it had nothing to do for so long.

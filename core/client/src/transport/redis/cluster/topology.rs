@@ -14,8 +14,9 @@ use super::slots::Slots;
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::redis::address::Address;
-use crate::transport::redis::connect::{Boxed, Connector, Membership};
+use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
+use crate::transport::redis::membership::Membership;
 use crate::transport::redis::outage::Outage;
 
 pub(super) const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];

@@ -13,9 +13,10 @@ use super::{OTHERS, PATIENCE};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
-use crate::transport::redis::connect::{Boxed, Membership};
+use crate::transport::redis::connect::Boxed;
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::link::Link;
+use crate::transport::redis::membership::Membership;
 
 /// What sentinels said.
 pub(in crate::transport::redis) struct Said {
