@@ -55,6 +55,6 @@ async function readFile(url: URL): Promise<BufferSource> {
   type Files = { readFileSync(url: URL): Uint8Array<ArrayBuffer> };
   // Named so that no bundler for browsers looks for it.
   const name = 'node:fs';
-  const files = (globals.process?.getBuiltinModule?.(name) ?? (await import(name))) as Files;
+  const files = (globals.process?.getBuiltinModule?.(name) ?? (await import(/* webpackIgnore: true */ name))) as Files;
   return files.readFileSync(url);
 }
