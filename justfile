@@ -79,7 +79,7 @@ lint-and-build: lint-and-build-tests lint-and-build-others
 lint-and-build-tests: lint-rust build-tests
 
 [private]
-lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-playground node-checks redis-server servers openssl chromium prometheus package-targets mmdebstrap") lint-beside-builds
+lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-playground node-checks redis-server servers openssl chromium prometheus package-targets") lint-beside-builds
 
 [private]
 [parallel]
@@ -91,7 +91,7 @@ build-released: build-rust build-contender
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry pack
+test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry pack-beside-tests
 
 # Of these pairs neither keeps both processors busy
 [private]
@@ -130,15 +130,31 @@ test-little: test-install test-transitions test-schedules
 [group('build')]
 package *options: (jvm-kotlin "--check") (pack options)
 
-# The same, where nobody doubts the Kotlin that calls the native library; what runs beside it goes first
+# The same without a look at the Kotlin that calls the native library, which takes minutes; whatever runs beside it goes first
 [private]
 pack *options: (install "python-test python-build python-package package-targets node-checks") build-node-script build-web (install if options =~ "--all" { "emulation mmdebstrap" } else { "" })
     @nice {{ python }} ci/package/package.py {{ options }}
 
 # What is in dist/, as users get it, on a bare machine
 [private]
-test-packed: (install "python-test")
+[linux]
+test-packed: (install "python-test python-package") pack
     cd ci/package && {{ python }} -m pytest test_central.py test_bare.py
+
+# Nothing is packed for other systems there
+[private]
+[macos]
+[windows]
+test-packed:
+
+[private]
+[linux]
+pack-beside-tests: pack
+
+[private]
+[macos]
+[windows]
+pack-beside-tests:
 
 # What `package` has built, installed where there is nothing else: into empty folders here, and on a bare machine
 [group('test')]
@@ -458,7 +474,7 @@ test-monitoring *options: (install "python-test prometheus")
 
 # All tests that assert milliseconds, one after another, but for those that assert seconds and wait most of them: leave the machine alone meanwhile
 [group('test')]
-test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop test-timed-failovers
+test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop test-timed-failovers test-packed-timing
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ tested }} --test timing -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test kinds --test redlock -- --test-threads=1
@@ -469,6 +485,17 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
     cd ci/cross && {{ quiet_pytest }} -m timing --ignore=test_stepped_clock.py
     cd ci/cross && {{ quiet_pytest }} -m timing --numprocesses=2 test_stepped_clock.py
     cd ci/interop && {{ quiet_pytest }} -m timing
+
+# How long what is installed takes until its first lock
+[private]
+[linux]
+test-packed-timing: (install "python-test python-package node-checks") pack
+    cd ci/package && {{ quiet_pytest }} -m timing
+
+[private]
+[macos]
+[windows]
+test-packed-timing:
 
 # They wait for seconds, for servers, and need little of the machine
 [private]
@@ -561,7 +588,7 @@ lint-shell: (install "python-lint")
 
 # Licences, sources and exact versions of the dependencies, and the licence texts in what we ship
 [group('lint')]
-lint-dependencies: (install "python-deny python-test")
+lint-dependencies: (install "python-deny python-test python-package")
     {{ deny }} check licenses bans sources
     cd ci/package && {{ python }} -m pytest --quiet test_version.py test_platforms.py
     cd ci/release && {{ python }} -m pytest --quiet

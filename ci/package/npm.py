@@ -36,7 +36,7 @@ def build(platform: Platform | Elsewhere, library: Path) -> Path:
     told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
     told["description"] = f"The native library of the package leasehold for {platform.npm}"
     told |= wanted(platform) | {"main": file, "files": [file, *LICENCES]}
-    described(folder, told)
+    describe(folder, told)
     (folder / "README.md").write_text(
         f"# {name_of(platform)}\n\nThe native library of [leasehold](https://www.npmjs.com/package/leasehold) "
         f"for {platform.npm}. Install `leasehold`; npm adds this package where it fits.\n"
@@ -56,7 +56,7 @@ def main_package() -> Path:
     folder = staged(PACKAGE, "native/binding.d.ts")
     platforms = {name_of(platform): version() for platform in (*PLATFORMS, *ELSEWHERE)}
     publishing = {"access": "public", "provenance": True}
-    described(folder, {"optionalDependencies": platforms, "publishConfig": publishing})
+    describe(folder, {"optionalDependencies": platforms, "publishConfig": publishing})
     return pack(folder)
 
 
@@ -74,12 +74,12 @@ def staged(package: Path, *files: str) -> Path:
         (folder / file).parent.mkdir(exist_ok=True)
         shutil.copy(package / file, folder / file)
     del told["scripts"], told["devDependencies"]
-    described(folder, told | {"files": ["dist", *files, *LICENCES]})
+    describe(folder, told | {"files": ["dist", *files, *LICENCES]})
     return folder
 
 
-def described(folder: Path, told: dict[str, Any]) -> None:
-    """Adds to the manifest of a package."""
+def describe(folder: Path, told: dict[str, Any]) -> None:
+    """Writes the manifest of a package, or adds to it."""
     file = folder / "package.json"
     before = json.loads(file.read_text()) if file.exists() else {}
     file.write_text(json.dumps(before | told, indent=2) + "\n")

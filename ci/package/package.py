@@ -1,8 +1,8 @@
 """Builds what users install, checks it, and prints it as a table.
 
     package.py                   for this machine
-    package.py --all             for each platform of Linux, and the sources of the Python package, and each crate from
-                                 what was packed; then runs it all
+    package.py --all             for each platform of Linux, and the sources of the Python package; builds each crate
+                                 from what was packed; then installs and runs it all
     package.py --all --unused    the same, and runs nothing
 
 Everything is written to dist/. What is compiled is built apart from what the tests build.

@@ -110,6 +110,7 @@ def test_the_readme_s_lines_run(choice: str, projects: dict[str, Path], empty: d
         ran(jars.target(f"-{name}.jar" if name else ".jar"), HERE)
 
 
+@pytest.mark.timing
 def test_a_cold_jvm_has_its_first_lock_soon(
     projects: dict[str, Path], url: str, empty: dict[str, str], tmp_path: Path
 ) -> None:

@@ -124,8 +124,8 @@ pub(crate) fn in_flags(message: &str) -> String {
         let is_option = word.contains('_');
         flags.iter().find(|flag| is_option && flag.replace('-', "_") == word)
     };
-    // A path may have such a word in it.
-    let ends_word = |letter: char| !(letter.is_alphanumeric() || "_-./\\".contains(letter));
+    // A path may have such a word in it, and a name that is quoted.
+    let ends_word = |letter: char| !(letter.is_alphanumeric() || "_-./\\\"".contains(letter));
     let shown = message.split_inclusive(ends_word).map(|part| {
         let word = part.trim_end_matches(ends_word);
         match flag_of(word) {
@@ -163,6 +163,7 @@ mod tests {
                 "no file /etc/tls_ca_file or tls_ca_file.pem",
                 "no file /etc/tls_ca_file or tls_ca_file.pem",
             ),
+            ("the lock \"key_prefix\" is held", "the lock \"key_prefix\" is held"),
             ("correct sentinel_user and the url", "correct sentinel_user and the url"),
         ] {
             assert_eq!(in_flags(said), shown);

@@ -167,6 +167,53 @@ async fn a_server_without_tls_is_told_from_one_that_is_down() {
     }
 }
 
+/// What to do is the same for all of them.
+#[tokio::test]
+async fn several_servers_without_tls_have_one_advice() {
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        places.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    }
+    let url = |place: &TcpListener| format!("rediss://{}", place.local_addr().unwrap());
+    let hosts: Vec<String> = places
+        .iter()
+        .map(|place| place.local_addr().unwrap().to_string())
+        .collect();
+    let sentinels = format!("rediss+sentinel://{}/stock", hosts.join(","));
+    for builder in [
+        Client::builder().primaries(places.iter().map(url)),
+        Client::builder().url(sentinels),
+    ] {
+        let builder = builder.connect_timeout(Duration::from_millis(500));
+        let error = refusal(builder, ErrorKind::Unavailable, &["no answer to TLS"]).await;
+        assert_eq!(
+            error.to_string().matches("the URL begins with redis").count(),
+            1,
+            "{error}"
+        );
+        assert!(!error.cause().unwrap().contains("the URL"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_asks_whether_a_server_that_has_answered_has_tls() {
+    let server = Redis::start();
+    let port = server.port;
+    let builder = Client::builder().url(format!("redis://127.0.0.1:{port}"));
+    let client = builder
+        .command_timeout(Duration::from_millis(500))
+        .connect()
+        .await
+        .unwrap();
+    drop(server);
+    let proxy = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    tokio::spawn(async move { while proxy.accept().await.is_ok() {} });
+    let waiting = client.lock("a").wait(Duration::from_millis(500)).acquire().await;
+    let error = waiting.map(drop).expect_err("nobody grants it");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!error.to_string().contains("TLS"), "{error}");
+}
+
 #[tokio::test]
 async fn a_server_with_tls_alone_is_told_from_one_that_is_down() {
     let secure = Secure::open(&Authority::new().here());

@@ -87,9 +87,13 @@ describe('the package', () => {
     const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json'], { cwd: PACKAGE, encoding: 'utf8' });
     const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
     const packed = new Set(files.map(({ path }) => path));
-    const { exports } = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8')) as {
+    const { exports, typesVersions } = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8')) as {
       exports: Record<string, string | Record<string, string>>;
+      typesVersions: Record<'*', Record<string, string[]>>;
     };
+    // Who resolves as Node 10 did finds the same types.
+    for (const [path, entry] of Object.entries(exports))
+      if (typeof entry !== 'string' && path !== '.') assert.deepEqual(typesVersions['*'][path.slice(2)], [entry.types]);
     for (const file of Object.values(exports).flatMap((entry) =>
       typeof entry === 'string' ? entry : Object.values(entry),
     )) {

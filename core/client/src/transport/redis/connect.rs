@@ -51,6 +51,8 @@ pub(super) struct Connector {
     pub(super) membership: Membership,
     /// The server is the node of a cluster and has sharded channels, as its last greeting said.
     is_sharded: AtomicBool,
+    /// The server has answered as it should.
+    is_known: AtomicBool,
     /// Between two attempts.
     longest_pause: Duration,
     pub(super) world: World,
@@ -166,6 +168,7 @@ impl Connector {
             peers,
             membership,
             is_sharded: AtomicBool::new(false),
+            is_known: AtomicBool::new(false),
             world: settings.world.clone(),
         }
     }
@@ -283,6 +286,23 @@ impl Connector {
     }
 
     async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
+        match self.connect_and_greet(dialer, node, purpose, until).await {
+            Ok(wire) => {
+                self.is_known.store(true, Ordering::Relaxed);
+                Ok(wire)
+            }
+            Err(failure) if self.is_known.load(Ordering::Relaxed) => Err(failure.of_known_server()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn connect_and_greet(
+        &self,
+        dialer: &Dialer,
+        node: &str,
+        purpose: Purpose,
+        until: &Until,
+    ) -> Result<Wire, Failure> {
         let (mut wire, outcome) = self.dial(dialer, node, purpose, until).await?;
         self.introduce(&mut wire, purpose);
         let greeted = match wire.reply().await {
@@ -290,12 +310,10 @@ impl Connector {
             Err(failure) if matches!(dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
             Err(failure) => Err(failure),
         };
-        match greeted {
-            Ok(()) => Ok(wire),
-            Err(failure) => Err(match outcome {
-                Some(outcome) => outcome.failure(failure),
-                None => failure,
-            }),
+        match (greeted, outcome) {
+            (Ok(()), _) => Ok(wire),
+            (Err(failure), Some(outcome)) => Err(outcome.failure(failure)),
+            (Err(failure), None) => Err(failure),
         }
     }
 

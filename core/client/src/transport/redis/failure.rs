@@ -69,9 +69,17 @@ impl Failure {
         Self::unavailable("the server's answer is not TLS").advising(WITHOUT_TLS)
     }
 
-    /// The server went away before its first answer on a connection without TLS.
+    /// The server gave no answer without TLS, or none that is understood.
     pub(super) fn before_an_answer(self) -> Self {
         self.advising("if the server wants TLS, the URL begins with rediss")
+    }
+
+    /// The same of a server that has answered before, so that nobody need ask whether it has TLS.
+    pub(super) fn of_known_server(mut self) -> Self {
+        if !self.is_lasting() {
+            self.cause = Cause::new(self.cause.text());
+        }
+        self
     }
 
     /// The sentinels that answered watch other services.
@@ -161,10 +169,9 @@ impl Failure {
     }
 
     pub(super) fn into_error(self, node: &str) -> Error {
-        let is_advised = self.cause.advice().is_some();
         let error = Error::caused(self.kind, Operation::Connect, self.cause).with_node(node);
         match self.kind {
-            ErrorKind::Unavailable if !is_advised => error.with_advice("is the server running, and the address right?"),
+            ErrorKind::Unavailable => error.with_advice("is the server running, and the address right?"),
             _ => error,
         }
     }

@@ -16,6 +16,7 @@ pub(super) enum Membership {
 
 /// The oldest server whose scripts may do what ours do.
 const OLDEST: (u32, u32) = (6, 2);
+
 impl Membership {
     /// Whether the server is that, and locks can work with it, by what it says of itself.
     pub(super) fn check(self, greeting: &Greeting<'_>) -> Result<(), Failure> {

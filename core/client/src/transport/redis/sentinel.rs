@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Instant, Transmit};
+use leasehold_protocol::{CallId, Cause, Instant, Transmit};
 use tokio::sync::watch;
 
 use self::answer::{Choice, Vote};
@@ -304,8 +304,13 @@ impl Round {
         if let Some(lasting) = self.failures.values().find(|failure| failure.is_lasting()) {
             return lasting.clone();
         }
-        let all: Vec<String> = self.failures.values().take(SHOWN).map(ToString::to_string).collect();
-        Failure::unavailable(format!("no sentinel names a primary of {service} ({})", all.join("; ")))
+        let causes = || self.failures.values().map(Failure::cause);
+        let all: Vec<&str> = causes().take(SHOWN).map(Cause::text).collect();
+        let failure = Failure::unavailable(format!("no sentinel names a primary of {service} ({})", all.join("; ")));
+        match causes().find_map(Cause::advice) {
+            Some(advice) => failure.advising(advice),
+            None => failure,
+        }
     }
 }
 

@@ -77,8 +77,8 @@ impl TlsDialer {
         });
         let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
         let tcp = self.tcp.connect().await?;
-        let shaken = async { Ok(TlsConnector::from(config).connect(name, tcp).await) };
-        match until.wait_or(shaken, Failure::tls_unanswered).await? {
+        let handshake = async { Ok(TlsConnector::from(config).connect(name, tcp).await) };
+        match until.wait_or(handshake, Failure::tls_unanswered).await? {
             Ok(inner) => {
                 let stream = Stream {
                     inner,
