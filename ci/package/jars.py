@@ -8,14 +8,13 @@ that it needs, and no class is twice on a class path.
 
 import functools
 import json
-import re
 import shutil
 import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import bill
 import building
 import central
 import checks
@@ -70,7 +69,7 @@ def build() -> Iterator[tuple[Path, list[str]]]:
     yield pack("sources", sources()), []
     maven("dokka:javadoc")
     yield pack("javadoc", files_in(BUILT / "dokka") | licences()), []
-    yield bill(pom), ["CycloneDX"]
+    yield bill_of(pom), ["CycloneDX"]
 
 
 def maven(*words: str) -> None:
@@ -91,37 +90,20 @@ def sources() -> Entries:
     return functools.reduce(Entries.__or__, map(files_in, folders)) | licences()
 
 
-def bill(pom: Path) -> Path:
+def bill_of(pom: Path) -> Path:
     """The software bill of materials: what Maven brings along, and the crates in the native library."""
-    stamp = f"-Dproject.build.outputTimestamp={time.strftime('%Y-%m-%dT%H:%M:%SZ', when())}"
+    stamp = f"-Dproject.build.outputTimestamp={bill.stamp()}"
     where = [f"-DoutputDirectory={BUILT / 'bom'}", "-DoutputName=bom", "-DoutputFormat=json"]
     run([*MAVEN, "--file", pom, stamp, *where, CYCLONEDX])
     told = json.loads((BUILT / "bom" / "bom.json").read_text())
-    crates = list(crates_built_in())
+    crates = list(bill.crates("leasehold-jvm", here().triple))
     told["components"] += crates
-    references = [crate["bom-ref"] for crate in crates]
     (ours,) = (one for one in told["dependencies"] if one["ref"] == told["metadata"]["component"]["bom-ref"])
-    ours["dependsOn"] += references
-    told["dependencies"] += [{"ref": reference, "dependsOn": []} for reference in references]
+    ours["dependsOn"] += [crate["bom-ref"] for crate in crates]
+    told["dependencies"] += bill.dependencies(crates)
     written = target("-cyclonedx.json")
     written.write_text(json.dumps(told, indent=2) + "\n")
     return written
-
-
-def crates_built_in() -> Iterator[dict[str, Any]]:
-    """As CycloneDX describes them."""
-    words = ["cargo", "tree", "--locked", "--package", "leasehold-jvm", "--target", here().triple]
-    words += ["--prefix", "none", "--no-dedupe", "--format", "{p} {l}", "--edges"]
-    compiled = run([*words, "normal,no-proc-macro"]).splitlines()
-    # A crate that only builds another one, but compiles Lua into it.
-    compiled += [line for line in run([*words, "normal,build"]).splitlines() if line.startswith("lua-src ")]
-    for line in sorted(set(compiled)):
-        found = re.fullmatch(r"(\S+) v(\S+) (?!\()(.+)", line)
-        if found:
-            name, number, licence = found.groups()
-            purl = f"pkg:cargo/{name}@{number}"
-            told = {"type": "library", "bom-ref": purl, "name": name, "version": number, "purl": purl}
-            yield told | {"licenses": [{"expression": licence.replace("/", " OR ")}]}
 
 
 def licences(names: tuple[str, ...] = LICENCES) -> Entries:

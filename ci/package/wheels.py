@@ -1,8 +1,11 @@
 """The Python package: wheels, and sources that build."""
 
+import json
+import shutil
 import zipfile
 from pathlib import Path
 
+import bill
 import checks
 import unwinder
 from building import DIST, ROOT, TARGET, VENV, environment, run
@@ -20,6 +23,7 @@ def build(platform: Platform) -> Path:
     run(
         [
             *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
+            *("--sbom-include", bill.of_wheel("leasehold-python", platform.triple)),
             *("--target", platform.triple, "--compatibility", platform.wheel.removesuffix(f"_{platform.machine}")),
             *("--", *unwinder.flags(platform)),
         ],
@@ -41,8 +45,14 @@ def sources() -> Path:
 
 def check(wheel: Path, platform: Platform) -> list[str]:
     unpacked = TARGET / "unpacked" / wheel.stem
+    shutil.rmtree(unpacked, ignore_errors=True)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
+    for file in filter(Path.is_file, unpacked.rglob("*")):
+        paths = checks.paths_in(file.read_bytes())
+        assert not paths, f"{file} names folders of this machine: {paths[:5]}"
+    (told,) = unpacked.glob("*.dist-info/sboms/*.cyclonedx.json")
+    assert json.loads(told.read_text())["components"], f"{told} has no crates"
     (native,) = (unpacked / "leasehold").glob("_native*.so")
     found = checks.compiled(native, platform)
     assert unwinder.is_used(native, platform), f"{wheel} has an unwinder of its own"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "package"))
 
+import bill
 import npm
 from building import DIST, ROOT, run
 from platforms import ELSEWHERE, Elsewhere
@@ -29,7 +30,8 @@ def main() -> None:
     this = here()
     maturin = shutil.which("maturin")
     assert maturin, "install ci/requirements/build.txt"
-    run([maturin, "build", "--release", "--locked", "--strip", "--out", DIST / "python"], ROOT / "packages" / "python")
+    words: list[str | Path] = ["--release", "--locked", "--strip", "--sbom-include", bill.of_wheel("leasehold-python")]
+    run([maturin, "build", *words, "--out", DIST / "python"], ROOT / "packages" / "python")
     (wheel,) = (DIST / "python").glob("*.whl")
     assert wheel.stem.endswith(this.wheel), f"{wheel.name} is not for {this.wheel}"
     run(["cargo", "build", "--release", "--locked", "--package", "leasehold-node"])

@@ -1,0 +1,60 @@
+"""The crates that are built into a native library, as a software bill of materials lists them: CycloneDX."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from building import TARGET, commit_time, run
+from version import version
+
+
+def crates(package: str, triple: str = "") -> Iterator[dict[str, Any]]:
+    """Those of others, in what is built of a package of the workspace: for this machine, or for another one."""
+    words = ["cargo", "tree", "--locked", "--package", package, *(["--target", triple] if triple else [])]
+    words += ["--prefix", "none", "--no-dedupe", "--format", "{p} {l}", "--edges"]
+    compiled = run([*words, "normal,no-proc-macro"]).splitlines()
+    # A crate that only builds another one, but compiles Lua into it.
+    compiled += [line for line in run([*words, "normal,build"]).splitlines() if line.startswith("lua-src ")]
+    for line in sorted(set(compiled)):
+        found = re.fullmatch(r"(\S+) v(\S+) (?!\()(.+)", line)
+        if found:
+            name, number, licence = found.groups()
+            purl = f"pkg:cargo/{name}@{number}"
+            told = {"type": "library", "bom-ref": purl, "name": name, "version": number, "purl": purl}
+            yield told | {"licenses": [{"expression": licence.replace("/", " OR ")}]}
+
+
+def dependencies(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What they depend on is not told again: all of them are in the library."""
+    return [{"ref": component["bom-ref"], "dependsOn": []} for component in components]
+
+
+def stamp() -> str:
+    """The time of a bill: that of the commit, so that two builds of it are the same."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(commit_time())))
+
+
+def of_wheel(package: str, triple: str = "") -> Path:
+    """A file for a wheel with the native library that is built of a package."""
+    purl = f"pkg:pypi/leasehold@{version()}"
+    ours = {"type": "library", "bom-ref": purl, "name": "leasehold", "version": version(), "purl": purl}
+    components = list(crates(package, triple))
+    depends = {"ref": purl, "dependsOn": [component["bom-ref"] for component in components]}
+    told = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": stamp(),
+            "component": ours | {"licenses": [{"expression": "MIT OR Apache-2.0"}]},
+        },
+        "components": components,
+        "dependencies": [depends, *dependencies(components)],
+    }
+    written = TARGET / "bills" / triple / f"{package}.cyclonedx.json"
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(told, indent=2) + "\n")
+    return written
