@@ -42,8 +42,12 @@ def mistakes(tag: str | None, root: Path = ROOT) -> list[str]:
         if tag != f"v{ours}":
             found.append(f"the tag is {tag}, but the version is {ours}: ./ci/just version writes another one")
         if not notes(ours, root):
-            found.append(f"CHANGELOG.md has no section [{ours}] with its date, such as `## [{ours}] - 2026-12-31`")
+            found.append(undated(ours))
     return found
+
+
+def undated(number: str) -> str:
+    return f"CHANGELOG.md has no section [{number}] with its date, such as `## [{number}] - 2026-12-31`"
 
 
 def notes(number: str, root: Path = ROOT) -> str:
@@ -116,8 +120,11 @@ def dry_run(with_cargo: bool) -> int:
 def rehearsal(with_cargo: bool) -> Iterator[Row]:
     """Every step of a release, in order."""
     number = version()
-    found = mistakes(f"v{number}")
-    yield Row(f"check v{number}", "" if found else "one version; CHANGELOG.md has it", wrong="\n".join(found))
+    found = mistakes(None)
+    yield Row(f"version {number}", "" if found else "one everywhere", wrong="\n".join(found))
+    # Until there is a tag the changes may have no version yet.
+    is_dated = bool(notes(number))
+    yield Row("CHANGELOG.md", "has it" if is_dated else "", "" if is_dated else undated(number))
     yield from rehearsed_assembly(number)
     yield rehearsed_pypi()
     yield from rehearsed_npm()

@@ -251,8 +251,10 @@ def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
     for one in artefacts.complete(VERSION):
         if one.made_by != artefacts.HERE:
             (dist / one.file).unlink()
+    monkeypatch.setattr(release, "notes", lambda number: "")
     assert release.dry_run(with_cargo=False) == 0
     said = capsys.readouterr().out
+    assert "CHANGELOG.md has no section [" in said
     assert "made by ci/release/elsewhere.py, on such a machine" in said
     assert "bundle of " in said
     assert "in this order: leasehold-protocol, leasehold-store, leasehold, leasehold-cli" in said
