@@ -267,7 +267,10 @@ fn keys_and_channels(role: Role, is_confined: bool, prefixes: &[String]) -> Vec<
         }
     }
     if !is_confined {
-        patterns.push("~leasehold:*".into());
+        // The server takes no other pattern beside that of all names.
+        if !patterns.iter().any(|pattern| pattern == "~*") {
+            patterns.push("~leasehold:*".into());
+        }
         if publishes {
             patterns.extend(["&redisson_lock__channel:*".into(), "&leasehold:*".into()]);
         }

@@ -8,6 +8,7 @@
 // engine is garbage, nobody can ask for anything any more, and the native client
 // is freed, unless it still holds a lock.
 
+import { whenAborted } from './aborts.js';
 import { stopWaiting, wait } from './alive.js';
 import { reasonOf } from './arguments.js';
 import { errorOf, type Holder, holderOf, type LostReason } from './errors.js';
@@ -55,15 +56,6 @@ const ROWS = 128;
 const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
   ({ client, lease }) => client.deref()?.forget(lease),
 );
-
-/** A signal of one's own may throw; the waiting caller has to be answered nevertheless. */
-function stopListening(signal: AbortSignal | undefined, onAbort: () => void): void {
-  try {
-    signal?.removeEventListener('abort', onAbort);
-  } catch {
-    // An abort of what is answered changes nothing.
-  }
-}
 
 export class Inbox {
   readonly native: NativeClient;
@@ -140,15 +132,16 @@ export class Inbox {
     span: WaitSpan | undefined,
   ): Promise<L | Failure> {
     return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        this.#forget(request);
-        this.native.cancel(request);
-        span?.cancelled();
-        reject(reasonOf(signal as AbortSignal));
-      };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      const stopListening = signal
+        ? whenAborted(signal, () => {
+            this.#forget(request);
+            this.native.cancel(request);
+            span?.cancelled();
+            reject(reasonOf(signal));
+          })
+        : undefined;
       this.await(request, (id, token, failure) => {
-        stopListening(signal, onAbort);
+        stopListening?.();
         if (failure) {
           span?.failed(failure.native);
           return resolve(failure);

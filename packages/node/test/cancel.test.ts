@@ -192,4 +192,22 @@ describe('an acquisition that is aborted', () => {
     process.off('warning', onWarning);
     assert.deepEqual(warnings, []);
   });
+
+  it('takes one signal for many waits at once', async () => {
+    const lease = await client.lock('a').lock();
+    const ending = new AbortController();
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => warnings.push(warning);
+    process.on('warning', onWarning);
+    const waits = Array.from({ length: 30 }, () => client.lock('a').lock({ signal: ending.signal }));
+    const granted = client.lock('b').lock({ signal: ending.signal });
+    await (await granted).release();
+    await turn();
+    process.off('warning', onWarning);
+    ending.abort('the program ends');
+    for (const wait of waits) await assert.rejects(wait, (reason) => reason === 'the program ends');
+    assert.deepEqual(warnings, []);
+    await lease.release();
+    await eventually(1_000, async () => (await server.store.keys('a')).length === 0);
+  });
 });

@@ -98,6 +98,23 @@ async def test_the_task_that_holds_a_lock_takes_it_again(aclient: aio.Client) ->
     assert not await lock.locked()
 
 
+async def test_a_scope_may_be_left_in_another_task_than_the_one_that_entered_it(aclient: aio.Client) -> None:
+    # As a fixture is, in some frameworks.
+    lock = aclient.lock("door")
+    lease = await asyncio.create_task(lock.__aenter__())
+    assert lease.is_valid()
+    assert await lock.locked()
+    await asyncio.create_task(lock.__aexit__(None, None, None))
+    assert not await lock.locked()
+    # But nobody guesses which of several.
+    permits = aclient.semaphore("door-permits", 2)
+    for _ in range(2):
+        await asyncio.create_task(permits.__aenter__())
+    with pytest.raises(leasehold.NotOwnerError, match="other tasks entered its scopes"):
+        await permits.__aexit__(None, None, None)
+    assert await permits.available() == 0
+
+
 async def test_a_child_task_is_another_owner(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     async with lock:

@@ -126,21 +126,35 @@ fn in_a_cluster_its_rights_are_tried_too() {
 }
 
 #[test]
-fn the_line_that_is_printed_is_enough() {
-    let server = Redis::start_version(Version::Valkey91, &[], None);
-    let before = Report::of(&[&server.url()], &["--key-prefix", PREFIX]);
-    let line = before.said["access"].as_str().unwrap();
-    let words = line.strip_prefix("ACL SETUSER tenant ").unwrap().split(' ');
-    let words: Vec<String> = words.map(|word| word.replace("PASSWORD", "sesame")).collect();
-    let after = report(&server, "locks", &words);
-    for id in [
-        "missing-command",
-        "missing-messages",
-        "missing-for-braces",
-        "missing-optional",
-    ] {
-        after.is_silent_about(id);
+fn the_line_that_is_printed_is_taken_and_enough() {
+    for version in Version::ALL {
+        let server = Redis::start_version(version, &[], None);
+        for (user, prefix) in [("tenant", PREFIX), ("locks", "")] {
+            let options = ["--key-prefix", prefix];
+            let before = Report::of(&[&server.url()], &options);
+            let line = before.said["access"].as_str().unwrap();
+            let words = line.strip_prefix(&format!("ACL SETUSER {user} ")).unwrap().split(' ');
+            let words: Vec<String> = words.map(|word| word.replace("PASSWORD", "sesame")).collect();
+            let after = Report::of(&[&url_of(&server, user, &words)], &options);
+            for id in [
+                "missing-command",
+                "missing-keys",
+                "missing-messages",
+                "missing-for-braces",
+                "missing-optional",
+            ] {
+                after.is_silent_about(id);
+            }
+        }
     }
+}
+
+#[test]
+fn one_pattern_for_all_keys_is_advised_and_no_other_beside_it() {
+    let server = Redis::start();
+    let words = ["reset", "on", ">sesame", "~other:*", "allchannels", "+@all"].map(String::from);
+    let report = Report::of(&[&url_of(&server, "weak", &words)], &[]);
+    report.names("missing-keys", "may not use keys of ~*:");
 }
 
 #[test]

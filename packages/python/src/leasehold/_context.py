@@ -1,4 +1,4 @@
-"""Who holds a lock: a thread, an asyncio task or a greenlet, by a number that is never used for another.
+"""Who holds a lock: a thread, a task of asyncio or of trio, or a greenlet, by a number that is never used for another.
 
 A thread's ident and a task's id are reused once it is gone, and a `ContextVar` is
 inherited by child tasks: none of them can say who owns a lock. So everybody who may own
@@ -71,7 +71,7 @@ class Caller:
         turn: Any = self._turn()
         if turn is None:
             return True
-        return bool(turn.done() if _is_task(turn) else turn.dead)
+        return _is_done(turn) if _is_task(turn) else bool(turn.dead)
 
     def watch_end(self) -> None:
         """Has the clients told when a greenlet ends that may not be dropped then. The ends of
@@ -144,7 +144,9 @@ def this_caller() -> Caller:
     turn: object = None
     if loop is not None:
         turn = sys.modules["asyncio"].current_task(loop)
-    elif "greenlet" in sys.modules:
+    elif _TRIO in sys.modules:
+        turn = _running_task_of_trio()
+    if turn is None and loop is None and "greenlet" in sys.modules:
         turn = _running_greenlet()
     if turn is not None:
         caller = _turns.get(turn)
@@ -269,10 +271,24 @@ def _running_greenlet() -> object:
     return current if current.parent is not None else None
 
 
+def _running_task_of_trio() -> object:
+    """The task that runs, if trio runs in this thread."""
+    try:
+        return sys.modules[_TRIO].current_task()
+    # It has not begun, or it is only being imported.
+    except (RuntimeError, AttributeError):
+        return None
+
+
 def _is_task(turn: object) -> bool:
     """Whether that is a task, and not a greenlet."""
-    future = getattr(sys.modules.get("asyncio"), "Future", None)
-    return future is not None and isinstance(turn, future)
+    kinds = (getattr(sys.modules.get("asyncio"), "Future", None), getattr(sys.modules.get(_TRIO), "Task", None))
+    return any(kind is not None and isinstance(turn, kind) for kind in kinds)
+
+
+def _is_done(task: Any) -> bool:
+    # A task of trio does not say so.
+    return bool(task.done()) if hasattr(task, "done") else task.coro.cr_frame is None
 
 
 class _Turn(weakref.ref[Any]):
@@ -340,6 +356,7 @@ def _tell_nobody(numbers: Iterable[int]) -> None: ...
 
 
 _have_ended: Callable[[Iterable[int]], None] = _tell_nobody
+_TRIO = "trio.lowlevel"
 _HUBS = "gevent._hub_local"
 """The module that knows gevent's hubs, once a program has imported it."""
 _numbers = _new_numbers()

@@ -83,11 +83,13 @@ const BY_POLLING: &str = "waiters are not notified of releases and work by polli
 
 /// The patterns, of all names and of those with a brace alone.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
+    // The server takes no other pattern beside that of all names, which has them all.
+    let are_all = patterns.iter().any(|pattern| pattern.of(&facts.prefix) == "~*");
     let of = |braced: bool| {
         let mut texts: Vec<String> = Vec::new();
         for pattern in patterns.iter().filter(|pattern| pattern.is_of_braced() == braced) {
             let text = pattern.of(&facts.prefix);
-            if !texts.contains(&text) {
+            if !texts.contains(&text) && (!are_all || text == "~*") {
                 texts.push(text);
             }
         }

@@ -58,6 +58,9 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         traceback: TracebackType | None,
     ) -> Coroutine[Any, Any, None]:
         entered = self._entered.get(asyncio.current_task())
+        if entered is None and len(self._entered) == 1:
+            # A framework ends in one task what it began in another: a fixture of pytest.
+            (entered,) = self._entered.values()
         if entered is None:
             return self._refuse_to_leave(kind is not None)
         return entered[-1]._leave(kind, raised, self._entered)
@@ -67,7 +70,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
 
     async def _refuse_to_leave(self, body_raised: bool) -> None:
         if not body_raised:
-            raise self._not_owner("another task entered this scope; leave it there")
+            raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
     async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
         return self._outcome(await lease._released(request))
@@ -261,7 +264,8 @@ class Hold:
         if self._cancelled and task is not None:
             # As asyncio.timeout does: a cancellation that somebody else asked for goes on.
             asked = task.uncancel() > self._cancelling
-            our_cancellation = kind is asyncio.CancelledError and not asked
+            is_ours = task is asyncio.current_task() and not asked
+            our_cancellation = kind is asyncio.CancelledError and is_ours
         reason = await lease._leave(kind is not None)
         if reason is not None and (our_cancellation or kind is None):
             raise _native.lost_error(lease.name, reason) from raised

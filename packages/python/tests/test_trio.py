@@ -1,0 +1,81 @@
+"""The blocking client in tasks of trio, each of which is a caller of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+TASKS = """
+import sys, trio
+import leasehold
+
+client = leasehold.connect(sys.argv[1])
+
+def refused(call):
+    try:
+        call()
+    except leasehold.InvalidArgumentError:
+        return
+    raise AssertionError("it would have waited for another task of its loop")
+
+async def two_tasks():
+    # What was acquired before must not make the tasks that inherit its context one owner.
+    with client.lock("config"):
+        pass
+    lock = client.lock("job")
+    is_in, leave = trio.Event(), trio.Event()
+
+    async def first():
+        with lock, lock:
+            is_in.set()
+            await leave.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(first)
+        await is_in.wait()
+        assert not lock.owned() and lock.try_acquire() is None
+        refused(lock.acquire)
+        refused(client.multi_lock([lock]).acquire)
+        in_a_thread = await trio.to_thread.run_sync(lock.try_acquire)
+        assert in_a_thread is None
+        leave.set()
+    with lock:
+        assert lock.owned()
+
+async def what_is_left():
+    lock = client.lock("left")
+
+    async def leaves():
+        assert lock.acquire()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leaves)
+    refused(lock.acquire)
+    assert lock.release() == "released"
+    assert lock.locked() is False
+
+async def in_worker_threads():
+    lock, inside = client.lock("counter"), []
+
+    def works():
+        with lock:
+            inside.append(1)
+            assert len(inside) == 1
+            inside.pop()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(trio.to_thread.run_sync, works)
+
+for test in (two_tasks, what_is_left, in_worker_threads):
+    trio.run(test)
+lock = client.lock("thread")
+with lock, lock:
+    assert lock.owned()
+client.close()
+"""
+
+
+def test_tasks_of_trio_do_not_enter_one_another_s_locks(url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", TASKS, url], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
