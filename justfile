@@ -68,7 +68,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint-and-build test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring test-packed-beside-others test-timing
+test: lint-and-build test-beside-packing test-packed-beside-others test-timing
 
 # Two builds of one profile wait for each other, and no single one keeps the processors busy
 [private]
@@ -88,10 +88,18 @@ lint-beside-builds: build-released build-example build-web lint-all-but-rust
 [private]
 build-released: build-rust build-contender
 
+# What users install is built on what the tests leave of the processors
+[private]
+[parallel]
+test-beside-packing: test-most pack-beside-tests
+
+[private]
+test-most: test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring
+
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry pack-beside-tests
+test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry
 
 # Of these pairs neither keeps both processors busy
 [private]
