@@ -3,7 +3,7 @@ interface Waiting {
   readonly listener: () => void;
 }
 
-/** Who waits with which signal. One listener serves them all, as a runtime takes many on one signal for a leak. */
+/** The waiters of each signal. One listener serves them all, as a runtime takes many on one signal for a leak. */
 const waiting = new WeakMap<AbortSignal, Waiting>();
 
 /** Calls once the signal aborts, unless what it returns was called before. */
