@@ -6,6 +6,7 @@ from pathlib import Path
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.sections import SymbolTableSection
 
 from building import private_folders
 from platforms import GLIBC, Platform
@@ -32,6 +33,15 @@ def libraries_needed(file: Path) -> set[str]:
         if not isinstance(dynamic, DynamicSection):
             return set()
         return {vars(tag)["needed"] for tag in dynamic.iter_tags("DT_NEEDED")}
+
+
+def symbols_needed(file: Path) -> set[str]:
+    """What other libraries must define."""
+    with file.open("rb") as opened:
+        section = ELFFile(opened).get_section_by_name(".dynsym")
+        if not isinstance(section, SymbolTableSection):
+            return set()
+        return {symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
 
 
 def machine_of(file: Path) -> str:

@@ -14,7 +14,7 @@ from platforms import Platform
 
 LIBRARY = "libgcc_s.so.1"
 #: What Rust calls of it.
-NAMES = (
+CALLED = {
     "Backtrace",
     "DeleteException",
     "GetDataRelBase",
@@ -27,7 +27,9 @@ NAMES = (
     "Resume",
     "SetGR",
     "SetIP",
-)
+}
+#: What it has. One name that the linker had to look for elsewhere would bring in Zig's, with all others.
+NAMES = CALLED | {"Find_FDE", "FindEnclosingFunction", "ForcedUnwind", "GetCFA", "GetGR", "Resume_or_Rethrow"}
 
 
 def flags(platform: Platform) -> list[str]:
@@ -38,7 +40,11 @@ def flags(platform: Platform) -> list[str]:
 
 
 def is_used(native: Path, platform: Platform) -> bool:
-    return platform.libc != "glibc" or LIBRARY in checks.libraries_needed(native)
+    """Whether a library has nothing of Zig's."""
+    if platform.libc != "glibc":
+        return True
+    called = {f"_Unwind_{name}" for name in CALLED}
+    return LIBRARY in checks.libraries_needed(native) and called <= checks.symbols_needed(native)
 
 
 def stand_in(platform: Platform) -> Path:
@@ -46,7 +52,7 @@ def stand_in(platform: Platform) -> Path:
     folder = TARGET / "unwinder" / platform.triple
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "names.c"
-    source.write_text("".join(f"void _Unwind_{name}(void) {{}}\n" for name in NAMES))
+    source.write_text("".join(f"void _Unwind_{name}(void) {{}}\n" for name in sorted(NAMES)))
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine}-linux-gnu"]
     run([*zig, "-shared", "-nostdlib", f"-Wl,-soname,{LIBRARY}", "-o", folder / LIBRARY, source])
     return folder
