@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from building import TARGET, commit_time, run
+from building import TARGET, commit_moment, run
 from version import version
 
 
@@ -34,7 +34,7 @@ def dependencies(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def stamp() -> str:
     """The time of a bill: that of the commit, so that two builds of it are the same."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(commit_time())))
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", commit_moment())
 
 
 def of_wheel(package: str, triple: str = "") -> Path:

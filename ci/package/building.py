@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +52,11 @@ def unpack(archive: Path, folder: Path) -> None:
 def commit_time() -> str:
     """What archives give as the time of their files, so that two builds of one commit are the same."""
     return run(["git", "log", "-1", "--format=%ct"]).strip()
+
+
+def commit_moment() -> time.struct_time:
+    """The same in its parts."""
+    return time.gmtime(int(commit_time()))
 
 
 def private_folders() -> dict[Path, str]:

@@ -9,7 +9,6 @@ that it needs, and no class is twice on a class path.
 import functools
 import json
 import shutil
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import bill
 import building
 import central
 import checks
-from building import DIST, LICENCES, ROOT, TARGET, commit_time, run
+from building import DIST, LICENCES, ROOT, TARGET, commit_moment, run
 from platforms import Platform, here
 from version import version
 
@@ -145,14 +144,10 @@ def folders_of(entries: Entries) -> Entries:
 
 
 def add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    entry = zipfile.ZipInfo(name, when()[:6])
+    entry = zipfile.ZipInfo(name, commit_moment()[:6])
     entry.create_system, entry.compress_type = 3, zipfile.ZIP_DEFLATED
     entry.external_attr = (0o40755 if name.endswith("/") else 0o100644) << 16
     archive.writestr(entry, content)
-
-
-def when() -> time.struct_time:
-    return time.gmtime(int(commit_time()))
 
 
 def target(ending: str, artifact: str = ARTIFACT) -> Path:

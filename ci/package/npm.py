@@ -53,20 +53,18 @@ def wanted(platform: Platform | Elsewhere) -> dict[str, list[str]]:
 
 def main_package() -> Path:
     """The package that users name: what is not compiled, and the platforms as optional dependencies."""
-    folder = staged(PACKAGE, "native/binding.d.ts")
     platforms = {name_of(platform): version() for platform in (*PLATFORMS, *ELSEWHERE)}
-    publishing = {"access": "public", "provenance": True}
-    describe(folder, {"optionalDependencies": platforms, "publishConfig": publishing})
-    return pack(folder)
+    more = {"optionalDependencies": platforms, "publishConfig": {"access": "public", "provenance": True}}
+    return pack(staged(PACKAGE, more, "native/binding.d.ts"))
 
 
 def web_package() -> Path:
     """The package for WebAssembly, which has been built."""
-    return pack(staged(WEB))
+    return pack(staged(WEB, {}))
 
 
-def staged(package: Path, *files: str) -> Path:
-    """What a package has that has been built, and these files, with a manifest for who has nothing to build."""
+def staged(package: Path, more: dict[str, Any], *files: str) -> Path:
+    """What a package has that has been built, and these files; its manifest, for who has nothing to build, and more."""
     told = manifest(package)
     folder = fresh(told["name"])
     shutil.copytree(package / "dist", folder / "dist")
@@ -74,15 +72,13 @@ def staged(package: Path, *files: str) -> Path:
         (folder / file).parent.mkdir(exist_ok=True)
         shutil.copy(package / file, folder / file)
     del told["scripts"], told["devDependencies"]
-    describe(folder, told | {"files": ["dist", *files, *LICENCES]})
+    describe(folder, told | {"files": ["dist", *files, *LICENCES]} | more)
     return folder
 
 
 def describe(folder: Path, told: dict[str, Any]) -> None:
-    """Writes the manifest of a package, or adds to it."""
-    file = folder / "package.json"
-    before = json.loads(file.read_text()) if file.exists() else {}
-    file.write_text(json.dumps(before | told, indent=2) + "\n")
+    """Writes the manifest of a package."""
+    (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
 
 
 def check_packed(tarball: Path) -> list[str]:

@@ -267,15 +267,21 @@ fn keys_and_channels(role: Role, is_confined: bool, prefixes: &[String]) -> Vec<
         }
     }
     if !is_confined {
-        // The server takes no other pattern beside that of all names.
-        if !patterns.iter().any(|pattern| pattern == "~*") {
-            patterns.push("~leasehold:*".into());
-        }
+        patterns.push("~leasehold:*".into());
         if publishes {
             patterns.extend(["&redisson_lock__channel:*".into(), "&leasehold:*".into()]);
         }
     }
+    leave_out_covered(&mut patterns);
     patterns
+}
+
+/// Leaves the pattern of all keys alone, if it is there: it has them all, and servers take no other beside it.
+pub(crate) fn leave_out_covered(patterns: &mut Vec<String>) {
+    const ALL: &str = "~*";
+    if patterns.iter().any(|pattern| pattern == ALL) {
+        patterns.retain(|pattern| pattern == ALL || !pattern.starts_with('~'));
+    }
 }
 
 fn line(start: &str, user: &str, rights: &[String]) -> String {

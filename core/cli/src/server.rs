@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args as _;
-
 use leasehold::admin::Servers;
 use leasehold::{AddressMap, Builder, Client};
 

@@ -19,6 +19,17 @@ impl Cause {
         }
     }
 
+    /// Several at once: the texts of so many of them, and the first advice.
+    #[must_use]
+    pub fn joined<'a>(mut causes: impl Iterator<Item = &'a Self> + Clone, shown: usize) -> Self {
+        let texts: Vec<&str> = causes.clone().take(shown).map(Self::text).collect();
+        let advice = causes.find_map(|cause| cause.advice.clone());
+        Self {
+            text: texts.join("; ").into(),
+            advice,
+        }
+    }
+
     /// The same, with what to do about it.
     #[must_use]
     pub fn with_advice(mut self, advice: impl Into<String>) -> Self {

@@ -8,11 +8,11 @@ const waiting = new WeakMap<AbortSignal, Waiting>();
 
 /** Calls once the signal aborts, unless what it returns was called before. */
 export function whenAborted(signal: AbortSignal, call: () => void): () => void {
-  const { calls } = waiting.get(signal) ?? listen(signal);
-  calls.add(call);
+  const own = waiting.get(signal) ?? listen(signal);
+  own.calls.add(call);
   return () => {
-    calls.delete(call);
-    if (calls.size === 0) stopListening(signal);
+    own.calls.delete(call);
+    if (own.calls.size === 0) stopListening(signal, own);
   };
 }
 
@@ -29,13 +29,12 @@ function listen(signal: AbortSignal): Waiting {
 }
 
 /** A signal of one's own may throw; the waiting caller has to be answered nevertheless. */
-function stopListening(signal: AbortSignal): void {
-  const left = waiting.get(signal);
+function stopListening(signal: AbortSignal, { listener }: Waiting): void {
   // It has aborted.
-  if (left === undefined) return;
+  if (waiting.get(signal)?.listener !== listener) return;
   waiting.delete(signal);
   try {
-    signal.removeEventListener('abort', left.listener);
+    signal.removeEventListener('abort', listener);
   } catch {
     // An abort of what is answered changes nothing.
   }

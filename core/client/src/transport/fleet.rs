@@ -99,13 +99,10 @@ impl Fleet {
             }
         } else if self.nodes.len() - self.failed.len() < majority {
             self.is_told = true;
-            let causes: Vec<&str> = self.causes.iter().map(Cause::text).collect();
             let what = format!("no majority of {} primaries can be reached", self.nodes.len());
-            let mut error = Error::new(ErrorKind::Unavailable, Operation::Connect, what).with_cause(causes.join("; "));
-            if let Some(advice) = self.causes.iter().find_map(Cause::advice) {
-                error = error.with_advice(advice);
-            }
-            let error = error.with_advice("are they running, and the addresses right?");
+            let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
+                .with_cause(Cause::joined(self.causes.iter(), self.causes.len()))
+                .with_advice("are they running, and the addresses right?");
             seen.push(Seen::Unreachable(error.with_node(self.names.join(", "))));
         }
     }

@@ -1,5 +1,6 @@
 //! What is to be said of the user's rights on one server.
 
+use crate::acl;
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Facts, Server};
 use crate::doctor::rights::{Pattern, Rights};
@@ -83,13 +84,13 @@ const BY_POLLING: &str = "waiters are not notified of releases and work by polli
 
 /// The patterns, of all names and of those with a brace alone.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
-    // The server takes no other pattern beside that of all names, which has them all.
-    let are_all = patterns.iter().any(|pattern| pattern.of(&facts.prefix) == "~*");
+    let mut needed: Vec<String> = patterns.iter().map(|pattern| pattern.of(&facts.prefix)).collect();
+    acl::leave_out_covered(&mut needed);
     let of = |braced: bool| {
         let mut texts: Vec<String> = Vec::new();
         for pattern in patterns.iter().filter(|pattern| pattern.is_of_braced() == braced) {
             let text = pattern.of(&facts.prefix);
-            if !texts.contains(&text) && (!are_all || text == "~*") {
+            if needed.contains(&text) && !texts.contains(&text) {
                 texts.push(text);
             }
         }

@@ -304,13 +304,8 @@ impl Round {
         if let Some(lasting) = self.failures.values().find(|failure| failure.is_lasting()) {
             return lasting.clone();
         }
-        let causes = || self.failures.values().map(Failure::cause);
-        let all: Vec<&str> = causes().take(SHOWN).map(Cause::text).collect();
-        let failure = Failure::unavailable(format!("no sentinel names a primary of {service} ({})", all.join("; ")));
-        match causes().find_map(Cause::advice) {
-            Some(advice) => failure.advising(advice),
-            None => failure,
-        }
+        let all = Cause::joined(self.failures.values().map(Failure::cause), SHOWN);
+        Failure::unavailable(all.reworded(|text| format!("no sentinel names a primary of {service} ({text})")))
     }
 }
 
