@@ -8,6 +8,7 @@
 //! - [`client`]: `Client`, every operation twice: blocking, and submitted with
 //!   its result in `drain()`
 //! - [`lease`]: `Lease`, what a grant gave
+//! - [`scope_end`]: `ScopeEnd`, the end of a `with`
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
 //! descriptor that wakes an event loop), [`convert`] (results and errors),
@@ -20,6 +21,7 @@ mod bell;
 mod client;
 mod convert;
 mod lease;
+mod scope_end;
 mod wait;
 
 use pyo3::prelude::*;
@@ -31,6 +33,8 @@ mod _native {
     use crate::client::Client;
     #[pymodule_export]
     use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::scope_end::ScopeEnd;
 
     use std::time::Duration;
 

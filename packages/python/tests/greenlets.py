@@ -23,6 +23,7 @@ import gevent
 import gevent.hub
 import gevent.os
 from gevent import monkey
+from gevent.event import Event
 
 ORDER, CHECK, URL = sys.argv[1:]
 if ORDER == "patched":
@@ -110,9 +111,14 @@ def ended_waits_leave_nothing() -> None:
 
 
 def every_call_lets_others_go_on() -> None:
+    held, is_waited_for = Event(), Event()
+
     def other_holds() -> None:
         with lock:
-            gevent.sleep(0.1)
+            held.set()
+            is_waited_for.wait()
+            for _ in range(20):
+                gevent.sleep(0.001)
 
     semaphore = client.semaphore("seats", 3)
     with semaphore as lease:
@@ -121,8 +127,9 @@ def every_call_lets_others_go_on() -> None:
         assert client.set_limit("seats", 4)
     assert not client.force_release(semaphore)
     holder = gevent.spawn(other_holds)
-    gevent.sleep(0.02)
+    held.wait()
     with others_go_on():
+        is_waited_for.set()
         assert lock.acquire()
     assert lock.release() == "released"
     holder.get()

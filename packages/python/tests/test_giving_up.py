@@ -8,6 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from itertools import count
+from pathlib import Path
+from types import FrameType
 
 import pytest
 from servers import RedisServer, Store, eventually, store_of
@@ -157,9 +162,6 @@ def test_ctrl_c_ends_a_wait_within_100_ms(server: RedisServer, store: Store, cal
 
 def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store) -> None:
     # Signals strike between any two byte codes: before, in, and after the native call.
-    class StruckError(Exception):
-        pass
-
     def strike(*_: object) -> None:
         raise StruckError
 
@@ -186,6 +188,100 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
             assert client._connection.holds.all() == []
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+class StruckError(Exception):
+    """What a signal handler raises."""
+
+
+class Strike:
+    """Raises once, in the moment of this number: where Python would run a signal handler, which is at the beginning
+    of a function and after each call of a native one. Only in the package."""
+
+    def __init__(self, moment: int) -> None:
+        self._left = moment
+        self.has_struck = False
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(PACKAGE):
+            return
+        self._left -= 1
+        if self._left < 0 and not self.has_struck:
+            self.has_struck = True
+            raise StruckError
+
+
+PACKAGE = str(Path(leasehold.__file__).parent)
+SCOPES: dict[str, Callable[[leasehold.Client], AbstractContextManager[leasehold.Lease]]] = {
+    "lock": lambda client: client.lock("door"),
+    "hold": lambda client: client.lock("door").hold(wait=5),
+    "mutex": lambda client: client.mutex("door"),
+    "semaphore": lambda client: client.semaphore("door", 1),
+}
+
+
+def strikes() -> Iterator[Strike]:
+    """One for each moment, while there are any."""
+    for moment in count():
+        strike = Strike(moment)
+        yield strike
+        sys.setprofile(None)
+        if not strike.has_struck:
+            assert moment > 10
+            return
+
+
+@pytest.mark.parametrize("kind", SCOPES)
+def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(client: leasehold.Client, kind: str) -> None:
+    is_left: list[bool] = []
+    for strike in strikes():
+        scope = SCOPES[kind](client)
+        sys.setprofile(strike)
+        try:
+            with scope:
+                pass
+            is_left.append(True)
+        except StruckError:
+            is_left.append(False)
+        sys.setprofile(None)
+        assert not client.lock("door").locked()
+        assert client._connection.holds.all() == []
+        assert scope._entered == []  # type: ignore[attr-defined]
+    assert is_left == [False] * (len(is_left) - 1) + [True]
+
+
+def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    for strike in strikes():
+        with lock as outer:
+            try:
+                with lock as inner:
+                    sys.setprofile(strike)
+            except StruckError:
+                pass
+            sys.setprofile(None)
+            assert lock.locked()
+            assert outer.is_valid()
+            assert not inner.is_valid()
+            assert lock.lease is outer
+        assert not lock.locked()
+
+
+def test_what_the_body_raised_is_the_context_of_an_interrupt_in_its_end(client: leasehold.Client) -> None:
+    body = ValueError()
+    strike = Strike(0)
+
+    def fail() -> None:
+        with ExitStack() as stack:
+            stack.enter_context(client.lock("door"))
+            stack.callback(sys.setprofile, strike)
+            raise body
+
+    with pytest.raises(StruckError) as caught:
+        fail()
+    sys.setprofile(None)
+    assert caught.value.__context__ is body
+    assert not client.lock("door").locked()
 
 
 def test_ctrl_c_ends_connecting(own_server: RedisServer) -> None:

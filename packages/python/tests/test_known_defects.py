@@ -35,8 +35,8 @@ def the_programs_own_error_comes_out() -> None:
 def test_release_error_that_masks_the_programs_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     the_programs_own_error_comes_out()
 
-    leave = leasehold.Lease._leave
-    monkeypatch.setattr(leasehold.Lease, "_leave", lambda lease, body_raised: leave(lease, False))
+    leave = leasehold.Lock.__exit__
+    monkeypatch.setattr(leasehold.Lock, "__exit__", lambda lock, *_: leave(lock, None, None, None))
     with pytest.raises(leasehold.LockLostError):
         the_programs_own_error_comes_out()
 

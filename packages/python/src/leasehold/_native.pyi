@@ -4,7 +4,8 @@
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias, final
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeAlias, final, overload
 
 from leasehold._endings import LostReason, Released
 
@@ -64,6 +65,39 @@ class Lease:
     def is_forgotten(self) -> bool: ...
     def is_valid(self) -> bool: ...
     def remaining(self) -> float: ...
+
+# `__exit__` of something that has these, which an exception of a signal handler cannot keep from releasing.
+class _Scope(Protocol):
+    # The leases whose scopes were not left.
+    @property
+    def _entered(self) -> list[Any]: ...
+    # Which of them ends: it is taken out, and released by its `_leave`, or if that raises by its `_abandon`.
+    def _innermost_scope(self) -> _Scoped | None: ...
+    # What is raised if none ends, if the body did not raise.
+    def _not_entered(self) -> Exception | None: ...
+
+class _Scoped(Protocol):
+    # Gives what is raised, if the body did not raise.
+    def _leave(self) -> Exception | None: ...
+    # Does not wait, and may be called again.
+    def _abandon(self) -> None: ...
+
+@final
+class ScopeEnd:
+    def __new__(cls) -> Self: ...
+    def __call__(
+        self,
+        scope: _Scope,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    @overload
+    def __get__(self, scope: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self, scope: _Scope, owner: type
+    ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
 
 # Who holds a lock, for how many seconds, and what its client says of itself: host, process id, program, language,
 # version, since when, label.

@@ -73,25 +73,27 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             raise
         except BaseException:
             # It may have struck before the release had begun.
-            native.release_later(self._native.id)
-            self._tell_released("unknown", None)
+            self._abandon()
             raise
         _, outcome, lost = released
         self._tell_released(outcome, lost)
         return released
 
-    def _leave(self, body_raised: bool) -> None:
-        """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
+    def _abandon(self) -> None:
+        """Has it released in the background, if it is not yet."""
+        self._connection.native.release_later(self._native.id)
+        self._connection.forget(self)
+        self._tell_released("unknown", None)
+
+    def _leave(self) -> Exception | None:
+        """The end of a `with`: releases. Returns what the `with` raises, unless its body raised."""
         reason = self._leave_if_lost()
         if reason is None:
             try:
                 _, _, reason = self._release()
-            except LeaseholdError:
-                if body_raised:
-                    return
-                raise
-        if reason is not None and not body_raised:
-            raise _native.lost_error(self.name, reason)
+            except LeaseholdError as error:
+                return error
+        return None if reason is None else _native.lost_error(self.name, reason)
 
     def _watch(self) -> None:
         if not self._native.is_released:
@@ -139,7 +141,8 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
         for grant in granted:
             native.release_later(grant.id)
             connection.holds.discard(grant.id, settings.key, owner.number)
-            entered[:] = [lease for lease in entered if lease._native is not grant]
+            for entry in [entry for entry in entered if entry._native is grant]:
+                entered.remove(entry)
         if measured is not None:
             measured.failed(error)
         raise

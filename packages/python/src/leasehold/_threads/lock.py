@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from leasehold import _native
 from leasehold._context import this_caller
 from leasehold._endings import ReleaseOutcome
@@ -22,7 +20,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         super().__init__(connection, settings)
-        self._entered: dict[int, list[Lease]] = {}
+        self._entered: list[Lease] = []
 
     def release(self) -> ReleaseOutcome:
         """Releases what the caller acquired last of this name: the calling thread, or the task or
@@ -57,41 +55,22 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         return held_by(self._connection, self._settings.key, this_caller())
 
     def __enter__(self) -> Lease:
-        caller = this_caller()
-        entered = self._entered.setdefault(caller.number, [])
-        try:
-            return acquire(self._connection, self._settings, caller, entered)
-        except BaseException:
-            if not entered:
-                self._entered.pop(caller.number, None)
-            raise
+        return acquire(self._connection, self._settings, this_caller(), self._entered)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        lease = self._left_scope(this_caller().number)
-        if lease is not None:
-            lease._leave(kind is not None)
-        elif kind is None:
-            raise self._not_owner("nobody is inside of a scope of it; enter it first")
+    __exit__ = _native.ScopeEnd()
 
-    def _left_scope(self, number: int) -> Lease | None:
+    def _innermost_scope(self) -> Lease | None:
         """The lease of the scope that is left: the caller's innermost, or that of somebody who
         entered it elsewhere: frameworks end in one thread what they began in another."""
-        while True:
-            entered = self._entered.get(number)
-            if entered:
-                lease = entered.pop()
-                if not entered:
-                    del self._entered[number]
+        number = this_caller().number
+        entered = self._entered.copy()
+        for lease in reversed(entered):
+            if lease._owner.number == number:
                 return lease
-            others = [other for other, entered in list(self._entered.items()) if entered]
-            if not others:
-                return None
-            number = others[0]
+        return entered[-1] if entered else None
+
+    def _not_entered(self) -> Exception:
+        return self._not_owner("nobody is inside of a scope of it; enter it first")
 
     def _tried(self, settings: LockSettings) -> Lease | None:
         """Acquires it; `None` if another owner holds it, or it is skipped."""
@@ -215,23 +194,25 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
 class Hold:
     """One `with` of a lock or semaphore. Made by their `hold`; used once."""
 
-    __slots__ = ("_connection", "_entered", "_settings")
+    __slots__ = ("_connection", "_entered", "_is_entered", "_settings")
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
         self._settings = settings
         self._entered: list[Lease] = []
+        self._is_entered = False
 
     def __enter__(self) -> Lease:
-        if self._entered:
+        if self._is_entered:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `with`")
-        return acquire(self._connection, self._settings, this_caller(), self._entered)
+        lease = acquire(self._connection, self._settings, this_caller(), self._entered)
+        self._is_entered = True
+        return lease
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for lease in self._entered:
-            lease._leave(kind is not None)
+    __exit__ = _native.ScopeEnd()
+
+    def _innermost_scope(self) -> Lease | None:
+        return self._entered[0] if self._entered else None
+
+    def _not_entered(self) -> None:
+        """Who ends it twice does no harm."""

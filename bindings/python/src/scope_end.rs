@@ -1,0 +1,110 @@
+//! The class `ScopeEnd`: the end of a `with`, which no interrupt skips.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// `__exit__` of a lock, a semaphore or a hold.
+///
+/// What a signal handler raises (Ctrl-C, a soft time limit) strikes where a Python function begins, and after
+/// each call in it: an `__exit__` in Python may be struck before its first line, and the lock stays held. In
+/// native code nothing strikes. So this one asks the scope which lease ends, again if that is struck; takes it out
+/// itself; if its release is struck, has it done in the background; and at last raises what struck.
+#[pyclass(frozen, module = "leasehold._native")]
+pub(crate) struct ScopeEnd;
+
+#[pymethods]
+impl ScopeEnd {
+    #[new]
+    const fn new() -> Self {
+        Self
+    }
+
+    /// As a function does: `scope.__exit__` is bound to the scope, `Scope.__exit__` is not.
+    fn __get__<'py>(
+        slf: &Bound<'py, Self>,
+        scope: &Bound<'py, PyAny>,
+        _class: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        if scope.is_none() {
+            return Ok(slf.clone().into_any());
+        }
+        METHOD.import(slf.py(), "types", "MethodType")?.call1((slf, scope))
+    }
+
+    fn __call__(
+        &self,
+        scope: &Bound<'_, PyAny>,
+        kind: &Bound<'_, PyAny>,
+        _raised: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = scope.py();
+        let mut struck = Struck(None);
+        let lease = loop {
+            let lease = struck.until_done(py, || scope.call_method0(intern!(py, "_innermost_scope")))?;
+            if lease.is_none() || take_out(scope, &lease)? {
+                break lease;
+            }
+        };
+        let error = if lease.is_none() {
+            struck.until_done(py, || scope.call_method0(intern!(py, "_not_entered")))?
+        } else {
+            match lease.call_method0(intern!(py, "_leave")) {
+                Ok(error) => error,
+                Err(raised) => {
+                    struck.by(py, raised);
+                    struck.until_done(py, || lease.call_method0(intern!(py, "_abandon")))?
+                }
+            }
+        };
+        match struck.0 {
+            Some(raised) => Err(raised),
+            None if !kind.is_none() || error.is_none() => Ok(()),
+            None => Err(PyErr::from_value(error)),
+        }
+    }
+}
+
+/// Takes a lease out of those that were entered; says whether it was among them, as it is unless another thread
+/// has left it meanwhile.
+fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = scope.py();
+    let entered = scope.getattr(intern!(py, "_entered"))?;
+    match entered.call_method1(intern!(py, "remove"), (lease,)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What was raised in the end of a scope by somebody else, the latest.
+struct Struck(Option<PyErr>);
+
+impl Struck {
+    /// Takes a step that may be taken again as often as it is struck; in the end, one that fails by itself is given up.
+    fn until_done<'py>(
+        &mut self,
+        py: Python<'py>,
+        step: impl Fn() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        const TRIES: u32 = 1000;
+        for _ in 0..TRIES {
+            match step() {
+                Ok(done) => return Ok(done),
+                Err(raised) => self.by(py, raised),
+            }
+        }
+        step()
+    }
+
+    fn by(&mut self, py: Python<'_>, raised: PyErr) {
+        if let Some(earlier) = self.0.take() {
+            // As Python does it for what is raised while something else is handled.
+            let _ = raised.value(py).setattr(intern!(py, "__context__"), earlier.value(py));
+        }
+        self.0 = Some(raised);
+    }
+}
