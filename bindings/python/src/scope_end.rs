@@ -84,7 +84,7 @@ fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool
 struct Struck(Option<PyErr>);
 
 impl Struck {
-    /// Takes a step that may be taken again as often as it is struck; in the end, one that fails by itself is given up.
+    /// Does a step again as often as it is struck; one that fails by itself is given up in the end.
     fn until_done<'py>(
         &mut self,
         py: Python<'py>,
