@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 /// each call in it: an `__exit__` in Python may be struck before its first line, and the lock stays held. In
 /// native code nothing strikes. So this one asks the scope which lease ends, again if that is struck; takes it out
 /// itself; if its release is struck, has it done in the background; and at last raises what struck.
-#[pyclass(frozen, module = "leasehold._native")]
+#[pyclass(frozen, weakref, module = "leasehold._native")]
 pub(crate) struct ScopeEnd;
 
 #[pymethods]
@@ -38,34 +38,57 @@ impl ScopeEnd {
         &self,
         scope: &Bound<'_, PyAny>,
         kind: &Bound<'_, PyAny>,
-        _raised: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
+        raised: &Bound<'_, PyAny>,
+        traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        // Its caller may name them.
+        let _ = (raised, traceback);
         let py = scope.py();
         let mut struck = Struck(None);
         let lease = loop {
-            let lease = struck.until_done(py, || scope.call_method0(intern!(py, "_innermost_scope")))?;
+            let lease = struck.until_done(|| scope.call_method0(intern!(py, "_innermost_scope")))?;
             if lease.is_none() || take_out(scope, &lease)? {
                 break lease;
             }
         };
         let error = if lease.is_none() {
-            struck.until_done(py, || scope.call_method0(intern!(py, "_not_entered")))?
+            struck.until_done(|| scope.call_method0(intern!(py, "_not_entered")))?
         } else {
             match lease.call_method0(intern!(py, "_leave")) {
                 Ok(error) => error,
                 Err(raised) => {
-                    struck.by(py, raised);
-                    struck.until_done(py, || lease.call_method0(intern!(py, "_abandon")))?
+                    struck.0 = Some(raised);
+                    struck.until_done(|| lease.call_method0(intern!(py, "_abandon")))?
                 }
             }
         };
         match struck.0 {
             Some(raised) => Err(raised),
             None if !kind.is_none() || error.is_none() => Ok(()),
-            None => Err(PyErr::from_value(error)),
+            None => Err(raised_here(error)?),
         }
     }
+
+    #[getter(__name__)]
+    const fn name(&self) -> &'static str {
+        "__exit__"
+    }
+
+    #[getter(__qualname__)]
+    const fn qualified_name(&self) -> &'static str {
+        "ScopeEnd.__exit__"
+    }
+}
+
+/// An error as `raise` gives it, which adds what is being handled.
+fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let py = error.py();
+    let handled = py.import(intern!(py, "sys"))?.call_method0(intern!(py, "exception"))?;
+    let context = intern!(py, "__context__");
+    if !handled.is(&error) && error.getattr(context)?.is_none() {
+        error.setattr(context, handled)?;
+    }
+    Ok(PyErr::from_value(error))
 }
 
 /// Takes a lease out of those that were entered; says whether it was among them, as it is unless another thread
@@ -85,26 +108,16 @@ struct Struck(Option<PyErr>);
 
 impl Struck {
     /// Does a step again as often as it is struck; one that fails by itself is given up in the end.
-    fn until_done<'py>(
-        &mut self,
-        py: Python<'py>,
-        step: impl Fn() -> PyResult<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn until_done<'py>(&mut self, step: impl Fn() -> PyResult<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         const TRIES: u32 = 1000;
         for _ in 0..TRIES {
             match step() {
                 Ok(done) => return Ok(done),
-                Err(raised) => self.by(py, raised),
+                // Python has told it what it was raised beside. Of several the last counts: to chain them here could
+                // make a circle, as a handler may raise one object each time.
+                Err(raised) => self.0 = Some(raised),
             }
         }
         step()
-    }
-
-    fn by(&mut self, py: Python<'_>, raised: PyErr) {
-        if let Some(earlier) = self.0.take() {
-            // As Python does it for what is raised while something else is handled.
-            let _ = raised.value(py).setattr(intern!(py, "__context__"), earlier.value(py));
-        }
-        self.0 = Some(raised);
     }
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from itertools import count
@@ -282,6 +283,52 @@ def test_what_the_body_raised_is_the_context_of_an_interrupt_in_its_end(client: 
     sys.setprofile(None)
     assert caught.value.__context__ is body
     assert not client.lock("door").locked()
+
+
+def test_one_exception_that_strikes_twice_is_no_circle(
+    client: leasehold.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = TimeoutError("soft limit")
+    find = leasehold.Lock._innermost_scope
+    left = [limit, limit]
+
+    def find_or_strike(lock: leasehold.Lock) -> leasehold.Lease | None:
+        if left:
+            raise left.pop()
+        return find(lock)
+
+    lock = client.lock("door")
+    monkeypatch.setattr(leasehold.Lock, "_innermost_scope", find_or_strike)
+    with pytest.raises(TimeoutError) as caught, lock:
+        pass
+    assert caught.value is limit
+    assert limit.__context__ is not limit
+    assert not lock.locked()
+
+
+def test_the_error_of_an_end_has_what_is_handled_around_it_as_its_context(client: leasehold.Client) -> None:
+    lock = client.lock("door", lease=0.1)
+    around = ValueError()
+
+    def lose() -> None:
+        try:
+            raise around
+        except ValueError:
+            with lock as lease:
+                assert lease.lost.wait(10)
+
+    with pytest.raises(leasehold.LockLostError) as caught:
+        lose()
+    assert caught.value.__context__ is around
+
+
+def test_the_end_of_a_scope_is_called_as_any_function(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    assert lock.__exit__.__name__ == "__exit__"
+    lock.__enter__()
+    lock.__exit__(kind=None, raised=None, traceback=None)  # type: ignore[call-arg]
+    assert not lock.locked()
+    assert weakref.WeakMethod(lock.__exit__)() is not None
 
 
 def test_ctrl_c_ends_connecting(own_server: RedisServer) -> None:

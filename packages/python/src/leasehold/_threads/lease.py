@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar
 
 from leasehold import _native
@@ -142,7 +143,9 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             native.release_later(grant.id)
             connection.holds.discard(grant.id, settings.key, owner.number)
             for entry in [entry for entry in entered if entry._native is grant]:
-                entered.remove(entry)
+                # Another thread may have left it meanwhile.
+                with suppress(ValueError):
+                    entered.remove(entry)
         if measured is not None:
             measured.failed(error)
         raise
