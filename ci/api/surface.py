@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import leasehold
+import steadlock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUST = ROOT / "core" / "client" / "src" / "api"
@@ -30,7 +30,7 @@ Surface = dict[str, set[str]]
 
 
 def rust() -> Surface:
-    """The async API of the crate `leasehold`."""
+    """The async API of the crate `steadlock`."""
     error = ROOT / "core" / "protocol" / "src" / "error.rs"
     surface = _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs", str(error))
     surface["Error"] = {name for name in surface["Error"] if name not in MADE_BY and not name.startswith("with_")}
@@ -57,12 +57,12 @@ def _rust(*files: str) -> Surface:
 
 def python() -> Surface:
     """The package for threads."""
-    return _python(leasehold, "__enter__")
+    return _python(steadlock, "__enter__")
 
 
 def python_aio() -> Surface:
     """The package for asyncio."""
-    return _python(leasehold.aio, "__aenter__")
+    return _python(steadlock.aio, "__aenter__")
 
 
 def _python(module: ModuleType, scope: str) -> Surface:
@@ -75,10 +75,10 @@ def _python(module: ModuleType, scope: str) -> Surface:
         name: members(getattr(module, name)) for name in ("Client", "Lock", "ReadWriteLock", "Semaphore", "Lease")
     }
     public = {name: getattr(module, name) for name in module.__all__}
-    surface["LeaseholdError"] = {
-        name for error in WITH_DETAILS for name in vars(getattr(leasehold, f"{error}Error")("")) if name[0] != "_"
+    surface["SteadlockError"] = {
+        name for error in WITH_DETAILS for name in vars(getattr(steadlock, f"{error}Error")("")) if name[0] != "_"
     }
-    surface["leasehold"] = {name for name, value in public.items() if inspect.isfunction(value)}
+    surface["steadlock"] = {name for name, value in public.items() if inspect.isfunction(value)}
     surface["connect()"] = _parameters(module.connect)
     surface["lock()"] = _parameters(module.Client.lock) - {"self", "name"}
     return surface
@@ -116,11 +116,11 @@ def node() -> Surface:
         return surface.get(name, set()).union(*(all_of(parent) for parent in parents.get(name, ())))
 
     surface = {name: all_of(name) for name in surface}
-    surface["LeaseholdError"] = set().union(*(surface[f"{error}Error"] for error in WITH_DETAILS)) - {"Error"}
+    surface["SteadlockError"] = set().union(*(surface[f"{error}Error"] for error in WITH_DETAILS)) - {"Error"}
     index = (NODE / "index.d.ts").read_text()
     exported = {word for words in re.findall(r"export (?:type )?\{([^}]*)\}", index) for word in _exports(words)}
     functions = re.findall(r"^export declare function (\w+)", (NODE / "connect.d.ts").read_text(), re.MULTILINE)
-    surface["leasehold"] = set(functions) & exported
+    surface["steadlock"] = set(functions) & exported
     return surface
 
 
@@ -138,7 +138,7 @@ def node_declaration(name: str) -> str:
 
 def node_exports() -> set[str]:
     """The names that `import` and `require` of the Node package give at run time."""
-    program = "import * as leasehold from 'leasehold'; console.log(Object.keys(leasehold).join(' '))"
+    program = "import * as steadlock from 'steadlock'; console.log(Object.keys(steadlock).join(' '))"
     command = ["node", "--input-type=module", "--eval", program]
     return set(subprocess.check_output(command, cwd=ROOT / "packages" / "node", text=True).split())
 
@@ -150,15 +150,15 @@ def jvm() -> Surface:
         "DistributedReadWriteLock",
         "DistributedSemaphore",
         "Lease",
-        "Leasehold",
-        "LeaseholdBuilder",
-        "LeaseholdClient",
         "LockActivity",
         "LockOptions",
+        "Steadlock",
+        "SteadlockBuilder",
+        "SteadlockClient",
     ]
     surface = {name: jvm_members(name) for name in types}
-    errors = ("Leasehold", *WITH_DETAILS)
-    surface["LeaseholdException"] = {name for error in errors for name in jvm_members(f"{error}Exception")}
+    errors = ("Steadlock", *WITH_DETAILS)
+    surface["SteadlockException"] = {name for error in errors for name in jvm_members(f"{error}Exception")}
     for name, first in _methods("CoroutinesKt"):
         receiver = first.rpartition(".")[2]
         if receiver in surface:
@@ -188,4 +188,4 @@ def _kotlin_name(method: str) -> str:
 def _javap(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     javap = str(Path(home) / "bin" / "javap") if home else "javap"
-    return subprocess.check_output([javap, "-public", "-cp", str(JVM), f"io.leasehold.{name}"], text=True)
+    return subprocess.check_output([javap, "-public", "-cp", str(JVM), f"io.github.steadlock.{name}"], text=True)

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-import leasehold
+import steadlock
 import surface
 import tables
 from surface import ROOT, Surface
@@ -78,7 +78,7 @@ def test_every_cell_has_names_or_says_what_there_is_in_place() -> None:
                 assert concept[language], f"{group['title']}, {concept['what']}: {language} is empty"
 
 
-@pytest.mark.parametrize("module", [leasehold, leasehold.aio])
+@pytest.mark.parametrize("module", [steadlock, steadlock.aio])
 def test_python_makes_every_kind_of_lock_with_the_same_arguments(module: object) -> None:
     factories = surface.python_factories(module)  # type: ignore[arg-type]
     fencing = {"fencing"}
@@ -93,7 +93,7 @@ def test_the_words_are_the_same_everywhere() -> None:
         body = re.search(rf"impl {one['rust']} \{{(.*?)\n\}}", rust, re.DOTALL)
         assert body
         assert re.findall(r'Self::\w+ => "(\w+)"', body[1]) == words
-        assert list(get_args(getattr(leasehold, one["python"]))) == words
+        assert list(get_args(getattr(steadlock, one["python"]))) == words
         assert re.findall(r"'(\w+)'", surface.node_declaration(one["node"])) == words
         assert {word.lower() for word in surface.jvm_members(one["jvm"]) if word.isupper()} == set(words)
 
@@ -107,14 +107,14 @@ def test_the_kinds_of_errors_are_the_same_everywhere() -> None:
     assert sorted(re.findall(r"'(\w+)'", surface.node_declaration("ErrorKind"))) == kinds
 
     raised = [one for one in API["errors"] if "python_base" in one]
-    classes = {f"{one['kind']}Error" for one in raised} | {"LeaseholdError"}
-    assert {name for name in leasehold.__all__ if name.endswith("Error")} == classes
+    classes = {f"{one['kind']}Error" for one in raised} | {"SteadlockError"}
+    assert {name for name in steadlock.__all__ if name.endswith("Error")} == classes
     assert {name for name in surface.node_exports() if name.endswith("Error")} == classes
-    thrown = {path.stem for path in (surface.JVM / "io" / "leasehold").glob("*Exception.class")}
-    assert thrown == {f"{one['kind']}Exception" for one in raised} | {"LeaseholdException"}
+    thrown = {path.stem for path in (surface.JVM / "io" / "github" / "steadlock").glob("*Exception.class")}
+    assert thrown == {f"{one['kind']}Exception" for one in raised} | {"SteadlockException"}
     for one in raised:
-        bases = [base.__name__ for base in getattr(leasehold, f"{one['kind']}Error").__bases__]
-        assert bases == ["LeaseholdError", one["python_base"]]
+        bases = [base.__name__ for base in getattr(steadlock, f"{one['kind']}Error").__bases__]
+        assert bases == ["SteadlockError", one["python_base"]]
 
 
 @pytest.mark.parametrize("part", ["constants", "defaults"])

@@ -36,7 +36,7 @@ def test_the_buckets_are_those_of_the_table() -> None:
 def test_names_say_the_unit_and_follow_prometheus() -> None:
     for one in ALL:
         name = one["name"]
-        assert re.fullmatch(r"leasehold(_[a-z]+)+", name)
+        assert re.fullmatch(r"steadlock(_[a-z]+)+", name)
         assert name.endswith("_total") == (one["type"] == "counter"), name
         for unit in ("seconds", "bytes"):
             assert name.endswith(f"_{unit}") == (one["unit"] == unit), name
@@ -48,8 +48,8 @@ def test_every_label_is_explained_and_has_the_words_of_the_code() -> None:
     used = {label for one in ALL for label in one["labels"]}
     assert used == {one["name"] for one in METRICS["labels"]}
     series = (FOLDER / "series.rs").read_text()
-    assert re.findall(r'Self::\w+ => "(\w+)"', series) == words("leasehold_acquisitions_total")
-    assert re.findall(r'\("(\w+)", self\.\w+\.get\(\)\)', series) == words("leasehold_renewals_total")
+    assert re.findall(r'Self::\w+ => "(\w+)"', series) == words("steadlock_acquisitions_total")
+    assert re.findall(r'\("(\w+)", self\.\w+\.get\(\)\)', series) == words("steadlock_renewals_total")
     assert re.findall(r'const (?:NONE|OTHER): &str = "(\w+)"', (FOLDER / "groups.rs").read_text()) == words("group")
     (reasons,) = [one["words"] for one in API["words"] if one["rust"] == "LostReason"]
     assert words("reason") == reasons
@@ -69,7 +69,7 @@ def measured(name: str) -> str:
 def in_queries(file: Path) -> list[tuple[str, str]]:
     """Each metric in the queries of a file, with the selectors behind it."""
     text = file.read_text().replace('\\"', '"')
-    return [(measured(name), labels) for name, labels in re.findall(r"\b(leasehold_\w+)(?:\{([^}]*)\})?", text)]
+    return [(measured(name), labels) for name, labels in re.findall(r"\b(steadlock_\w+)(?:\{([^}]*)\})?", text)]
 
 
 @pytest.mark.parametrize("name", ["alerts.yml", "alerts.test.yml", "board.json"])
@@ -78,7 +78,7 @@ def test_board_and_alerts_have_only_metrics_labels_and_words_that_exist(name: st
     found = in_queries(MONITORING / name)
     assert found
     for metric, selectors in found:
-        if metric == "leasehold_server" and name == "alerts.yml":
+        if metric == "steadlock_server" and name == "alerts.yml":
             continue  # A group of rules.
         (row,) = [one for one in ALL if one["name"] == metric]
         for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selectors):

@@ -24,7 +24,7 @@ def steps() -> list[Step]:
 
 def why_not() -> str | None:
     """Why there can be no bare machine here, if there can be none."""
-    if os.environ.get("LEASEHOLD_BARE"):
+    if os.environ.get("STEADLOCK_BARE"):
         return "this is a bare machine already"
     if sys.platform != "linux":
         return "a bare machine is made on Linux only"
@@ -39,7 +39,7 @@ def enter(*command: str, **environment: str) -> subprocess.CompletedProcess[str]
     """Runs a command on a bare machine. Output and errors come together."""
     return subprocess.run(
         [HERE / "enter", *command],
-        env=os.environ | environment | {"LEASEHOLD_BARE_ENV": " ".join(environment)},
+        env=os.environ | environment | {"STEADLOCK_BARE_ENV": " ".join(environment)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -13,9 +13,9 @@ from rigs import rig
 def main() -> int:
     name, _, *command = sys.argv[1:]
     with rig(name) as servers:
-        told = {"LEASEHOLD_BEHAVIOUR_URLS": " ".join(servers["urls"])}
+        told = {"STEADLOCK_BEHAVIOUR_URLS": " ".join(servers["urls"])}
         if servers["ca"]:
-            told["LEASEHOLD_BEHAVIOUR_CA"] = servers["ca"]
+            told["STEADLOCK_BEHAVIOUR_CA"] = servers["ca"]
         return subprocess.call(command, env={**os.environ, **told})
 
 

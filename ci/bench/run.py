@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT / "ci" / "support"))
 
 from redis_server import redis_server  # noqa: E402  (found by the line above)
 
-OURS = "leasehold"
-WITH_METRICS = "leasehold, metrics"
+OURS = "steadlock"
+WITH_METRICS = "steadlock, metrics"
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def rest() -> Iterator[tuple[Server, str]]:
-    """`leasehold serve` and its REST API."""
-    command = [str(ROOT / "target" / "release" / "leasehold"), "serve", "--port", "0", "--http", "0"]
+    """`steadlock serve` and its REST API."""
+    command = [str(ROOT / "target" / "release" / "steadlock"), "serve", "--port", "0", "--http", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         url, http = "", ""
         while not (url and http):
             line = process.stdout.readline()
-            assert line, "leasehold serve has ended"
+            assert line, "steadlock serve has ended"
             url = next(iter(re.findall(r"redis:\S+", line)), url)
             http = next(iter(re.findall(r"http:\S+", line)), http)
         with redis.Redis.from_url(url, decode_responses=True) as store:

@@ -36,7 +36,7 @@ def java(tool: str = "java") -> str:
 def program(language: str) -> list[str]:
     """The command that runs a language's contender."""
     return {
-        "rust": lambda: [str(ROOT / "target" / "release" / "leasehold-contender")],
+        "rust": lambda: [str(ROOT / "target" / "release" / "steadlock-contender")],
         "python-threads": lambda: [sys.executable, str(CONTENDERS / "threads.py")],
         "python-asyncio": lambda: [sys.executable, str(CONTENDERS / "tasks.py")],
         "node": lambda: ["node", str(CONTENDERS / "node.mjs")],

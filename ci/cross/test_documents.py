@@ -45,7 +45,7 @@ def test_the_readme_s_python_runs(server: Server, tmp_path: Path) -> None:
 def test_the_readme_s_javascript_runs(server: Server, rest: tuple[Server, str]) -> None:
     for snippet in snippets("js", server):
         command = ["node", "--input-type=module", "--eval", snippet]
-        folder = WEB if "leasehold-web" in snippet else NODE
+        folder = WEB if "steadlock-web" in snippet else NODE
         assert "fencing token 1" in output_of(command, folder, UPSTASH_REDIS_REST_URL=rest[1])
 
 
@@ -54,7 +54,7 @@ def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:
         if "@DistributedLock" in snippet:
             continue  # ReadmeTest of packages/spring runs it, with Spring.
         program = (
-            "import io.leasehold.*;\n"
+            "import io.github.steadlock.*;\n"
             f"class Snippet {{ public static void main(String[] args) throws Exception {{\n{snippet}}} }}\n"
         )
         (tmp_path / "Snippet.java").write_text(program)
@@ -89,7 +89,7 @@ def program_of(language: str, snippet: str, folder: Path) -> tuple[list[str], Pa
         f"import {name};\n"
         for name in (
             "com.sun.net.httpserver.HttpServer",
-            "io.leasehold.*",
+            "io.github.steadlock.*",
             "java.net.InetSocketAddress",
             "java.nio.charset.StandardCharsets",
         )
@@ -108,5 +108,5 @@ def test_the_programs_of_the_page_on_metrics_serve_what_prometheus_reads(
         command, folder = program_of(language, snippet.replace("9464", str(port)), tmp_path)
         families = text_string_to_metric_families(page_of(command, folder, port))
         samples = {(one.name, one.labels.get("outcome")): one for family in families for one in family.samples}
-        granted = samples["leasehold_acquisitions_total", "granted"]
+        granted = samples["steadlock_acquisitions_total", "granted"]
         assert (granted.value, granted.labels["kind"], granted.labels["group"]) == (1, "lock", "stock")

@@ -12,7 +12,7 @@ import pytest
 import redis
 from monitor import Command, Monitor
 
-import leasehold
+import steadlock
 from programs import PATIENCE, Contender, Server, Turns, finish, go, together, turns, wait_until
 
 WAITERS = 16
@@ -46,13 +46,13 @@ def contest(server: Server, name: str, release: Callable[[], object], warm_up: i
 
 
 def test_grants_follow_arrivals_across_languages_and_everyone_gets_as_many(server: Server) -> None:
-    with Monitor(server.port) as monitor, leasehold.connect(server.url) as client:
+    with Monitor(server.port) as monitor, steadlock.connect(server.url) as client:
         own = client.fair_lock("contest")
         own.acquire()
         said, _ = contest(server, "contest", own.release)
         commands = [command for command in monitor.commands() if command.by_script]
     granted = [command.words[2] for command in matching(commands, "HSET", "contest")]
-    arrived = [command.words[3] for command in matching(commands, "ZADD", "leasehold:{contest}:fair")]
+    arrived = [command.words[3] for command in matching(commands, "ZADD", "steadlock:{contest}:fair")]
     # The first grant is the test's own.
     assert granted[1:] == arrived
     grants = [count for one in said for count in one.grants]
@@ -107,7 +107,7 @@ def fair_hand_overs(server: Server, name: str) -> HandOvers:
         own.release()
         started = time.monotonic()
 
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         own = client.fair_lock(name)
         own.acquire()
         said, done = contest(server, name, release, warm_up=WARM_UP)
@@ -177,7 +177,7 @@ def test_a_hand_over_costs_two_calls_beside_the_polls(server: Server) -> None:
 @pytest.mark.parametrize(("head", "second"), RING)
 def test_a_killed_head_is_passed_over_within_5_seconds(server: Server, head: str, second: str) -> None:
     name = f"killed-head-{head}"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lease = client.fair_lock(name).try_acquire()
         assert lease
         with waiting(server, name, head, second) as (first, then):
@@ -189,7 +189,7 @@ def test_a_killed_head_is_passed_over_within_5_seconds(server: Server, head: str
 @pytest.mark.parametrize("language", ["python-asyncio", "node", "jvm"])
 def test_the_release_of_a_plain_lock_lets_the_fair_queue_go_on(server: Server, language: str) -> None:
     name = f"plain-then-fair-{language}"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lease = client.lock(name).try_acquire()
         assert lease
         with waiting(server, name, language) as (waiter,):
@@ -211,7 +211,7 @@ def test_a_lease_that_expires_lets_the_fair_queue_go_on(server: Server, kind: st
 @pytest.mark.parametrize(("head", "second"), RING)
 def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, head: str, second: str) -> None:
     name = f"granted-then-killed-{head}"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lease = client.fair_lock(name).try_acquire()
         assert lease
         with waiting(server, name, head, second) as (first, then):
@@ -219,7 +219,7 @@ def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, hea
             first.process.send_signal(signal.SIGSTOP)
             lease.release()
             assert server.store.exists(name), "it was not granted to the head"
-            assert server.store.zcard(f"leasehold:{{{name}}}:fair") == 1
+            assert server.store.zcard(f"steadlock:{{{name}}}:fair") == 1
             first.kill()
             granted_within(4, then)
 
@@ -243,6 +243,6 @@ def granted_within(seconds: float, waiter: Contender) -> None:
 
 def queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
     """Waits until so many wait; the newest must not have ended instead."""
-    queue = f"leasehold:{{{name}}}:fair"
+    queue = f"steadlock:{{{name}}}:fair"
     wait_until(f"{count} wait", lambda: server.store.zcard(queue) == count or (newest and newest.has_spoken()))
     assert not newest or not newest.has_spoken(), f"{newest.language} does not wait"

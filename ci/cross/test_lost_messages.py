@@ -4,7 +4,7 @@ import pytest
 from deaf_proxy import deaf_proxy, end_of_reply, is_message
 from inside import longest_gap, most_inside, steps
 
-import leasehold
+import steadlock
 from programs import Contender, Server, finish, go, together, turns, wait_until
 
 PROCESSES = ["python-threads", "node", "jvm"]
@@ -16,7 +16,7 @@ STALL = 1.0
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair", "read", "write", "semaphore"])
 def test_without_any_message_a_waiter_gets_it_within_a_second(server: Server, kind: str) -> None:
     name = f"deaf-{kind}"
-    with deaf_proxy(server.port) as proxy, leasehold.connect(server.url) as holder:
+    with deaf_proxy(server.port) as proxy, steadlock.connect(server.url) as holder:
         deaf = Server(proxy.url, server.store)
         options = {"kind": kind, "workers": WORKERS, "rounds": ROUNDS, "hold_ms": 20, "limit": LIMIT, "log": 1}
         lease = hold_against(holder, kind, name)
@@ -55,7 +55,7 @@ def test_the_proxy_knows_messages_from_replies(reply: bytes, dropped: bool) -> N
     assert all(end_of_reply(reply[:cut], 0) is None for cut in range(len(reply)))
 
 
-def hold_against(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
+def hold_against(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
     """Holds what keeps such waiters out."""
     if kind == "semaphore":
         return client.semaphore(name, LIMIT).acquire(LIMIT)

@@ -2,7 +2,7 @@
 
 import pytest
 
-import leasehold
+import steadlock
 from programs import Contender, Server, contend, turns
 
 ROUNDS = 500
@@ -17,5 +17,5 @@ def test_opposite_orders_do_not_deadlock_and_leave_nothing_behind(server: Server
     )
     assert [turns(line).grants for line in said] == [[ROUNDS], [ROUNDS]]
     assert server.store.exists(a, b) == 0, "a hold was left behind"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         assert client.multi_lock([client.lock(b), client.lock(a)]).try_acquire()

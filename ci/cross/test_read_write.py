@@ -7,7 +7,7 @@ import pytest
 from inside import longest_gap, steps
 from monitor import Monitor
 
-import leasehold
+import steadlock
 from programs import LANGUAGES, Contender, Server, finish, go, together, turns, wait_until
 
 LEASE_MS = 2000
@@ -26,7 +26,7 @@ def test_a_writer_gets_in_within_2_seconds_though_readers_retake_at_once(server:
         together([Contender(language, "turns", server, name, kind="write", rounds=5, log=1)]) as (writer,),
     ):
         go(ready)
-        wait_until("they read", lambda: server.store.zcard(f"leasehold:{{{name}}}:rw-readers") > 0)
+        wait_until("they read", lambda: server.store.zcard(f"steadlock:{{{name}}}:rw-readers") > 0)
         wanted_since = server.time()
         writer.go()
         assert turns(writer.read()).grants == [5]
@@ -39,7 +39,7 @@ def test_a_writer_gets_in_within_2_seconds_though_readers_retake_at_once(server:
 
 def test_a_writer_follows_20_killed_reader_processes_within_a_lease(server: Server) -> None:
     name = "killed-readers"
-    with ExitStack() as stack, leasehold.connect(server.url) as client:
+    with ExitStack() as stack, steadlock.connect(server.url) as client:
         readers = [
             stack.enter_context(Contender(language, "hold", server, name, kind="read", workers=3, lease_ms=LEASE_MS))
             for language in LANGUAGES * 4
@@ -61,11 +61,11 @@ def test_a_writer_follows_20_killed_reader_processes_within_a_lease(server: Serv
 @pytest.mark.parametrize(("writer", "reader"), RING)
 def test_a_downgrade_lets_waiting_readers_in_within_100_ms(server: Server, writer: str, reader: str) -> None:
     name = f"downgrade-{writer}"
-    readers = f"leasehold:{{{name}}}:rw-readers"
+    readers = f"steadlock:{{{name}}}:rw-readers"
     with (
         Monitor(server.port) as monitor,
         Contender(writer, "downgrade", server, name) as downgrading,
-        leasehold.connect(server.url) as client,
+        steadlock.connect(server.url) as client,
     ):
         downgrading.expect("held")
         with Contender(reader, "hold", server, name, kind="read", workers=3) as waiting:

@@ -5,7 +5,7 @@ import time
 
 from inside import most_inside, steps
 
-import leasehold
+import steadlock
 from programs import Contender, Server, go, together, wait_until
 
 LIMIT, LEASE_MS, SECONDS = 5, 1500, 12
@@ -39,7 +39,7 @@ def test_50_contenders_that_are_killed_at_random_never_exceed_the_limit(server: 
     print(f"{kills} processes killed, {len(seen) // 2} holds by {len({step.process for step in seen})} processes")
     assert most_inside(seen) == LIMIT
     assert len({step.process for step in seen}) > len(PROCESSES), "none that was started later got a permit"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         semaphore = client.semaphore("permits", LIMIT)
         wait_until("all permits are back", lambda: semaphore.available() == LIMIT, within=LEASE_MS / 1000 + 1)
         print(f"all permits back after {time.monotonic() - killed:.2f} s")

@@ -16,7 +16,7 @@ import pytest
 from monitor import Monitor
 from stepped_clock import SteppedServer, build, stepped_server
 
-import leasehold
+import steadlock
 from programs import Contender, finish, go, together, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock's library is for Linux")
@@ -36,8 +36,8 @@ READERS_TURN = 2 + POLL
 ROUNDS = 100
 # Each test has a server of its own.
 NAME = "stepped"
-STATE = f"leasehold:{{{NAME}}}:rw"
-WAITERS = f"leasehold:{{{NAME}}}:alive"
+STATE = f"steadlock:{{{NAME}}}:rw"
+WAITERS = f"steadlock:{{{NAME}}}:alive"
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedS
     own = []
     with (
         Monitor(stepped.port) as monitor,
-        leasehold.connect(stepped.url) as client,
+        steadlock.connect(stepped.url) as client,
         together(Contender(one, "count", stepped, NAME, kind=kind, rounds=ROUNDS) for one in languages) as ready,
     ):
         go(ready)
@@ -85,7 +85,7 @@ def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedS
             lease.release()
         finish(ready)
         commands = [command.words for command in monitor.commands() if command.by_script]
-    drawn = [int(words[2]) for words in commands if words[:2] == ("SET", f"leasehold:{{{NAME}}}:token")]
+    drawn = [int(words[2]) for words in commands if words[:2] == ("SET", f"steadlock:{{{NAME}}}:token")]
     all_told = own + [int(token) for token in stepped.store.lrange(told, 0, -1)]
     assert all(before < after for before, after in pairwise(drawn)), "one fell, or came twice"
     assert len(set(all_told)) == len(all_told) == total + len(STEPS)
@@ -200,7 +200,7 @@ def test_what_a_dead_holder_keeps_for_an_hour_is_ended_by_force(
         stepped.step(-HOUR)
         with pytest.raises(TimeoutError):
             waiter.granted_within(LEASE + POLL)
-        with leasehold.connect(stepped.url) as operator:
+        with steadlock.connect(stepped.url) as operator:
             assert operator.force_release(lock_of(operator, kind))
         waiter.granted_within(POLL)
 
@@ -258,7 +258,7 @@ def test_a_reader_passes_a_waiting_writer_in_its_turn_after_a_step_back(stepped:
 
 @pytest.mark.timing
 def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: SteppedServer) -> None:
-    with leasehold.connect(stepped.url) as client:
+    with steadlock.connect(stepped.url) as client:
         lease = lock_of(client, "read").try_acquire()
         assert lease
         with Contender("python-threads", "hold", stepped, NAME, kind="write") as writer:
@@ -272,7 +272,7 @@ def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: Stepp
 @pytest.mark.timing
 def test_readers_that_gave_up_do_not_keep_writers_out_after_a_step_back(stepped: SteppedServer) -> None:
     """Nobody died, and nobody holds it."""
-    with leasehold.connect(stepped.url) as client, leasehold.connect(stepped.url) as other:
+    with steadlock.connect(stepped.url) as client, steadlock.connect(stepped.url) as other:
         lease = lock_of(client, "write").try_acquire()
         assert lease
         assert lock_of(other, "read").try_acquire(wait=0.2) is None
@@ -303,15 +303,15 @@ class Waiter:
     """Waits for the lock as a client of its own, as long as its context lasts."""
 
     def __init__(self, server: SteppedServer, kind: str) -> None:
-        self._client = leasehold.connect(server.url, lease=LEASE)
+        self._client = steadlock.connect(server.url, lease=LEASE)
         self._thread = ThreadPoolExecutor(1)
         lock = lock_of(self._client, kind)
-        self._grant: Future[leasehold.Lease | None] = self._thread.submit(lambda: lock.try_acquire(wait=None))
+        self._grant: Future[steadlock.Lease | None] = self._thread.submit(lambda: lock.try_acquire(wait=None))
 
     def has_it(self) -> bool:
         return self._grant.done()
 
-    def granted_within(self, seconds: float) -> leasehold.Lease:
+    def granted_within(self, seconds: float) -> steadlock.Lease:
         lease = self._grant.result(seconds)
         assert lease
         return lease
@@ -330,9 +330,9 @@ class Waiter:
 @contextmanager
 def held_and_wanted(
     server: SteppedServer, kind: str, waiting: str, lease: float = LEASE, given: float | None = None
-) -> Iterator[tuple[leasehold.Lease, Waiter]]:
+) -> Iterator[tuple[steadlock.Lease, Waiter]]:
     """A hold that is renewed unless its lease is given, and one that waits for it."""
-    with leasehold.connect(server.url, lease=lease) as client:
+    with steadlock.connect(server.url, lease=lease) as client:
         held = lock_of(client, kind).try_acquire(lease=given)
         assert held
         with Waiter(server, waiting) as waiter:
@@ -352,9 +352,9 @@ def dead_and_wanted(server: SteppedServer, kind: str, waiting: str) -> Iterator[
             yield waiter
 
 
-def lock_of(client: leasehold.Client, kind: str) -> leasehold.Lock | leasehold.Semaphore:
+def lock_of(client: steadlock.Client, kind: str) -> steadlock.Lock | steadlock.Semaphore:
     sides = client.read_write_lock(NAME)
-    locks: dict[str, leasehold.Lock | leasehold.Semaphore] = {
+    locks: dict[str, steadlock.Lock | steadlock.Semaphore] = {
         "lock": client.lock(NAME),
         "mutex": client.mutex(NAME),
         "fair": client.fair_lock(NAME),
@@ -365,7 +365,7 @@ def lock_of(client: leasehold.Client, kind: str) -> leasehold.Lock | leasehold.S
     return locks[kind]
 
 
-def assert_higher(before: leasehold.Lease, after: leasehold.Lease) -> None:
+def assert_higher(before: steadlock.Lease, after: steadlock.Lease) -> None:
     """The later grant's token is above the earlier one's, if their kinds have tokens."""
     if before.token is not None and after.token is not None:
         assert after.token > before.token
@@ -376,7 +376,7 @@ def has_length(server: SteppedServer, key: str, count: int) -> bool:
 
 
 def in_line(server: SteppedServer, count: int) -> None:
-    wait_until(f"{count} wait", lambda: server.store.zcard(f"leasehold:{{{NAME}}}:fair") == count)
+    wait_until(f"{count} wait", lambda: server.store.zcard(f"steadlock:{{{NAME}}}:fair") == count)
 
 
 def heard(server: SteppedServer) -> list[float]:

@@ -7,8 +7,8 @@ import time
 import pytest
 import redis
 
-import leasehold
-import leasehold.aio
+import steadlock
+import steadlock.aio
 from programs import Contender, Server, contend, wait_until
 from redis_server import redis_process
 
@@ -18,7 +18,7 @@ NAMES, TASKS = 100_000, 200
 FORGOTTEN_AFTER = 120
 
 
-def token(client: leasehold.Client, kind: str, name: str) -> int:
+def token(client: steadlock.Client, kind: str, name: str) -> int:
     """That of a lock which is taken now, and kept."""
     lock = {
         "lock": client.lock,
@@ -41,9 +41,9 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
         redis.Redis(port=replica.port, decode_responses=True) as of_replica,
     ):
         wait_until("it replicates", lambda: of_replica.info("replication")["master_link_status"] == "up")
-        with leasehold.connect(primary.url) as client:
+        with steadlock.connect(primary.url) as client:
             token(client, kind, "replicated")
-            wait_until("the replica has it", lambda: of_replica.exists("leasehold:{replicated}:token"))
+            wait_until("the replica has it", lambda: of_replica.exists("steadlock:{replicated}:token"))
             # The kernel would still deliver what is sent to a stopped replica: its connection goes, too.
             replica.process.send_signal(signal.SIGSTOP)
             of_primary.execute_command("CLIENT", "KILL", "TYPE", "replica")
@@ -51,8 +51,8 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
             primary.process.kill()
         replica.process.send_signal(signal.SIGCONT)
         of_replica.execute_command("REPLICAOF", "NO", "ONE")
-        assert of_replica.exists("leasehold:{lost}:token") == 0, "the grant was not lost"
-        with leasehold.connect(replica.url) as client:
+        assert of_replica.exists("steadlock:{lost}:token") == 0, "the grant was not lost"
+        with steadlock.connect(replica.url) as client:
             assert token(client, kind, "lost") > before
 
 
@@ -66,7 +66,7 @@ def test_tokens_rise_though_their_key_has_expired(server: Server) -> None:
             contend(Contender(language, "count", server, name, kind=kind, rounds=2) for language in languages)
 
     take(["python-threads", "rust"])
-    keys = [f"leasehold:{{{name}}}:token" for name in names.values()]
+    keys = [f"steadlock:{{{name}}}:token" for name in names.values()]
     assert server.store.exists(*keys) == len(keys)
     wait_until("the server forgets the tokens", lambda: server.store.exists(*keys) == 0, within=FORGOTTEN_AFTER)
     take(["node", "jvm"])
@@ -92,7 +92,7 @@ def test_the_tokens_of_100_000_names_are_gone_after_two_minutes() -> None:
 async def take_names(url: str) -> None:
     """Takes and releases so many locks, each of a name of its own."""
     names = iter(range(NAMES))
-    async with leasehold.aio.connect(url) as client:
+    async with steadlock.aio.connect(url) as client:
 
         async def work() -> None:
             for number in names:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-import leasehold
+import steadlock
 from programs import LANGUAGES, Contender, Server, contend, turns
 
 pytestmark = pytest.mark.timing
@@ -34,7 +34,7 @@ def test_a_killed_holder_is_followed_within_its_lease(server: Server, language: 
     holder = Contender(language, "hold", server, name, lease_ms=LEASE_MS)
     try:
         holder.expect("held")
-        with leasehold.connect(server.url) as client:
+        with steadlock.connect(server.url) as client:
             assert client.lock(name).try_acquire() is None
             holder.kill()
             killed = time.monotonic()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
-import leasehold
+import steadlock
 from programs import JARS, JVM_FLAGS, PATIENCE, ROOT, Server, java, wait_until
 from redis_server import free_port, redis_process
 
@@ -25,7 +25,7 @@ HTTP_PORT = "8080"
 # What stands around a Java program of the page.
 JAVA = """
 import com.sun.net.httpserver.HttpServer;
-import io.leasehold.*;
+import io.github.steadlock.*;
 import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.concurrent.Executors;
@@ -42,7 +42,7 @@ class Snippet {{
 }}
 """
 NAMES, THREADS_OF_A_NAME = 5, 10
-TOKEN = "leasehold:{stock:42}:token"
+TOKEN = "steadlock:{stock:42}:token"
 
 
 def program(language: str, first_words: str, url: str) -> str:
@@ -105,7 +105,7 @@ def order(address: str, user: str) -> tuple[int, str | None]:
 
 def test_the_service_of_the_page_tells_busy_from_unavailable(tmp_path: Path) -> None:
     with redis_process() as server, service(server.url, tmp_path) as address:
-        with leasehold.connect(server.url) as client, client.lock("order:42"):
+        with steadlock.connect(server.url) as client, client.lock("order:42"):
             assert order(address, "42") == (409, "1")
             assert order(address, "43") == (201, None)
         assert order(address, "42") == (201, None)
@@ -119,10 +119,10 @@ def run_the_program_that_locks_before_try(server: Server, folder: Path) -> "subp
 
 
 def test_the_program_that_locks_before_try_tells_why_it_was_not_granted(server: Server, tmp_path: Path) -> None:
-    with leasehold.connect(server.url) as client, client.lock("stock:42"):
+    with steadlock.connect(server.url) as client, client.lock("stock:42"):
         refused = run_the_program_that_locks_before_try(server, tmp_path)
     assert refused.returncode != 0
-    assert "io.leasehold.LockTimeoutException" in refused.stderr
+    assert "io.github.steadlock.LockTimeoutException" in refused.stderr
     assert "IllegalMonitorState" not in refused.stderr
     assert "sold" not in refused.stdout
     granted = run_the_program_that_locks_before_try(server, tmp_path)
@@ -134,11 +134,11 @@ def test_a_client_has_three_connections_however_many_of_its_threads_wait(server:
         return int(server.store.info("clients")["connected_clients"])
 
     names = [f"crowd:{number}" for number in range(NAMES)]
-    with leasehold.connect(server.url) as holder:
+    with steadlock.connect(server.url) as holder:
         for name in names:
             assert holder.lock(name).acquire()
         before = connections()
-        with leasehold.connect(server.url) as client:
+        with steadlock.connect(server.url) as client:
 
             def work(name: str) -> None:
                 with client.lock(name):
@@ -161,14 +161,14 @@ def test_a_grant_whose_answer_came_too_late_is_released() -> None:
     with (
         redis_process() as server,
         redis.Redis(port=server.port) as store,
-        leasehold.connect(server.url, command_timeout=0.3) as client,
+        steadlock.connect(server.url, command_timeout=0.3) as client,
     ):
         lock = client.lock("stock:42")
         with lock:
             token = store.get(TOKEN)
         # The call lies in the stopped server's buffer: it is granted later, and nobody waits for the answer.
         server.process.send_signal(signal.SIGSTOP)
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             lock.try_acquire()
         server.process.send_signal(signal.SIGCONT)
         wait_until("it is granted", lambda: store.get(TOKEN) != token)

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-import leasehold
+import steadlock
 from programs import Contender, Server, contend, wait_until
 
 KINDS = ["lock", "mutex", "fair", "read", "write", "semaphore", "multi"]
 
 
-def take(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
+def take(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
     """The lock of a kind, as the contenders call kinds."""
     if kind == "semaphore":
         return client.semaphore(name, 1).acquire()
@@ -25,7 +25,7 @@ def take(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
         "multi": lambda: client.multi_lock([client.lock(one) for one in name.split(",")]),
     }
     lease = locks[kind]().hold().__enter__()
-    assert isinstance(lease, leasehold.Lease)
+    assert isinstance(lease, steadlock.Lease)
     return lease
 
 
@@ -33,7 +33,7 @@ def take(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_waits_for_the_other(server: Server, kind: str, listen: int) -> None:
     name = f"web-{kind}-{listen},web-{kind}-{listen}-b" if kind == "multi" else f"web-{kind}-{listen}"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         ours = take(client, kind, name)
         with Contender("web", "hold", server, name, kind=kind, listen=listen) as web:
             time.sleep(0.7)
@@ -66,7 +66,7 @@ def test_no_update_is_lost_over_http(rest: tuple[Server, str], kind: str) -> Non
 def test_a_lock_that_is_taken_away_is_told_as_lost(server: Server) -> None:
     name = "web-taken-away"
     with (
-        leasehold.connect(server.url) as client,
+        steadlock.connect(server.url) as client,
         Contender("web", "watch", server, name, lease_ms=900) as web,
     ):
         web.expect("held")
@@ -79,11 +79,11 @@ def test_a_lock_that_is_taken_away_is_told_as_lost(server: Server) -> None:
 def test_a_stopped_holder_finds_its_lease_expired_and_its_token_is_the_lower_one(server: Server) -> None:
     name = "web-stopped"
     with (
-        leasehold.connect(server.url) as client,
+        steadlock.connect(server.url) as client,
         Contender("web", "watch", server, name, lease_ms=500) as web,
     ):
         web.expect("held")
-        token = int(str(server.store.get(f"leasehold:{{{name}}}:token")))
+        token = int(str(server.store.get(f"steadlock:{{{name}}}:token")))
         web.process.send_signal(19)
         lease = client.lock(name).try_acquire(wait=5)
         assert lease is not None
@@ -98,7 +98,7 @@ def test_a_stopped_holder_finds_its_lease_expired_and_its_token_is_the_lower_one
 
 def test_who_gives_up_waiting_leaves_nothing_behind(server: Server) -> None:
     name = "web-given-up"
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lease = client.lock(name).try_acquire()
         assert lease is not None
         with Contender("web", "cancel", server, name) as web:

@@ -16,12 +16,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 FILE = ROOT / "THIRD-PARTY-LICENSES.txt"
 # What is shipped as a binary.
-SHIPPED = ("leasehold-cli", "leasehold-jvm", "leasehold-node", "leasehold-python")
+SHIPPED = ("steadlock-cli", "steadlock-jvm", "steadlock-node", "steadlock-python")
 # Build dependencies whose source is compiled into the result: Lua.
 COMPILED_IN = ("lua-src",)
 NAMES = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)", re.IGNORECASE)
 HEAD = """\
-Leasehold's native libraries and its command contain the crates below. Each is used under the licence that stands
+Steadlock's native libraries and its command contain the crates below. Each is used under the licence that stands
 with it. Written by ci/dependencies/licenses.py; do not edit.
 """
 

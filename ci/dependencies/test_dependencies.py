@@ -55,7 +55,7 @@ def test_everything_in_the_virtual_environment_has_its_exact_version_written_dow
     ).stdout
     installed = {entry["name"].lower().replace("_", "-"): entry["version"] for entry in json.loads(frozen)}
     # The virtual environment's own, and ours.
-    for name in ("pip", "setuptools", "leasehold"):
+    for name in ("pip", "setuptools", "steadlock"):
         installed.pop(name, None)
     assert installed.items() <= known.items(), "add it to ci/requirements/versions.txt"
 

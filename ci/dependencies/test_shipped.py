@@ -11,7 +11,7 @@ TEXTS = {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"}
 
 
 def test_the_python_package_holds_the_licences() -> None:
-    files = importlib.metadata.files("leasehold") or []
+    files = importlib.metadata.files("steadlock") or []
     held = {file.name: file for file in files if "dist-info/licenses" in str(file)}
     assert held.keys() >= TEXTS
     assert held["THIRD-PARTY-LICENSES.txt"].read_text() == (ROOT / "THIRD-PARTY-LICENSES.txt").read_text()
@@ -29,6 +29,6 @@ def test_the_node_package_holds_the_licences() -> None:
 
 
 def test_the_jar_holds_the_licences() -> None:
-    (jar,) = (ROOT / "packages" / "jvm" / "target").glob("leasehold-*.jar")
+    (jar,) = (ROOT / "packages" / "jvm" / "target").glob("steadlock-*.jar")
     with zipfile.ZipFile(jar) as archive:
         assert set(archive.namelist()) >= {f"META-INF/{text}" for text in TEXTS}

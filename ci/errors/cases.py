@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import redis
 
-import leasehold
+import steadlock
 from redis_server import RedisProcess, free_port, redis_process
 
-Cause = Callable[["World"], leasehold.LeaseholdError]
+Cause = Callable[["World"], steadlock.SteadlockError]
 
 
 @dataclass
@@ -46,29 +46,29 @@ class World:
         self.closing.callback(operator.close)
         return operator
 
-    def client(self, server: RedisProcess, **options: object) -> leasehold.Client:
+    def client(self, server: RedisProcess, **options: object) -> steadlock.Client:
         return self.connect(server.url, **options)
 
-    def connect(self, url: str | list[str], **options: object) -> leasehold.Client:
-        connect: Callable[..., leasehold.Client] = leasehold.redlock if isinstance(url, list) else leasehold.connect
+    def connect(self, url: str | list[str], **options: object) -> steadlock.Client:
+        connect: Callable[..., steadlock.Client] = steadlock.redlock if isinstance(url, list) else steadlock.connect
         return self.closing.enter_context(connect(url, **{"client_info": False, **options}))
 
-    def held_by_another_thread(self, lock: leasehold.Lock) -> None:
+    def held_by_another_thread(self, lock: steadlock.Lock) -> None:
         thread = self.closing.enter_context(ThreadPoolExecutor(1))
         thread.submit(lock.acquire).result()
         self.closing.callback(lambda: thread.submit(lock.release).result())
 
 
 def lease_of(
-    lock: leasehold.Lock, lease: leasehold.Duration | None = None, max_hold: leasehold.Duration | None = None
-) -> leasehold.Lease:
+    lock: steadlock.Lock, lease: steadlock.Duration | None = None, max_hold: steadlock.Duration | None = None
+) -> steadlock.Lease:
     """That of the free lock, which is acquired."""
     acquired = lock.try_acquire(lease=lease, max_hold=max_hold)
     assert acquired
     return acquired
 
 
-def error_of_waiting(lock: leasehold.Lock | leasehold.Semaphore) -> leasehold.LeaseholdError:
+def error_of_waiting(lock: steadlock.Lock | steadlock.Semaphore) -> steadlock.SteadlockError:
     """The error of a wait for the lock that a busy machine can answer in time."""
 
     def wait_for_it() -> None:
@@ -78,11 +78,11 @@ def error_of_waiting(lock: leasehold.Lock | leasehold.Semaphore) -> leasehold.Le
     return raised(wait_for_it)
 
 
-def raised(call: Callable[[], object]) -> leasehold.LeaseholdError:
+def raised(call: Callable[[], object]) -> steadlock.SteadlockError:
     """The error that the call raises."""
     try:
         call()
-    except leasehold.LeaseholdError as error:
+    except steadlock.SteadlockError as error:
         return error
     raise AssertionError("no error was raised")
 
@@ -104,7 +104,7 @@ def of(kind: str) -> Callable[[Cause], Cause]:
 
 
 @of("LockTimeout")
-def another_program_works(world: World) -> leasehold.LeaseholdError:
+def another_program_works(world: World) -> steadlock.SteadlockError:
     """Another program holds the lock for longer than you wait. The message names it, if its client and yours tell
     which program they are, as they do by default.
     """
@@ -114,20 +114,20 @@ def another_program_works(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockTimeout")
-def a_holder_was_killed(world: World) -> leasehold.LeaseholdError:
+def a_holder_was_killed(world: World) -> steadlock.SteadlockError:
     """The holder's process was killed. Its lease ends by itself, after the time that the message gives."""
     server = world.server()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
-            leasehold.connect(server.url, client_info=False).lock("stock:42").acquire()
+            steadlock.connect(server.url, client_info=False).lock("stock:42").acquire()
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     return error_of_waiting(world.client(server).lock("stock:42"))
 
 
 @of("LockTimeout")
-def the_same_program_holds_it(world: World) -> leasehold.LeaseholdError:
+def the_same_program_holds_it(world: World) -> steadlock.SteadlockError:
     """Another thread or task of this very program holds it. Reentry is by thread or task, not by program."""
     client = world.client(world.server())
     world.held_by_another_thread(client.lock("stock:42"))
@@ -135,7 +135,7 @@ def the_same_program_holds_it(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockTimeout")
-def a_mutex_in_itself(world: World) -> leasehold.LeaseholdError:
+def a_mutex_in_itself(world: World) -> steadlock.SteadlockError:
     """The caller holds this mutex itself. A mutex is not reentrant; `lock()` is."""
     client = world.client(world.server())
     client.mutex("stock:42").acquire()
@@ -143,7 +143,7 @@ def a_mutex_in_itself(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockTimeout")
-def permits_are_gone(world: World) -> leasehold.LeaseholdError:
+def permits_are_gone(world: World) -> steadlock.SteadlockError:
     """All permits of the semaphore are held."""
     client = world.client(world.server())
     client.semaphore("uploads", limit=1).acquire()
@@ -154,19 +154,19 @@ def permits_are_gone(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Unavailable")
-def nothing_listens(world: World) -> leasehold.LeaseholdError:
+def nothing_listens(world: World) -> steadlock.SteadlockError:
     """No server runs at this address, or a firewall refuses the connection."""
     return raised(lambda: world.connect(world.nowhere()))
 
 
 @of("Unavailable")
-def the_host_is_unknown(world: World) -> leasehold.LeaseholdError:
+def the_host_is_unknown(world: World) -> steadlock.SteadlockError:
     """The host's name is misspelled, or DNS does not know it where this program runs."""
     return raised(lambda: world.connect("redis://redis.invalid:6379", connect_timeout=5))
 
 
 @of("Unavailable")
-def the_server_hangs(world: World) -> leasehold.LeaseholdError:
+def the_server_hangs(world: World) -> steadlock.SteadlockError:
     """The server, or the network to it, hangs: the call ends with its wait and the command timeout. Whether the lock
     was granted is not known; if it was, the client releases it in the background.
     """
@@ -180,7 +180,7 @@ def the_server_hangs(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Unavailable")
-def the_server_is_full(world: World) -> leasehold.LeaseholdError:
+def the_server_is_full(world: World) -> steadlock.SteadlockError:
     """The server has no memory left for a new record. Leases that are held are renewed all the same."""
     server = world.server("--maxmemory-policy", "noeviction")
     client = world.client(server)
@@ -189,7 +189,7 @@ def the_server_is_full(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Unavailable")
-def most_primaries_are_away(world: World) -> leasehold.LeaseholdError:
+def most_primaries_are_away(world: World) -> steadlock.SteadlockError:
     """RedLock: fewer primaries answer than a majority."""
     urls = [world.server().url, world.nowhere(), world.nowhere()]
     return raised(lambda: world.connect(urls, connect_timeout=5))
@@ -199,21 +199,21 @@ def most_primaries_are_away(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Misconfigured")
-def the_password_is_wrong(world: World) -> leasehold.LeaseholdError:
+def the_password_is_wrong(world: World) -> steadlock.SteadlockError:
     """The user name or the password is wrong."""
     server = world.server("--user", "app", "on", ">right", "~*", "&*", "+@all")
     return raised(lambda: world.connect(server.url.replace("//", "//app:wrong@")))
 
 
 @of("Misconfigured")
-def a_permission_is_missing(world: World) -> leasehold.LeaseholdError:
+def a_permission_is_missing(world: World) -> steadlock.SteadlockError:
     """The server's user may not run scripts. SECURITY.md has the rights that locks need."""
     server = world.server("--user", "app", "on", ">pw", "~*", "&*", "+@all", "-@scripting")
     return raised(lambda: world.connect(server.url.replace("//", "//app:pw@")).lock("stock:42").acquire())
 
 
 @of("Misconfigured")
-def the_key_holds_something_else(world: World) -> leasehold.LeaseholdError:
+def the_key_holds_something_else(world: World) -> steadlock.SteadlockError:
     """The key of this name holds something else: another kind of lock, or data of another program."""
     client = world.client(world.server())
     client.mutex("stock:42").acquire()
@@ -221,7 +221,7 @@ def the_key_holds_something_else(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Misconfigured")
-def the_server_is_a_replica(world: World) -> leasehold.LeaseholdError:
+def the_server_is_a_replica(world: World) -> steadlock.SteadlockError:
     """The address is a replica's, which cannot grant locks."""
     primary = world.server()
     replica = world.server("--replicaof", f"127.0.0.1 {primary.port}")
@@ -229,7 +229,7 @@ def the_server_is_a_replica(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Misconfigured")
-def it_is_no_cluster(world: World) -> leasehold.LeaseholdError:
+def it_is_no_cluster(world: World) -> steadlock.SteadlockError:
     """The URL is of another setup than the server: of a cluster for one that is none, or the reverse."""
     server = world.server()
     return raised(lambda: world.connect(server.url.replace("redis://", "redis+cluster://")))
@@ -239,31 +239,31 @@ def it_is_no_cluster(world: World) -> leasehold.LeaseholdError:
 
 
 @of("InvalidArgument")
-def a_name_is_too_long(world: World) -> leasehold.LeaseholdError:
+def a_name_is_too_long(world: World) -> steadlock.SteadlockError:
     """The name is empty, or longer than 512 bytes."""
     return raised(lambda: world.client(world.server()).lock("").acquire())
 
 
 @of("InvalidArgument")
-def a_lease_is_too_short(world: World) -> leasehold.LeaseholdError:
+def a_lease_is_too_short(world: World) -> steadlock.SteadlockError:
     """A time is out of its range, often for a mistaken unit: Python's are seconds, Node's are milliseconds."""
     return raised(lambda: world.client(world.server()).lock("stock:42").try_acquire(lease=0.01))
 
 
 @of("InvalidArgument")
-def a_url_has_another_scheme(world: World) -> leasehold.LeaseholdError:
+def a_url_has_another_scheme(world: World) -> steadlock.SteadlockError:
     """The URL has a scheme that is not known."""
     return raised(lambda: world.connect("http://localhost:6379"))
 
 
 @of("InvalidArgument")
-def an_even_number_of_primaries(world: World) -> leasehold.LeaseholdError:
+def an_even_number_of_primaries(world: World) -> steadlock.SteadlockError:
     """RedLock with an even number of primaries, or with fewer than three."""
     return raised(lambda: world.connect([world.nowhere(), world.nowhere()]))
 
 
 @of("InvalidArgument")
-def a_limit_of_nothing(world: World) -> leasehold.LeaseholdError:
+def a_limit_of_nothing(world: World) -> steadlock.SteadlockError:
     """A semaphore's limit is out of its range."""
     return raised(lambda: world.client(world.server()).semaphore("uploads", limit=0).acquire())
 
@@ -272,7 +272,7 @@ def a_limit_of_nothing(world: World) -> leasehold.LeaseholdError:
 
 
 @of("NotOwner")
-def released_twice(world: World) -> leasehold.LeaseholdError:
+def released_twice(world: World) -> steadlock.SteadlockError:
     """It is released a second time, for example by hand inside of a `with` block."""
     lock = world.client(world.server()).lock("stock:42")
     lock.acquire()
@@ -281,7 +281,7 @@ def released_twice(world: World) -> leasehold.LeaseholdError:
 
 
 @of("NotOwner")
-def released_by_another_thread(world: World) -> leasehold.LeaseholdError:
+def released_by_another_thread(world: World) -> steadlock.SteadlockError:
     """Another thread or task releases it than the one that acquired it. To do that, hand its lease over."""
     lock = world.client(world.server()).lock("stock:42")
     world.held_by_another_thread(lock)
@@ -289,14 +289,14 @@ def released_by_another_thread(world: World) -> leasehold.LeaseholdError:
 
 
 @of("NotOwner")
-def released_without_acquiring(world: World) -> leasehold.LeaseholdError:
+def released_without_acquiring(world: World) -> steadlock.SteadlockError:
     """It was never acquired: `acquire` failed inside the `try` whose `finally` releases it."""
     lock = world.client(world.server()).lock("stock:42")
     return raised(lock.release)
 
 
 @of("NotOwner")
-def a_fixed_lease_is_over(world: World) -> leasehold.LeaseholdError:
+def a_fixed_lease_is_over(world: World) -> steadlock.SteadlockError:
     """A lock with a fixed lease is released after the lease is over."""
     client = world.client(world.server())
     lock = client.lock("stock:42", lease=0.5)
@@ -308,7 +308,7 @@ def a_fixed_lease_is_over(world: World) -> leasehold.LeaseholdError:
 
 
 @of("NotOwner")
-def a_lease_is_released_twice(world: World) -> leasehold.LeaseholdError:
+def a_lease_is_released_twice(world: World) -> steadlock.SteadlockError:
     """A lease is extended after its release."""
     lease = lease_of(world.client(world.server()).lock("stock:42"))
     lease.release()
@@ -319,7 +319,7 @@ def a_lease_is_released_twice(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockLost")
-def the_lease_is_over(world: World) -> leasehold.LeaseholdError:
+def the_lease_is_over(world: World) -> steadlock.SteadlockError:
     """`expired`: the work took longer than a fixed lease; or no renewal was confirmed for a whole lease, because the
     server was away or this program stood still (a pause of the machine, a long garbage collection, a debugger).
     """
@@ -329,8 +329,8 @@ def the_lease_is_over(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockLost")
-def the_record_was_removed(world: World) -> leasehold.LeaseholdError:
-    """`removed`: the record is gone from the server: `DEL`, `FLUSHALL` or `leasehold release --force`; eviction; a
+def the_record_was_removed(world: World) -> steadlock.SteadlockError:
+    """`removed`: the record is gone from the server: `DEL`, `FLUSHALL` or `steadlock release --force`; eviction; a
     restart without the data; a failover to a replica that did not have the record yet.
     """
     server = world.server()
@@ -341,7 +341,7 @@ def the_record_was_removed(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockLost")
-def the_record_is_another_owners(world: World) -> leasehold.LeaseholdError:
+def the_record_is_another_owners(world: World) -> steadlock.SteadlockError:
     """`stolen`: the record is another owner's: first it was removed, and then another owner acquired the lock."""
     server = world.server()
     lease = lease_of(world.client(server, lease=3).lock("stock:42"))
@@ -352,7 +352,7 @@ def the_record_is_another_owners(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockLost")
-def max_hold_has_passed(world: World) -> leasehold.LeaseholdError:
+def max_hold_has_passed(world: World) -> steadlock.SteadlockError:
     """`max_hold`: the lock was held for as long as its `max_hold` allows."""
     lease = lease_of(world.client(world.server()).lock("stock:42"), max_hold=0.5)
     wait_for_loss(lease)
@@ -360,7 +360,7 @@ def max_hold_has_passed(world: World) -> leasehold.LeaseholdError:
 
 
 @of("LockLost")
-def the_client_was_closed(world: World) -> leasehold.LeaseholdError:
+def the_client_was_closed(world: World) -> steadlock.SteadlockError:
     """`closed`: the client was closed while the lock was held, by another thread or before the end of the block."""
     client = world.client(world.server())
 
@@ -371,7 +371,7 @@ def the_client_was_closed(world: World) -> leasehold.LeaseholdError:
     return raised(hold)
 
 
-def wait_for_loss(lease: leasehold.Lease) -> None:
+def wait_for_loss(lease: steadlock.Lease) -> None:
     """Until the client has noticed it, which is a moment after the deadline."""
     assert lease.lost.wait(10), "the lease is not lost"
 
@@ -380,7 +380,7 @@ def wait_for_loss(lease: leasehold.Lease) -> None:
 
 
 @of("Closed")
-def used_after_close(world: World) -> leasehold.LeaseholdError:
+def used_after_close(world: World) -> steadlock.SteadlockError:
     """The client was closed before: its `with` block is over, the program shuts down, or a test's fixture has ended."""
     client = world.client(world.server())
     client.close()
@@ -388,12 +388,12 @@ def used_after_close(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Closed")
-def closed_during_a_wait(world: World) -> leasehold.LeaseholdError:
+def closed_during_a_wait(world: World) -> steadlock.SteadlockError:
     """Another thread closes the client while this one waits for a lock, as a program does that shuts down."""
     server = world.server()
     world.client(server).lock("stock:42").acquire()
     client = world.client(server)
-    errors: list[leasehold.LeaseholdError] = []
+    errors: list[steadlock.SteadlockError] = []
     thread = threading.Thread(target=lambda: errors.append(raised(client.lock("stock:42").acquire)))
     thread.start()
     operator = world.operator(server)
@@ -406,7 +406,7 @@ def closed_during_a_wait(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Closed")
-def a_lease_of_a_closed_client(world: World) -> leasehold.LeaseholdError:
+def a_lease_of_a_closed_client(world: World) -> steadlock.SteadlockError:
     """A lease of a closed client is extended."""
     client = world.client(world.server())
     lease = lease_of(client.lock("stock:42"))
@@ -417,7 +417,7 @@ def a_lease_of_a_closed_client(world: World) -> leasehold.LeaseholdError:
 # --- Forked
 
 
-def in_a_child(call: Callable[[], leasehold.LeaseholdError]) -> leasehold.LeaseholdError:
+def in_a_child(call: Callable[[], steadlock.SteadlockError]) -> steadlock.SteadlockError:
     """The error that the call returns in the child of a fork."""
     receiving, sending = os.pipe()
     child = os.fork()
@@ -429,11 +429,11 @@ def in_a_child(call: Callable[[], leasehold.LeaseholdError]) -> leasehold.Leaseh
     with os.fdopen(receiving, "rb") as told:
         message, lock_name, operation = json.loads(told.read())
     os.waitpid(child, 0)
-    return leasehold.ForkedError(message, lock_name=lock_name, operation=operation)
+    return steadlock.ForkedError(message, lock_name=lock_name, operation=operation)
 
 
 @of("Forked")
-def a_lease_in_a_child(world: World) -> leasehold.LeaseholdError:
+def a_lease_in_a_child(world: World) -> steadlock.SteadlockError:
     """A child process uses a lease that its parent acquired before the fork: by `os.fork`, `multiprocessing` with the
     start method `fork`, Gunicorn with `--preload`, or Celery's prefork pool. The parent holds the lock; the child does
     not. A client may be used in the child: it connects anew there.
@@ -443,7 +443,7 @@ def a_lease_in_a_child(world: World) -> leasehold.LeaseholdError:
 
 
 @of("Forked")
-def a_private_store_in_a_child(world: World) -> leasehold.LeaseholdError:
+def a_private_store_in_a_child(world: World) -> steadlock.SteadlockError:
     """A child process uses a `memory://` client of its parent, whose store is in the parent's memory."""
     client = world.connect("memory://")
     client.lock("stock:42").locked()
@@ -451,7 +451,7 @@ def a_private_store_in_a_child(world: World) -> leasehold.LeaseholdError:
 
 
 @functools.cache
-def caused(cause: Cause) -> tuple[leasehold.LeaseholdError, dict[str, str]]:
+def caused(cause: Cause) -> tuple[steadlock.SteadlockError, dict[str, str]]:
     """The error, brought about once, and what stands on the page for the addresses in it."""
     with contextlib.ExitStack() as closing:
         world = World(closing)

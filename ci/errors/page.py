@@ -33,7 +33,7 @@ MEANING = {
     "the lock, whatever the server did. The client goes on connecting in the background, so the same call may succeed "
     "later.",
     "Misconfigured": "The server answered, and locks cannot work with it as it is set up, or with this key. A retry "
-    "does not help; `leasehold doctor URL` looks for more of these.",
+    "does not help; `steadlock doctor URL` looks for more of these.",
     "InvalidArgument": "An argument is out of its range. Nothing was sent. It is a mistake in the program or its "
     "configuration.",
     "NotOwner": "The caller does not hold what it wants to release or extend. Nothing was changed on the server, and "
@@ -48,7 +48,7 @@ MEANING = {
 CANCELLED = """\
 ## Cancelled
 
-The caller itself gave up, and nothing stays on the server of the attempt. It is no error of Leasehold's in most
+The caller itself gave up, and nothing stays on the server of the attempt. It is no error of Steadlock's in most
 languages, but the one that the language has for it: `asyncio.CancelledError` or `KeyboardInterrupt` in Python, the
 reason of the `AbortSignal` in Node, `InterruptedException` or `CancellationException` on the JVM. Rust's futures are
 dropped; the blocking calls have no such end. The usual causes: a timeout around the call (`asyncio.timeout`,

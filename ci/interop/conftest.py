@@ -1,4 +1,4 @@
-"""Leasehold beside other lock libraries, on one redis-server. README.md says how."""
+"""Steadlock beside other lock libraries, on one redis-server. README.md says how."""
 
 from collections.abc import Callable, Iterator
 

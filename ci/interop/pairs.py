@@ -24,7 +24,7 @@ LOCKS = [REDISSON, REDISSON_SPIN, HASH]
 
 
 def ours(kind: str, language: str) -> Library:
-    return Library(f"leasehold-{kind}", language)
+    return Library(f"steadlock-{kind}", language)
 
 
 def beside(theirs: Library, language: str) -> Library:

@@ -39,7 +39,7 @@ class Library:
     tells: bool = True
 
     def __str__(self) -> str:
-        return f"{self.name}({self.language})" if self.name.startswith("leasehold") else self.name
+        return f"{self.name}({self.language})" if self.name.startswith("steadlock") else self.name
 
 
 class Peer:

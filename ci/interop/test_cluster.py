@@ -1,4 +1,4 @@
-"""Redisson in its cluster mode and Leasehold on one cluster: on every shard they exclude and wake one another."""
+"""Redisson in its cluster mode and Steadlock on one cluster: on every shard they exclude and wake one another."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ import pytest
 import redis
 from rigs import rig
 
-import leasehold
+import steadlock
 from pairs import REDISSON, Pair, ours
 from peers import Library, Peer, peers
 from server import ASKING, Server
@@ -89,7 +89,7 @@ def test_a_release_of_redisson_s_wakes_ours(cluster: Cluster, start: Callable[[L
     theirs, granted = start(REDISSON), threading.Event()
     assert theirs.ask("try", name, 30_000) == "held"
     # So rarely it asks by itself.
-    with leasehold.connect(cluster.url, retry_interval=(20.0, 25.0)) as client:
+    with steadlock.connect(cluster.url, retry_interval=(20.0, 25.0)) as client:
         lock = client.lock(name)
 
         def work() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-import leasehold
+import steadlock
 from pairs import HASH, SECKILL, SET_NX, Pair, beside, ours
 from peers import Library, Peer
 from server import Server
@@ -49,7 +49,7 @@ def test_a_hash_lock_counts_its_levels_on_the_server_and_ours_sees_one_holder(
     pair.take(pair.theirs)
     owner = pair.owner
     assert pair.record == {owner: "2"}
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         holder = client.lock(pair.key).holder()
         assert holder
         assert holder.owner == owner
@@ -65,7 +65,7 @@ def test_our_levels_are_in_the_process_and_a_hash_lock_waits_for_the_outermost(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(HASH, ours("lock", "python"), server, start)
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lock = client.lock(pair.key)
         with lock:
             owner = pair.owner
@@ -107,7 +107,7 @@ def test_an_unlock_without_compare_lets_a_second_one_in_and_our_holder_hears_of_
 ) -> None:
     careless, other, name = start(CARELESS), start(SECKILL), server.new_name()
     lost = threading.Event()
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.mutex(f"lock:{name}").try_acquire()
         assert lease
         lease.on_lost(lambda _: lost.set())

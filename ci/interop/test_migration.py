@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import leasehold
+import steadlock
 from peers import CLASS_PATH, HERE, ROOT, java
 from server import Server
 
@@ -237,7 +237,7 @@ def test_a_finally_that_unlocks_after_a_failed_try_throws_and_leaves_the_holder_
     found = re.search(r"^### A `finally` .*?^```java\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert found
     key = HAND_WRITTEN_KEYS["SimpleRedisLock"]
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lease = client.mutex(key).try_acquire()
         assert lease
         program = start("java", found[1])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis.asyncio
 
-import leasehold
-import leasehold.aio
+import steadlock
+import steadlock.aio
 from pairs import HASH, LOCKS, MUTEXES, REDISSON, ours
 from peers import Library, Peer
 from server import Server
@@ -16,18 +16,18 @@ BYTES = bytes(range(256))
 
 
 @pytest.fixture
-def client(server: Server) -> Iterator[leasehold.Client]:
-    with leasehold.connect(server.url) as client:
+def client(server: Server) -> Iterator[steadlock.Client]:
+    with steadlock.connect(server.url) as client:
         yield client
 
 
 @pytest.mark.parametrize("owner", [b"", b"0", BYTES, b"long" * 5000], ids=["empty", "short", "any bytes", "long"])
-def test_whatever_another_library_writes_is_a_holder(server: Server, client: leasehold.Client, owner: bytes) -> None:
+def test_whatever_another_library_writes_is_a_holder(server: Server, client: steadlock.Client, owner: bytes) -> None:
     key = server.new_name()
     with redis.Redis.from_url(server.url) as store:
         theirs = store.lock(key, timeout=30)
         assert theirs.acquire(token=owner)
-        with pytest.raises(leasehold.LockTimeoutError) as refused, client.mutex(key, wait=0):
+        with pytest.raises(steadlock.LockTimeoutError) as refused, client.mutex(key, wait=0):
             pass
         assert refused.value.holder is not None
         assert client.mutex(key).locked()
@@ -36,7 +36,7 @@ def test_whatever_another_library_writes_is_a_holder(server: Server, client: lea
         assert client.mutex(key).try_acquire()
 
 
-def test_an_operator_removes_a_record_without_ttl(server: Server, client: leasehold.Client) -> None:
+def test_an_operator_removes_a_record_without_ttl(server: Server, client: steadlock.Client) -> None:
     key = server.new_name()
     server.store.lock(key).acquire()
     assert server.store.pttl(key) == -1
@@ -46,7 +46,7 @@ def test_an_operator_removes_a_record_without_ttl(server: Server, client: leaseh
 
 @pytest.mark.parametrize("library", MUTEXES + LOCKS, ids=str)
 def test_an_operator_takes_a_lock_from_any_library(
-    server: Server, client: leasehold.Client, start: Callable[[Library], Peer], library: Library
+    server: Server, client: steadlock.Client, start: Callable[[Library], Peer], library: Library
 ) -> None:
     theirs, name = start(library), server.new_name()
     key = library.prefix + name
@@ -63,12 +63,12 @@ def test_an_operator_takes_a_lock_from_any_library(
 
 @pytest.mark.parametrize("kinds", [("lock", "mutex"), ("mutex", "lock")], ids=" beside ".join)
 def test_a_lock_and_a_mutex_of_one_name_notice_each_other(
-    server: Server, client: leasehold.Client, kinds: tuple[str, str]
+    server: Server, client: steadlock.Client, kinds: tuple[str, str]
 ) -> None:
     key = server.new_name()
     held, other = (getattr(client, kind)(key) for kind in kinds)
     lease = held.try_acquire()
-    with pytest.raises(leasehold.MisconfiguredError):
+    with pytest.raises(steadlock.MisconfiguredError):
         other.try_acquire()
     assert lease.release() == "released"
 
@@ -80,7 +80,7 @@ def test_redisson_is_woken_whatever_the_name(
     """Its keys and channels have their own rule for names with braces."""
     redisson = start(REDISSON)
     whole = prefix + name
-    with leasehold.connect(server.url, key_prefix=prefix or None) as client:
+    with steadlock.connect(server.url, key_prefix=prefix or None) as client:
         lease = client.lock(name).try_acquire()
         assert lease
         server.waits(lambda: redisson.tell("lock", whole, 30_000))
@@ -110,7 +110,7 @@ def test_redis_py_s_asyncio_lock_and_ours_exclude_each_other(server: Server) -> 
     key = server.new_name()
 
     async def program() -> None:
-        async with redis.asyncio.Redis.from_url(server.url) as store, leasehold.aio.connect(server.url) as client:
+        async with redis.asyncio.Redis.from_url(server.url) as store, steadlock.aio.connect(server.url) as client:
             async with store.lock(key, timeout=30):
                 assert await client.mutex(key).try_acquire() is None
             async with client.mutex(key):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-import leasehold
+import steadlock
 from pairs import LOCKS, MUTEXES
 from peers import Library, Peer
 from server import Server
@@ -17,7 +17,7 @@ RENEWALS = 4
 def test_our_watchdog_keeps_theirs_out(server: Server, start: Callable[[Library], Peer], library: Library) -> None:
     theirs, name = start(library), server.new_name()
     key = library.prefix + name
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         lease = (client.lock(key) if library in LOCKS else client.mutex(key)).try_acquire()
         assert lease
         server.waits(lambda: theirs.tell("lock", name, 30_000))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-import leasehold
+import steadlock
 from pairs import HAND_WRITTEN, REDISSON, Pair, beside, ours
 from peers import Library, Peer
 from server import Server
@@ -75,7 +75,7 @@ def test_our_release_wakes_a_waiter_of_redisson_s_long_before_the_lease_ends(any
 def test_a_release_of_redisson_s_wakes_our_waiter_long_before_it_would_ask_again(pair: Pair) -> None:
     granted = threading.Event()
     pair.take(pair.theirs)
-    with leasehold.connect(pair.server.url, retry_interval=FAR_OFF) as client:
+    with steadlock.connect(pair.server.url, retry_interval=FAR_OFF) as client:
         lock = client.lock(pair.key)
 
         def work() -> None:

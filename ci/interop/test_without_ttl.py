@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import leasehold
+import steadlock
 from pairs import REDIS_PY, Pair, ours
 from peers import Library, Peer
 from server import Server
@@ -62,10 +62,10 @@ def test_ours_polls_for_it_never_writes_to_it_and_has_it_after_its_release(pair:
 
 def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair: Pair) -> None:
     pair.take(pair.theirs, lease_ms=0)
-    with leasehold.connect(pair.server.url) as client:
-        with pytest.raises(leasehold.LockTimeoutError, match="without TTL") as refused, client.mutex(pair.key, wait=1):
+    with steadlock.connect(pair.server.url) as client:
+        with pytest.raises(steadlock.LockTimeoutError, match="without TTL") as refused, client.mutex(pair.key, wait=1):
             pass
-        assert refused.value.holder == leasehold.Holder(pair.owner, None)
+        assert refused.value.holder == steadlock.Holder(pair.owner, None)
     pair.release(pair.theirs)
 
 
@@ -73,7 +73,7 @@ def test_lock_and_mutex_of_one_name_never_mix(pair: Pair) -> None:
     """A reentrant lock finds a STRING under its name, and says so instead of waiting for it."""
     pair.take(pair.theirs, lease_ms=0)
     record = pair.record
-    with leasehold.connect(pair.server.url) as client, pytest.raises(leasehold.MisconfiguredError):
+    with steadlock.connect(pair.server.url) as client, pytest.raises(steadlock.MisconfiguredError):
         client.lock(pair.key).try_acquire()
     assert pair.record == record
     pair.release(pair.theirs)

@@ -39,8 +39,8 @@ def stamp() -> str:
 
 def of_wheel(package: str, triple: str = "") -> Path:
     """A file for a wheel with the native library that is built of a package."""
-    purl = f"pkg:pypi/leasehold@{version()}"
-    ours = {"type": "library", "bom-ref": purl, "name": "leasehold", "version": version(), "purl": purl}
+    purl = f"pkg:pypi/steadlock@{version()}"
+    ours = {"type": "library", "bom-ref": purl, "name": "steadlock", "version": version(), "purl": purl}
     components = list(crates(package, triple))
     depends = {"ref": purl, "dependsOn": [component["bom-ref"] for component in components]}
     told = {

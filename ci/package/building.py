@@ -62,7 +62,7 @@ def commit_moment() -> time.struct_time:
 def private_folders() -> dict[Path, str]:
     """Folders of this machine that the compilers would write into what they build, and what they write instead."""
     cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    return {cargo / "registry" / "src": "/crates", TARGET: "/target", ROOT: "/leasehold"}
+    return {cargo / "registry" / "src": "/crates", TARGET: "/target", ROOT: "/steadlock"}
 
 
 def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 NAMESPACE = "http://maven.apache.org/POM/4.0.0"
 #: What is published, and where its own pom is. What others need comes first.
 COMPONENTS = {
-    "leasehold": "packages/jvm",
-    "leasehold-spring": "packages/spring/common",
-    "leasehold-spring-boot3-starter": "packages/spring/boot3",
-    "leasehold-spring-boot4-starter": "packages/spring/boot4",
+    "steadlock": "packages/jvm",
+    "steadlock-spring": "packages/spring/common",
+    "steadlock-spring-boot3-starter": "packages/spring/boot3",
+    "steadlock-spring-boot4-starter": "packages/spring/boot4",
 }
 #: What a published pom says; the rest is how to build.
 SAID = (
@@ -23,7 +23,7 @@ SAID_BY_SOME = "dependencyManagement"
 
 def place(artifact: str, version: str, ending: str) -> str:
     """Where a file of it lies in a Maven repository."""
-    return f"io/leasehold/{artifact}/{version}/{artifact}-{version}{ending}"
+    return f"io/github/steadlock/{artifact}/{version}/{artifact}-{version}{ending}"
 
 
 def pom(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""The command `leasehold`: one static file, what shells complete, and a page for man."""
+"""The command `steadlock`: one static file, what shells complete, and a page for man."""
 
 import gzip
 import io
@@ -12,12 +12,12 @@ from building import DIST, LICENCES, ROOT, commit_time, run
 from platforms import Platform
 from version import version
 
-SHELLS = {"bash": "leasehold.bash", "zsh": "_leasehold", "fish": "leasehold.fish"}
+SHELLS = {"bash": "steadlock.bash", "zsh": "_steadlock", "fish": "steadlock.fish"}
 
 
 def build(platform: Platform) -> Path:
     assert platform.libc == "musl"
-    return building.build(platform, "leasehold-cli", is_library=False) / "leasehold"
+    return building.build(platform, "steadlock-cli", is_library=False) / "steadlock"
 
 
 def archive(platform: Platform) -> Path:
@@ -25,20 +25,20 @@ def archive(platform: Platform) -> Path:
 
 
 def name_of(platform: Platform) -> str:
-    return f"leasehold-{version()}-linux-{platform.machine}"
+    return f"steadlock-{version()}-linux-{platform.machine}"
 
 
 def pack(program: Path, platform: Platform) -> Path:
     """An archive that is the same for the same files."""
     name = name_of(platform)
     said: list[str | Path] = [*platform.emulator, program]
-    files = {"leasehold": program.read_bytes()}
+    files = {"steadlock": program.read_bytes()}
     for shell, file in SHELLS.items():
         files[f"completions/{file}"] = run([*said, "completions", shell]).encode()
     whole = run([*said, "manual"])
-    files["man1/leasehold.1"] = whole.encode()
-    for found in re.findall(r"^leasehold\\-(\w+)\(1\)$", whole, re.MULTILINE):
-        files[f"man1/leasehold-{found}.1"] = run([*said, "manual", found]).encode()
+    files["man1/steadlock.1"] = whole.encode()
+    for found in re.findall(r"^steadlock\\-(\w+)\(1\)$", whole, re.MULTILINE):
+        files[f"man1/steadlock-{found}.1"] = run([*said, "manual", found]).encode()
     files |= {file: (ROOT / file).read_bytes() for file in LICENCES}
     target = archive(platform)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def pack(program: Path, platform: Platform) -> Path:
         for file, content in sorted(files.items()):
             entry = tarfile.TarInfo(f"{name}/{file}")
             entry.size, entry.mtime = len(content), int(commit_time())
-            entry.mode = 0o755 if file == "leasehold" else 0o644
+            entry.mode = 0o755 if file == "steadlock" else 0o644
             packed.addfile(entry, io.BytesIO(content))
     target.write_bytes(gzip.compress(written.getvalue(), mtime=int(commit_time())))
     return target

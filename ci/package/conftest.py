@@ -19,13 +19,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, unpacked."""
     folder = tmp_path_factory.mktemp("command")
     unpack(archive(here()), folder)
-    (found,) = folder.glob("*/leasehold")
+    (found,) = folder.glob("*/steadlock")
     return found
 
 
 @pytest.fixture(scope="session")
 def served(program: Path) -> Iterator[tuple[str, str]]:
-    """Where `leasehold serve` listens: for clients of Redis, and for those of HTTP."""
+    """Where `steadlock serve` listens: for clients of Redis, and for those of HTTP."""
     command = [str(program), "serve", "--port", "0", "--http", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 from building import DIST, TARGET, run
 from version import version
 
-PUBLISHED = ("leasehold-protocol", "leasehold-store", "leasehold", "leasehold-cli")
+PUBLISHED = ("steadlock-protocol", "steadlock-store", "steadlock", "steadlock-cli")
 #: What a page on crates.io shows.
 SHOWN = ("description", "license", "repository", "readme", "keywords", "categories")
 

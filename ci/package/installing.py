@@ -20,7 +20,7 @@ TRIES = 7
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
 BARE = "a bare machine"
 #: Where it runs, in the table.
-HERE = BARE if os.environ.get("LEASEHOLD_BARE") else "here"
+HERE = BARE if os.environ.get("STEADLOCK_BARE") else "here"
 
 
 def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
@@ -66,11 +66,11 @@ def built(folder: str, pattern: str) -> Path:
 def node_packages() -> list[Path]:
     """The Node package of this platform, and the one that users name."""
     platform = name_of(here()).replace("@", "").replace("/", "-")
-    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "leasehold")]
+    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "steadlock")]
 
 
 def web_package() -> Path:
-    return DIST / "npm" / f"leasehold-web-{version()}.tgz"
+    return DIST / "npm" / f"steadlock-web-{version()}.tgz"
 
 
 def npm_install(folder: Path, environment: dict[str, str], *packages: Path) -> None:

@@ -23,7 +23,7 @@ from version import version
 
 PACKAGE = ROOT / "packages" / "jvm"
 BUILT = TARGET / "jvm"
-ARTIFACT, MODULE = "leasehold", "io.leasehold"
+ARTIFACT, MODULE = "steadlock", "io.github.steadlock"
 MAVEN = ("mvn", "--batch-mode", "--no-transfer-progress", "--quiet")
 CYCLONEDX = "org.cyclonedx:cyclonedx-maven-plugin:2.9.3:makeBom"
 
@@ -41,7 +41,7 @@ def classifier(platform: Platform) -> str:
 
 
 def native(platform: Platform) -> Path:
-    return building.build(platform, "leasehold-jvm") / "libleasehold_jvm.so"
+    return building.build(platform, "steadlock-jvm") / "libsteadlock_jvm.so"
 
 
 def build_native(platform: Platform, library: Path) -> Path:
@@ -62,7 +62,7 @@ def build() -> Iterator[tuple[Path, list[str]]]:
     classes = files_in(BUILT / "classes")
     assert not any(is_library(name) for name in classes)
     yield pack("", classes, MODULE), ["no library"]
-    natives = [entries_of(jar) for jar in sorted(target("").parent.glob(f"leasehold-{version()}-linux-*.jar"))]
+    natives = [entries_of(jar) for jar in sorted(target("").parent.glob(f"steadlock-{version()}-linux-*.jar"))]
     libraries = {name: content for entries in natives for name, content in entries.items() if is_library(name)}
     yield pack("all", classes | libraries, MODULE), [f"{len(libraries)} libraries"]
     yield pack("sources", sources()), []
@@ -95,7 +95,7 @@ def bill_of(pom: Path) -> Path:
     where = [f"-DoutputDirectory={BUILT / 'bom'}", "-DoutputName=bom", "-DoutputFormat=json"]
     run([*MAVEN, "--file", pom, stamp, *where, CYCLONEDX])
     told = json.loads((BUILT / "bom" / "bom.json").read_text())
-    crates = list(bill.crates("leasehold-jvm", here().triple))
+    crates = list(bill.crates("steadlock-jvm", here().triple))
     told["components"] += crates
     (ours,) = (one for one in told["dependencies"] if one["ref"] == told["metadata"]["component"]["bom-ref"])
     ours["dependsOn"] += [crate["bom-ref"] for crate in crates]
@@ -124,7 +124,7 @@ def pack(name: str, entries: Entries, module: str = "", artifact: str = ARTIFACT
     for entry, content in entries.items():
         paths = checks.paths_in(content)
         assert not paths, f"{entry} names folders of this machine: {paths[:5]}"
-    told = {"Manifest-Version": "1.0", "Implementation-Title": "Leasehold", "Implementation-Version": version()}
+    told = {"Manifest-Version": "1.0", "Implementation-Title": "Steadlock", "Implementation-Version": version()}
     told |= {"Automatic-Module-Name": module} if module else {}
     manifest = "".join(f"{key}: {value}\r\n" for key, value in told.items()) + "\r\n"
     written = target(f"-{name}.jar" if name else ".jar", artifact)
@@ -159,8 +159,9 @@ def others(folder: Path) -> Path:
     """A local repository with what others have published, but nothing of ours."""
     usual = Path.home() / ".m2" / "repository"
     usual.mkdir(parents=True, exist_ok=True)
-    (folder / "io").mkdir(parents=True)
-    for entry in (*usual.iterdir(), *(usual / "io").glob("*")):
-        if entry.is_dir() and entry not in (usual / "io", usual / "io" / "leasehold"):
+    way = (usual, usual / "io", usual / "io" / "github")
+    (folder / way[-1].relative_to(usual)).mkdir(parents=True)
+    for entry in (entry for place in way for entry in place.glob("*")):
+        if entry.is_dir() and entry not in (*way, usual / "io" / "github" / "steadlock"):
             (folder / entry.relative_to(usual)).symlink_to(entry)
     return folder

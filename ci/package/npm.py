@@ -19,12 +19,12 @@ COMMON = ("description", "license", "repository", "engines")
 
 
 def name_of(platform: Platform | Elsewhere) -> str:
-    return f"@leasehold/{platform.npm}"
+    return f"steadlock-{platform.npm}"
 
 
 def file_of(platform: Platform | Elsewhere) -> str:
     """The native library, in the package of its platform."""
-    return f"leasehold.{platform.npm}.node"
+    return f"steadlock.{platform.npm}.node"
 
 
 def build(platform: Platform | Elsewhere, library: Path) -> Path:
@@ -34,12 +34,12 @@ def build(platform: Platform | Elsewhere, library: Path) -> Path:
     shutil.copyfile(library, folder / file)
     main = manifest(PACKAGE)
     told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
-    told["description"] = f"The native library of the package leasehold for {platform.npm}"
+    told["description"] = f"The native library of the package steadlock for {platform.npm}"
     told |= wanted(platform) | {"main": file, "files": [file, *LICENCES]}
     describe(folder, told)
     (folder / "README.md").write_text(
-        f"# {name_of(platform)}\n\nThe native library of [leasehold](https://www.npmjs.com/package/leasehold) "
-        f"for {platform.npm}. Install `leasehold`; npm adds this package where it fits.\n"
+        f"# {name_of(platform)}\n\nThe native library of [steadlock](https://www.npmjs.com/package/steadlock) "
+        f"for {platform.npm}. Install `steadlock`; npm adds this package where it fits.\n"
     )
     return pack(folder)
 
@@ -85,13 +85,13 @@ def check_packed(tarball: Path) -> list[str]:
     """What others' checks say of its manifest and its types."""
     run([CHECKS / "publint", "--strict", tarball])
     # It has no types, and those who import it need none.
-    chosen = ["--exclude-entrypoints", "leasehold.wasm", "--profile", "esm-only"] if "-web-" in tarball.name else []
+    chosen = ["--exclude-entrypoints", "steadlock.wasm", "--profile", "esm-only"] if "-web-" in tarball.name else []
     run([CHECKS / "attw", tarball, *chosen])
     return ["publint", "attw"]
 
 
 def native(platform: Platform) -> Path:
-    return building.build(platform, "leasehold-node") / "libleasehold_node.so"
+    return building.build(platform, "steadlock-node") / "libsteadlock_node.so"
 
 
 def manifest(package: Path) -> dict[str, Any]:

@@ -72,9 +72,9 @@ class Elsewhere(NamedTuple):
 
 #: Built, and not supported until its tests have run there.
 ELSEWHERE = (
-    Elsewhere("macosx_11_0_arm64", "darwin", "arm64", "libleasehold_node.dylib"),
-    Elsewhere("macosx_10_12_x86_64", "darwin", "x64", "libleasehold_node.dylib"),
-    Elsewhere("win_amd64", "win32", "x64", "leasehold_node.dll"),
+    Elsewhere("macosx_11_0_arm64", "darwin", "arm64", "libsteadlock_node.dylib"),
+    Elsewhere("macosx_10_12_x86_64", "darwin", "x64", "libsteadlock_node.dylib"),
+    Elsewhere("win_amd64", "win32", "x64", "steadlock_node.dll"),
 )
 
 

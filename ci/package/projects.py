@@ -46,7 +46,7 @@ POM = """
 """
 #: A program that runs the README's lines.
 JAVA = """
-import io.leasehold.Leasehold;
+import io.github.steadlock.Steadlock;
 
 public class Java {{
     public static void main(String[] arguments) {{
@@ -63,7 +63,7 @@ def java_source(url: str) -> str:
 def ours(classifier: str) -> str:
     """A dependency on one of the jars of the library."""
     chosen = f"<classifier>{classifier}</classifier>" if classifier else ""
-    return dependency("io.leasehold", "leasehold", version(), chosen)
+    return dependency("io.github.steadlock", "steadlock", version(), chosen)
 
 
 def dependency(group: str, artifact: str, version: str, rest: str = "") -> str:

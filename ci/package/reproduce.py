@@ -23,7 +23,7 @@ def main() -> None:
     if subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False).returncode:
         sys.exit("reproduce: there are changes that are not committed; a clone has none of them")
     with tempfile.TemporaryDirectory() as elsewhere:
-        clone = Path(elsewhere) / "leasehold"
+        clone = Path(elsewhere) / "steadlock"
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         subprocess.run(["./ci/just", "package", *sys.argv[1:], "--unused"], cwd=clone, check=True)
         first, second = digests(DIST), digests(clone / "dist")

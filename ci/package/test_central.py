@@ -49,7 +49,7 @@ def test_each_dependency_has_a_version_or_is_spring_boot_s_to_give(component: st
     }
     boms = project.findall("{*}dependencyManagement/{*}dependencies/{*}dependency")
     assert [one.findtext("{*}artifactId") for one in boms] == (["spring-boot-dependencies"] if without else [])
-    assert "io.leasehold" not in without
+    assert "io.github.steadlock" not in without
 
 
 def test_what_the_starters_share_brings_no_version_of_spring() -> None:
@@ -59,7 +59,7 @@ def test_what_the_starters_share_brings_no_version_of_spring() -> None:
         for dependency in project.findall("{*}dependencies/{*}dependency")
         if dependency.findtext("{*}optional") != "true"
     }
-    assert brought == {"leasehold", "asm-analysis"}
+    assert brought == {"steadlock", "asm-analysis"}
 
 
 def test_no_class_is_twice_on_a_class_path() -> None:
@@ -74,7 +74,7 @@ def test_no_class_is_twice_on_a_class_path() -> None:
 
 
 def test_sources_and_documentation_are_those_of_the_classes() -> None:
-    assert {"io/leasehold/Leasehold.kt", "io/leasehold/LockScope.java"} <= entries("-sources.jar")
+    assert {"io/github/steadlock/Steadlock.kt", "io/github/steadlock/LockScope.java"} <= entries("-sources.jar")
     documentation = entries("-javadoc.jar")
     assert "index.html" in documentation
     assert not [name for name in documentation if "internal" in name]
@@ -102,7 +102,7 @@ def test_boot_is_told_of_all_properties() -> None:
     told = {one["name"] for one in json.loads(metadata)["properties"]}
     readme = (starters.PACKAGE / "README.md").read_text()
     table = readme[readme.index("<!-- properties -->") : readme.index("<!-- end of properties -->")]
-    assert told >= set(re.findall(r"^\| `(leasehold\.[\w.-]+)`", table, re.MULTILINE)) != set()
+    assert told >= set(re.findall(r"^\| `(steadlock\.[\w.-]+)`", table, re.MULTILINE)) != set()
 
 
 @pytest.mark.parametrize("component", central.COMPONENTS)

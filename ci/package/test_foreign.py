@@ -70,7 +70,7 @@ def foreign_url(foreign: Platform, tmp_path_factory: pytest.TempPathFactory) -> 
     archive = built("command", f"*-linux-{foreign.machine}.tar.gz")
     folder = tmp_path_factory.mktemp("command")
     unpack(archive, folder)
-    (program,) = folder.glob("*/leasehold")
+    (program,) = folder.glob("*/steadlock")
     command: list[str | Path] = [*foreign.emulator, program, "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -96,8 +96,8 @@ def test_a_wheel_of_another_processor_locks(
 def test_a_node_package_of_another_processor_locks(
     foreign: Platform, foreign_url: str, empty: dict[str, str], tmp_path: Path
 ) -> None:
-    native = built("npm", f"leasehold-{foreign.npm}-{version()}.tgz")
-    main = built("npm", f"leasehold-{version()}.tgz")
+    native = built("npm", f"steadlock-{foreign.npm}-{version()}.tgz")
+    main = built("npm", f"steadlock-{version()}.tgz")
     (tmp_path / "package.json").write_text('{ "private": true }\n')
     # npm would refuse what does not run here.
     chosen = ["--force", f"--cpu={foreign.cpu}", "--offline", "--no-audit", "--no-fund"]
@@ -130,9 +130,9 @@ def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str
         packed = built("python", f"*{platform.wheel}.whl")
         with zipfile.ZipFile(packed) as wheel:
             wheel.extractall(tmp_path)
-        (native,) = (tmp_path / "leasehold").glob("_native*.so")
+        (native,) = (tmp_path / "steadlock").glob("_native*.so")
     else:
-        packed = built("npm", f"leasehold-{platform.npm}-{version()}.tgz")
+        packed = built("npm", f"steadlock-{platform.npm}-{version()}.tgz")
         unpack(packed, tmp_path)
         native = tmp_path / "package" / file_of(platform)
     # In place of the host: a library that has the names that hosts have.

@@ -10,9 +10,9 @@ from version import version
 
 
 def test_the_command_runs_alone(program: Path, empty: dict[str, str], tmp_path: Path) -> None:
-    assert said([program, "--version"], tmp_path, empty) == f"leasehold {version()}\n"
-    for completion in ("leasehold.bash", "_leasehold", "leasehold.fish"):
+    assert said([program, "--version"], tmp_path, empty) == f"steadlock {version()}\n"
+    for completion in ("steadlock.bash", "_steadlock", "steadlock.fish"):
         assert (program.parent / "completions" / completion).stat().st_size > 0
-    for page in ("leasehold.1", "leasehold-run.1", "leasehold-serve.1"):
+    for page in ("steadlock.1", "steadlock-run.1", "steadlock-serve.1"):
         assert (program.parent / "man1" / page).stat().st_size > 0
     ran(archive(here()), HERE)

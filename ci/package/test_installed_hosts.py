@@ -14,13 +14,13 @@ from table import ran
 STORY = ROOT / "packages" / "web" / "test" / "runtimes" / "story.mjs"
 TOLD = """
 import assert from 'node:assert/strict';
-import * as leasehold from 'leasehold';
+import * as steadlock from 'steadlock';
 import { story, TOLD } from './story.mjs';
 
-assert.deepEqual(await story(leasehold, process.argv[2], 'redis://127.0.0.1:1'), TOLD);
+assert.deepEqual(await story(steadlock, process.argv[2], 'redis://127.0.0.1:1'), TOLD);
 """
 WHO = """
-import { connect } from 'leasehold';
+import { connect } from 'steadlock';
 
 const client = await connect(process.argv[2]);
 const lock = client.lock('who');
@@ -56,7 +56,7 @@ def test_a_holder_is_named_by_its_host_and_releases_at_the_end(
 
 
 def test_deno_says_which_right_is_missing(empty: dict[str, str], node_project: Path) -> None:
-    (node_project / "app.mjs").write_text("import 'leasehold';\n")
+    (node_project / "app.mjs").write_text("import 'steadlock';\n")
     command = [word for word in DENO.native if word != "--allow-ffi"]
     told = failed([*command, "app.mjs"], node_project, empty)
     assert "cannot be loaded here: NotCapable: Requires ffi access to" in told

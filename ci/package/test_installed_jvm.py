@@ -37,8 +37,8 @@ KOTLIN_PLUGIN = """
 </plugin>
 """
 KOTLIN = """
-import io.leasehold.Leasehold
-import io.leasehold.withLock
+import io.github.steadlock.Steadlock
+import io.github.steadlock.withLock
 import kotlinx.coroutines.runBlocking
 import kotlin.time.Duration.Companion.seconds
 
@@ -47,14 +47,14 @@ fun main(): Unit = runBlocking {{
 }}
 """
 MEASURED = """
-import io.leasehold.Leasehold;
+import io.github.steadlock.Steadlock;
 
 public class Measured {
     public static void main(String[] arguments) {
         long start = System.nanoTime();
-        Leasehold.connect("memory://").close();
+        Steadlock.connect("memory://").close();
         long loaded = System.nanoTime();
-        try (var client = Leasehold.connect(arguments[0])) {
+        try (var client = Steadlock.connect(arguments[0])) {
             var lock = client.lock("first");
             lock.lock();
             double took = (System.nanoTime() - loaded) / 1e6;
@@ -67,11 +67,11 @@ public class Measured {
 IN_MEMORY = """
 package shop;
 
-import io.leasehold.Leasehold;
+import io.github.steadlock.Steadlock;
 
 public class Main {
     public static void main(String[] arguments) {
-        try (var client = Leasehold.connect("memory://")) {
+        try (var client = Steadlock.connect("memory://")) {
             System.out.println("mine: " + client.lock("first").withLock(lease -> lease.isValid()));
         } catch (UnsatisfiedLinkError error) {
             System.out.println(error.getMessage());
@@ -128,7 +128,7 @@ def test_on_the_module_path_jna_alone_needs_native_access(
         pytest.skip(found.stderr)
     newer, library, mods = Path(found.stdout.strip()) / "bin", projects["two"] / "lib", tmp_path / "mods"
     module = tmp_path / "module-info.java"
-    module.write_text("module shop { requires io.leasehold; requires kotlin.stdlib; requires org.slf4j; }\n")
+    module.write_text("module shop { requires io.github.steadlock; requires kotlin.stdlib; requires org.slf4j; }\n")
     main = projects["two"] / "src" / "main" / "java" / "shop" / "Main.java"
     said([newer / "javac", "-d", mods, "--module-path", library, module, main], tmp_path, empty)
     modules: list[str | Path] = [newer / "java", "--module-path", f"{mods}:{library}"]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def surroundings(empty: dict[str, str], url: str) -> dict[str, str]:
-    return empty | {"NEXT_TELEMETRY_DISABLED": "1", "LEASEHOLD_URL": url, "HOSTNAME": "127.0.0.1"}
+    return empty | {"NEXT_TELEMETRY_DISABLED": "1", "STEADLOCK_URL": url, "HOSTNAME": "127.0.0.1"}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from table import ran
 EVALUATE: list[str | Path] = ["node", "--input-type=module", "--eval"]
 MEASURED = """
 const start = performance.now();
-const { connect } = await import('leasehold');
+const { connect } = await import('steadlock');
 const loaded = performance.now();
 const client = await connect(process.argv[1]);
 await client.using('first', () => {
@@ -38,15 +38,15 @@ def test_node_has_its_first_lock_soon(url: str, empty: dict[str, str], node_proj
 
 
 def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, str], node_project: Path) -> None:
-    shutil.rmtree(node_project / "node_modules" / "@leasehold")
-    told = failed(["node", "--eval", "require('leasehold')"], node_project, empty)
+    shutil.rmtree(node_project / "node_modules" / "@steadlock")
+    told = failed(["node", "--eval", "require('steadlock')"], node_project, empty)
     assert f"the package {name_of(here())}, which has the native library for this machine" in told
 
 
 def test_a_bundler_leaves_the_node_package_where_it_is(url: str, empty: dict[str, str], node_project: Path) -> None:
     """As our README tells those who use one."""
     (node_project / "app.mjs").write_text(five_lines("js", url))
-    words = ["app.mjs", "--bundle", "--platform=node", "--format=esm", "--external:leasehold", "--outfile=bundled.mjs"]
+    words = ["app.mjs", "--bundle", "--platform=node", "--format=esm", "--external:steadlock", "--outfile=bundled.mjs"]
     said([CHECKS / "esbuild", *words], node_project, empty)
     assert "fencing token" in said(["node", "bundled.mjs"], node_project, empty)
 
@@ -57,7 +57,7 @@ def test_a_bundler_that_copies_native_libraries_takes_it_along(
     """As our README tells, too."""
     alone = tmp_path_factory.mktemp("alone")
     required = five_lines("js", url).replace(
-        "import { connect } from 'leasehold'", "const { connect } = require('leasehold')"
+        "import { connect } from 'steadlock'", "const { connect } = require('steadlock')"
     )
     (node_project / "app.js").write_text(f"(async () => {{\n{required}}})();\n")
     words = ["app.js", "--bundle", "--platform=node", "--loader:.node=copy", f"--outfile={alone / 'bundled.js'}"]

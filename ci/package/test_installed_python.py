@@ -14,16 +14,16 @@ from version import version
 MEASURED = """
 import json, sys, time
 start = time.perf_counter()
-import leasehold
+import steadlock
 loaded = time.perf_counter()
-with leasehold.connect(sys.argv[1]) as client, client.lock("first"):
+with steadlock.connect(sys.argv[1]) as client, client.lock("first"):
     locked = time.perf_counter()
 print(json.dumps({"import": (loaded - start) * 1e3, "lock": (locked - loaded) * 1e3}))
 """
 
 DAEMONS = """
-import sys, threading, time, leasehold
-client = leasehold.connect(sys.argv[1])
+import sys, threading, time, steadlock
+client = steadlock.connect(sys.argv[1])
 def work():
     while True:
         with client.lock(f"of {threading.get_ident()}"):
@@ -44,7 +44,7 @@ def python(empty: dict[str, str], tmp_path: Path) -> Path:
 @pytest.fixture
 def with_wheel(python: Path, empty: dict[str, str], tmp_path: Path) -> Path:
     """The same with the wheel, and nothing else."""
-    wheels = ["--no-index", "--find-links", str(DIST / "python"), f"leasehold=={version()}"]
+    wheels = ["--no-index", "--find-links", str(DIST / "python"), f"steadlock=={version()}"]
     said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
     return python
 
@@ -54,7 +54,7 @@ def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], wit
     # The process unwinds threads of Python that are in the native library when it ends.
     for _ in range(TRIES):
         said([with_wheel, "-c", DAEMONS, url], tmp_path, empty)
-    ran(DIST / "python" / f"leasehold-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
+    ran(DIST / "python" / f"steadlock-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
 
 
 @pytest.mark.timing
@@ -68,14 +68,14 @@ def test_python_has_its_first_lock_soon(url: str, empty: dict[str, str], with_wh
 def test_a_native_library_that_cannot_be_loaded_is_said(
     empty: dict[str, str], with_wheel: Path, tmp_path: Path
 ) -> None:
-    (native,) = (tmp_path / "venv").glob("lib/*/site-packages/leasehold/_native*.so")
+    (native,) = (tmp_path / "venv").glob("lib/*/site-packages/steadlock/_native*.so")
     native.write_bytes(b"of another system")
-    told = failed([with_wheel, "-c", "import leasehold"], tmp_path, empty)
-    assert "ImportError: leasehold: its native library cannot be loaded here: " in told
+    told = failed([with_wheel, "-c", "import steadlock"], tmp_path, empty)
+    assert "ImportError: steadlock: its native library cannot be loaded here: " in told
     assert "install it with pip on this one" in told
     native.unlink()
-    told = failed([with_wheel, "-c", "import leasehold.aio"], tmp_path, empty)
-    assert "ModuleNotFoundError: leasehold: its native library, leasehold._native, is not beside" in told
+    told = failed([with_wheel, "-c", "import steadlock.aio"], tmp_path, empty)
+    assert "ModuleNotFoundError: steadlock: its native library, steadlock._native, is not beside" in told
 
 
 # It is compiled as users compile it.

@@ -11,7 +11,7 @@ from table import ran
 from version import version
 
 #: What users of the library get; each patch stands in for crates.io, which has none of these yet.
-LIBRARY = [name for name in crates.PUBLISHED if name != "leasehold-cli"]
+LIBRARY = [name for name in crates.PUBLISHED if name != "steadlock-cli"]
 MANIFEST = """
 [package]
 name = "shop"
@@ -19,7 +19,7 @@ version = "1.0.0"
 edition = "2024"
 
 [dependencies]
-leasehold = "{version}"
+steadlock = "{version}"
 tokio = {{ version = "1", features = ["rt"] }}
 
 [patch.crates-io]
@@ -46,7 +46,7 @@ def test_the_crates_are_all_that_a_rust_program_needs(url: str, empty: dict[str,
     (project / "Cargo.toml").write_text(MANIFEST.format(version=version(), patches=patches))
     (project / "src" / "main.rs").write_text(MAIN.format(lines=five_lines("rust,no_run", url)))
     # Of the crates of others, the versions that ours was tested with.
-    (project / "Cargo.lock").write_bytes((tmp_path / f"leasehold-{version()}" / "Cargo.lock").read_bytes())
+    (project / "Cargo.lock").write_bytes((tmp_path / f"steadlock-{version()}" / "Cargo.lock").read_bytes())
     surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "shop")}
     said(["cargo", "update", "--workspace", "--quiet"], project, surroundings)
     assert "fencing token" in said(["cargo", "run", "--locked", "--quiet"], project, surroundings)

@@ -19,7 +19,7 @@ MAIN = f"{PACKAGE}.ShopApplication"
 OWN = jars.classifier(here())
 PROPERTIES = central.properties(starters.PACKAGE / "pom.xml")
 #: The starter for each version of Spring Boot.
-STARTERS = {PROPERTIES[f"{boot}.version"]: f"leasehold-spring-{boot}-starter" for boot in ("boot3", "boot4")}
+STARTERS = {PROPERTIES[f"{boot}.version"]: f"steadlock-spring-{boot}-starter" for boot in ("boot3", "boot4")}
 
 #: What gives nearly all programs the versions of Spring.
 BOM = """
@@ -40,8 +40,8 @@ BOM = """
 SHOP = """
 package com.example.shop;
 
-import io.leasehold.spring.CurrentLease;
-import io.leasehold.spring.DistributedLock;
+import io.github.steadlock.spring.CurrentLease;
+import io.github.steadlock.spring.DistributedLock;
 import org.springframework.stereotype.Service;
 
 @Service
@@ -88,7 +88,7 @@ def project(
     managed = BOM.format(boot=boot) if "Boot's" in request.param else ""
     spring = starters.PACKAGE / "README.md"
     (dependencies,) = blocks(spring, "xml", url)
-    chosen = re.sub(r"leasehold-spring-boot\d-starter", STARTERS[boot], dependencies).replace("linux-x86_64", OWN)
+    chosen = re.sub(r"steadlock-spring-boot\d-starter", STARTERS[boot], dependencies).replace("linux-x86_64", OWN)
     application, vouchers = (block for block in blocks(spring, "java", url) if block.startswith("package"))
     (shop,) = (block for block in blocks(README, "java", url) if block.startswith("@DistributedLock"))
     sources = f"src/main/java/{PACKAGE.replace('.', '/')}"

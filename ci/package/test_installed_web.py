@@ -25,7 +25,7 @@ def web_project(empty: dict[str, str], tmp_path: Path) -> Path:
 def test_over_http_it_needs_no_other_package(
     host: Host, served: tuple[str, str], empty: dict[str, str], web_project: Path
 ) -> None:
-    (web_project / "app.mjs").write_text(five_lines("js", served[0], "leasehold-web/upstash"))
+    (web_project / "app.mjs").write_text(five_lines("js", served[0], "steadlock-web/upstash"))
     surroundings = empty | {"UPSTASH_REDIS_REST_URL": served[1], "UPSTASH_REDIS_REST_TOKEN": "any"}
     assert "fencing token" in said([*host.web, "app.mjs"], web_project, surroundings)
     ran(web_package(), HERE if host == NODE else host.name)
@@ -35,6 +35,6 @@ def test_over_http_it_needs_no_other_package(
 def test_it_locks_behind_ioredis(host: Host, url: str, empty: dict[str, str], web_project: Path) -> None:
     add_packages_of_others(web_project)
     # Its connections stay open, as the README says.
-    program = f"{five_lines('js', url, 'leasehold-web/ioredis', README)}process.exit(0);\n"
+    program = f"{five_lines('js', url, 'steadlock-web/ioredis', README)}process.exit(0);\n"
     (web_project / "app.mjs").write_text(program)
     assert "fencing token" in said([*host.web, "app.mjs"], web_project, empty)

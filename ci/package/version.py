@@ -15,9 +15,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 
 # Of each sort of file, what stands before our version and after it.
-CRATE = r'(?m)(^version = "|^leasehold[\w-]* = \{[^}\n]*\bversion = ")([^"]+)(")'
-NODE = r'("name": "leasehold(?:-web)?",\s*"version": ")([^"]+)(")'
-MAVEN = r"(<groupId>io\.leasehold</groupId>\s*<artifactId>[^<]+</artifactId>\s*<version>)([^<$]+)(</version>)"
+CRATE = r'(?m)(^version = "|^steadlock[\w-]* = \{[^}\n]*\bversion = ")([^"]+)(")'
+NODE = r'("name": "steadlock(?:-web)?",\s*"version": ")([^"]+)(")'
+MAVEN = r"(<groupId>io\.github\.steadlock</groupId>\s*<artifactId>[^<]+</artifactId>\s*<version>)([^<$]+)(</version>)"
 PATTERNS = {
     "Cargo.toml": CRATE,
     "package.json": NODE,

@@ -23,7 +23,7 @@ def build(platform: Platform) -> Path:
     run(
         [
             *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
-            *("--sbom-include", bill.of_wheel("leasehold-python", platform.triple)),
+            *("--sbom-include", bill.of_wheel("steadlock-python", platform.triple)),
             *("--target", platform.triple, "--compatibility", platform.wheel.removesuffix(f"_{platform.machine}")),
             *("--", *unwinder.flags(platform)),
         ],
@@ -53,7 +53,7 @@ def check(wheel: Path, platform: Platform) -> list[str]:
         assert not paths, f"{file} names folders of this machine: {paths[:5]}"
     (told,) = unpacked.glob("*.dist-info/sboms/*.cyclonedx.json")
     assert json.loads(told.read_text())["components"], f"{told} has no crates"
-    (native,) = (unpacked / "leasehold").glob("_native*.so")
+    (native,) = (unpacked / "steadlock").glob("_native*.so")
     found = checks.compiled(native, platform)
     assert unwinder.is_used(native, platform), f"{wheel} has an unwinder of its own"
     (metadata,) = unpacked.glob("*.dist-info/METADATA")

@@ -30,29 +30,29 @@ class Artefact(NamedTuple):
 
 def complete(version: str) -> list[Artefact]:
     """All of it, in the order of publication: what others depend on stands before them."""
-    wheel = f"python/leasehold-{python_version(version)}-cp311-abi3-{{}}.whl"
+    wheel = f"python/steadlock-{python_version(version)}-cp311-abi3-{{}}.whl"
     here = [
-        *(f"command/leasehold-{version}-linux-{one.machine}.tar.gz" for one in PLATFORMS if one.libc == "musl"),
-        f"python/leasehold-{python_version(version)}.tar.gz",
+        *(f"command/steadlock-{version}-linux-{one.machine}.tar.gz" for one in PLATFORMS if one.libc == "musl"),
+        f"python/steadlock-{python_version(version)}.tar.gz",
         *(wheel.format(one.wheel) for one in PLATFORMS),
         *(f"crates/{name}-{version}.crate" for name in PUBLISHED),
-        *(f"npm/leasehold-{one.npm}-{version}.tgz" for one in PLATFORMS),
+        *(f"npm/steadlock-{one.npm}-{version}.tgz" for one in PLATFORMS),
     ]
     elsewhere = [
-        file for one in ELSEWHERE for file in (wheel.format(one.wheel), f"npm/leasehold-{one.npm}-{version}.tgz")
+        file for one in ELSEWHERE for file in (wheel.format(one.wheel), f"npm/steadlock-{one.npm}-{version}.tgz")
     ]
     return [
         *(Artefact(file, HERE) for file in here),
         *(Artefact(file, ON_ITS_OWN) for file in elsewhere),
-        Artefact(f"npm/leasehold-web-{version}.tgz", HERE),
-        Artefact(f"npm/leasehold-{version}.tgz", HERE),
+        Artefact(f"npm/steadlock-web-{version}.tgz", HERE),
+        Artefact(f"npm/steadlock-{version}.tgz", HERE),
         *(Artefact(f"maven/{file}", HERE) for name in COMPONENTS for file in component(name, version)),
     ]
 
 
 def component(name: str, version: str) -> list[str]:
     """The files of one in a Maven repository."""
-    parts = (*PARTS, *OF_THE_CORE) if name == "leasehold" else PARTS
+    parts = (*PARTS, *OF_THE_CORE) if name == "steadlock" else PARTS
     return [place(name, version, part) for part in parts]
 
 

@@ -30,11 +30,11 @@ def main() -> None:
     this = here()
     maturin = shutil.which("maturin")
     assert maturin, "install ci/requirements/build.txt"
-    words: list[str | Path] = ["--release", "--locked", "--strip", "--sbom-include", bill.of_wheel("leasehold-python")]
+    words: list[str | Path] = ["--release", "--locked", "--strip", "--sbom-include", bill.of_wheel("steadlock-python")]
     run([maturin, "build", *words, "--out", DIST / "python"], ROOT / "packages" / "python")
     (wheel,) = (DIST / "python").glob("*.whl")
     assert wheel.stem.endswith(this.wheel), f"{wheel.name} is not for {this.wheel}"
-    run(["cargo", "build", "--release", "--locked", "--package", "leasehold-node"])
+    run(["cargo", "build", "--release", "--locked", "--package", "steadlock-node"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     package = npm.build(this, target / "release" / this.library)
     print(wheel, package, sep="\n")

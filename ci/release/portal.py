@@ -29,15 +29,15 @@ Sign = Callable[[Path], bytes]
 
 def is_published(version: str) -> bool:
     """Of a bundle all is published or none."""
-    return get(f"{PUBLIC}/io/leasehold/leasehold/{version}/leasehold-{version}.pom") is not None
+    return get(f"{PUBLIC}/io/github/steadlock/steadlock/{version}/steadlock-{version}.pom") is not None
 
 
 def publish(repository: Path, version: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / f"leasehold-{version}-bundle.zip"
+        target = Path(folder) / f"steadlock-{version}-bundle.zip"
         with Signer() as sign:
             bundle(repository, target, sign)
-        upload(target, f"leasehold {version}")
+        upload(target, f"steadlock {version}")
 
 
 def bundle(repository: Path, target: Path, sign: Sign) -> list[str]:

@@ -100,7 +100,7 @@ def is_a_release(tag: str) -> bool:
 
 def get(url: str) -> str | None:
     """What is there; None if nothing is. Whatever else goes wrong ends all."""
-    request = urllib.request.Request(url, headers={"User-Agent": "leasehold-release"})
+    request = urllib.request.Request(url, headers={"User-Agent": "steadlock-release"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return str(answer.read().decode())

@@ -76,7 +76,7 @@ def publish(registry: str, is_rehearsal: bool) -> None:
     number = version()
     if registry == "maven":
         if is_rehearsal:
-            print(f"curl --form bundle=@leasehold-{number}-bundle.zip {portal.API}/upload")
+            print(f"curl --form bundle=@steadlock-{number}-bundle.zip {portal.API}/upload")
         elif portal.is_published(number):
             print(f"Maven Central has {number} already")
         else:

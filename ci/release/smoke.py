@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 
 PYTHON = """
-import leasehold
+import steadlock
 
-with leasehold.connect("memory://") as client, client.lock("smoke") as lease:
+with steadlock.connect("memory://") as client, client.lock("smoke") as lease:
     print("Python: fencing token", lease.token)
 """
 
 NODE = """
-const { connect } = await import('leasehold');
+const { connect } = await import('steadlock');
 const client = await connect('memory://');
 await client.using('smoke', (lease) => console.log('Node: fencing token', lease.token));
 await client.close();
@@ -42,14 +42,14 @@ def python(folder: Path) -> None:
     run(folder, sys.executable, "-m", "venv", "venv")
     program = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     wheels = ["--no-index", "--find-links", str(DIST / "python"), "--only-binary", ":all:"]
-    run(folder, program, "-m", "pip", "install", "--quiet", "--pre", *wheels, "leasehold")
+    run(folder, program, "-m", "pip", "install", "--quiet", "--pre", *wheels, "steadlock")
     run(folder, program, "-c", PYTHON)
 
 
 def node(folder: Path, name: str) -> None:
     (folder / "package.json").write_text('{ "private": true }\n')
-    (of_platform,) = (DIST / "npm").glob(f"leasehold-{name}-[0-9]*.tgz")
-    (main_one,) = (DIST / "npm").glob("leasehold-[0-9]*.tgz")
+    (of_platform,) = (DIST / "npm").glob(f"steadlock-{name}-[0-9]*.tgz")
+    (main_one,) = (DIST / "npm").glob("steadlock-[0-9]*.tgz")
     npm = "npm.cmd" if os.name == "nt" else "npm"
     run(folder, npm, "install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", of_platform, main_one)
     run(folder, "node", "--input-type=module", "--eval", NODE)
@@ -59,7 +59,7 @@ def command(folder: Path) -> None:
     (archive,) = (DIST / "command").glob(f"*-linux-{platform.machine()}.tar.gz")
     with tarfile.open(archive) as opened:
         opened.extractall(folder, filter="data")
-    (program,) = folder.glob("leasehold-*/leasehold")
+    (program,) = folder.glob("steadlock-*/steadlock")
     run(folder, program, "--version")
 
 

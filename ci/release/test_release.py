@@ -81,7 +81,7 @@ def test_a_version_that_the_changelog_has_not_or_without_its_date_is_refused(roo
 
 
 def test_a_package_that_has_another_version_is_refused(root: Path) -> None:
-    (root / "package.json").write_text('{ "name": "leasehold", "version": "7.8.8" }\n')
+    (root / "package.json").write_text('{ "name": "steadlock", "version": "7.8.8" }\n')
     subprocess.run(["git", "add", "."], cwd=root, check=True)
     assert release.mistakes(None, root) == ["package.json:1 has the version 7.8.8, not 7.8.9"]
 
@@ -91,8 +91,8 @@ def test_a_complete_set_has_its_checksums_written(dist: Path) -> None:
     release.assemble(dist)
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert len(lines) == len(artefacts.complete(VERSION))
-    digest = hashlib.sha256(f"npm/leasehold-{VERSION}.tgz".encode()).hexdigest()
-    assert f"{digest}  npm/leasehold-{VERSION}.tgz" in lines
+    digest = hashlib.sha256(f"npm/steadlock-{VERSION}.tgz".encode()).hexdigest()
+    assert f"{digest}  npm/steadlock-{VERSION}.tgz" in lines
     # Once more, and the file does not count itself.
     release.assemble(dist)
     assert (dist / "SHA256SUMS").read_text().splitlines() == lines
@@ -107,16 +107,16 @@ def test_a_missing_artefact_stops_a_release(dist: Path, missing: artefacts.Artef
 
 
 def test_an_artefact_of_another_version_stops_a_release(dist: Path) -> None:
-    (dist / "npm" / "leasehold-7.8.8.tgz").touch()
-    (dist / "maven" / "io" / "leasehold" / "leasehold" / "7.8.8").mkdir()
-    (dist / "maven" / "io" / "leasehold" / "leasehold" / "7.8.8" / "leasehold-7.8.8.pom").touch()
-    with pytest.raises(SystemExit, match=r"7\.8\.8\.pom is no part of 7\.8\.9\n.*leasehold-7\.8\.8\.tgz is no part of"):
+    (dist / "npm" / "steadlock-7.8.8.tgz").touch()
+    (dist / "maven" / "io" / "github" / "steadlock" / "steadlock" / "7.8.8").mkdir()
+    (dist / "maven" / "io" / "github" / "steadlock" / "steadlock" / "7.8.8" / "steadlock-7.8.8.pom").touch()
+    with pytest.raises(SystemExit, match=r"7\.8\.8\.pom is no part of 7\.8\.9\n.*steadlock-7\.8\.8\.tgz is no part of"):
         release.assemble(dist)
 
 
 def test_checksums_belong_to_their_component(dist: Path) -> None:
-    (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}.jar.sha512").touch()
-    (dist / f"maven/leasehold-{VERSION}-bundle.zip").touch()
+    (dist / f"maven/io/github/steadlock/steadlock/{VERSION}/steadlock-{VERSION}.jar.sha512").touch()
+    (dist / f"maven/steadlock-{VERSION}-bundle.zip").touch()
     assert artefacts.unexpected(dist, VERSION) == []
 
 
@@ -129,7 +129,7 @@ def test_python_has_its_own_spelling_of_a_version() -> None:
 def test_npm_gets_the_packages_of_the_platforms_before_the_one_that_names_them(dist: Path) -> None:
     names = [step.name for step in registries.npm(dist, VERSION)]
     assert len(names) == 9
-    assert names[-1] == f"leasehold-{VERSION}.tgz"
+    assert names[-1] == f"steadlock-{VERSION}.tgz"
 
 
 def test_what_comes_before_a_release_is_not_what_people_get_unasked(dist: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_first_command_that_fails_ends_all() -> None:
 
 def tarball(folder: Path, version: str = VERSION) -> Path:
     file = folder / "package.tgz"
-    content = json.dumps({"name": "@leasehold/linux-x64-gnu", "version": version}).encode()
+    content = json.dumps({"name": "steadlock-linux-x64-gnu", "version": version}).encode()
     with tarfile.open(file, "w:gz") as archive:
         entry = tarfile.TarInfo("package/package.json")
         entry.size = len(content)
@@ -187,9 +187,9 @@ def test_npm_is_asked_for_the_version_and_the_content(tmp_path: Path, monkeypatc
     monkeypatch.setattr(registries, "get", get)
     assert not registries.is_on_npm(file, VERSION)
     assert registries.is_on_npm(file, VERSION)
-    with pytest.raises(SystemExit, match=r"npm has another @leasehold/linux-x64-gnu 7\.8\.9"):
+    with pytest.raises(SystemExit, match=r"npm has another steadlock-linux-x64-gnu 7\.8\.9"):
         registries.is_on_npm(file, VERSION)
-    assert asked[0] == "https://registry.npmjs.org/@leasehold%2Flinux-x64-gnu/7.8.9"
+    assert asked[0] == "https://registry.npmjs.org/steadlock-linux-x64-gnu/7.8.9"
 
 
 def test_a_tarball_that_says_another_version_is_refused(tmp_path: Path) -> None:
@@ -199,25 +199,25 @@ def test_a_tarball_that_says_another_version_is_refused(tmp_path: Path) -> None:
 
 def test_crates_io_has_a_line_for_each_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registries, "get", lambda url: '{"vers":"7.8.8"}\n{"vers":"7.8.9"}\n')
-    assert registries.is_on_crates_io("leasehold", "7.8.9")
-    assert not registries.is_on_crates_io("leasehold", "7.8.7")
+    assert registries.is_on_crates_io("steadlock", "7.8.9")
+    assert not registries.is_on_crates_io("steadlock", "7.8.7")
     monkeypatch.setattr(registries, "get", lambda url: None)
-    assert not registries.is_on_crates_io("leasehold", "7.8.9")
+    assert not registries.is_on_crates_io("steadlock", "7.8.9")
 
 
 def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_path: Path) -> None:
     target = tmp_path / "bundle.zip"
     # What somebody else has made of them is made anew.
-    (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}.jar.md5").write_text("old")
+    (dist / f"maven/io/github/steadlock/steadlock/{VERSION}/steadlock-{VERSION}.jar.md5").write_text("old")
     portal.bundle(dist / "maven", target, lambda file: f"signature of {file.name}".encode())
-    folder = f"io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}"
+    folder = f"io/github/steadlock/steadlock/{VERSION}/steadlock-{VERSION}"
     with zipfile.ZipFile(target) as archive:
         made = ("", ".asc", ".md5", ".sha1")
         files = [file for name in COMPONENTS for file in artefacts.component(name, VERSION)]
         assert f"{folder}-linux-x86_64.jar" in files
-        assert f"io/leasehold/leasehold-spring/{VERSION}/leasehold-spring-{VERSION}.pom" in files
+        assert f"io/github/steadlock/steadlock-spring/{VERSION}/steadlock-spring-{VERSION}.pom" in files
         assert sorted(archive.namelist()) == sorted(f"{file}{one}" for file in files for one in made)
-        assert archive.read(f"{folder}.jar.asc") == f"signature of leasehold-{VERSION}.jar".encode()
+        assert archive.read(f"{folder}.jar.asc") == f"signature of steadlock-{VERSION}.jar".encode()
         assert archive.read(f"{folder}.jar.sha1").decode() == hashlib.sha1(archive.read(f"{folder}.jar")).hexdigest()
 
 
@@ -231,12 +231,12 @@ def test_the_portal_is_asked_until_it_publishes(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(portal, "ask", ask)
     monkeypatch.setattr(portal, "SECONDS_BETWEEN", 0)
-    portal.upload(Path("bundle.zip"), "leasehold 7.8.9")
-    assert asked == ["upload?publishingType=AUTOMATIC&name=leasehold%207.8.9", *["status?id=d-1"] * 3]
+    portal.upload(Path("bundle.zip"), "steadlock 7.8.9")
+    assert asked == ["upload?publishingType=AUTOMATIC&name=steadlock%207.8.9", *["status?id=d-1"] * 3]
 
 
 def test_what_the_portal_refuses_fails_with_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = json.dumps({"deploymentState": "FAILED", "errors": {"leasehold": ["no signature"]}})
+    answer = json.dumps({"deploymentState": "FAILED", "errors": {"steadlock": ["no signature"]}})
     monkeypatch.setattr(portal, "ask", lambda *_: answer)
     with pytest.raises(SystemExit, match="no signature"):
         portal.wait("d-1")
@@ -257,8 +257,8 @@ def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
     assert "CHANGELOG.md has no section [" in said
     assert "made by ci/release/elsewhere.py, on such a machine" in said
     assert "bundle of " in said
-    assert "in this order: leasehold-protocol, leasehold-store, leasehold, leasehold-cli" in said
-    (dist / f"npm/leasehold-linux-arm64-musl-{VERSION}.tgz").unlink()
+    assert "in this order: steadlock-protocol, steadlock-store, steadlock, steadlock-cli" in said
+    (dist / f"npm/steadlock-linux-arm64-musl-{VERSION}.tgz").unlink()
     assert release.dry_run(with_cargo=False) == 1
     assert "missing: made by ./ci/just package --all" in capsys.readouterr().out
 

@@ -63,21 +63,21 @@ def parse() -> argparse.Namespace:
         "--server",
         choices=PROGRAMS,
         default=chosen_server(),
-        help="7.0 is the system's redis-server (default: the one that LEASEHOLD_TEST_SERVER names, or 7.0)",
+        help="7.0 is the system's redis-server (default: the one that STEADLOCK_TEST_SERVER names, or 7.0)",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
     parser.add_argument("--until-stdin-closes", action="store_true", help="stop when stdin ends, too")
     parser.add_argument("--until-parent-ends", action="store_true", help="stop when the parent process ends, too")
     options = parser.parse_args()
     if options.server not in PROGRAMS:
-        parser.error(f"LEASEHOLD_TEST_SERVER is {options.server}, which is no server: choose one by --server")
+        parser.error(f"STEADLOCK_TEST_SERVER is {options.server}, which is no server: choose one by --server")
     if options.rig in WITH_TLS and options.server != "7.0":
         parser.error(f"{options.rig} needs --server 7.0: the program of {options.server} is built without TLS")
     return options
 
 
 def chosen_server() -> str:
-    chosen = os.environ.get("LEASEHOLD_TEST_SERVER", "system")
+    chosen = os.environ.get("STEADLOCK_TEST_SERVER", "system")
     return {program: name for name, program in PROGRAMS.items()}.get(chosen, chosen)
 
 
@@ -88,7 +88,7 @@ def serve(options: argparse.Namespace, program: str) -> None:
     asked: list[int] = []
     for number in ENDING:
         signal.signal(number, lambda number, _: asked.append(number))
-    with tempfile.TemporaryDirectory(prefix="leasehold-servers-") as name:
+    with tempfile.TemporaryDirectory(prefix="steadlock-servers-") as name:
         folder = Path(name)
         certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
         with Servers(program, folder, certificates, lambda: bool(asked)) as servers:

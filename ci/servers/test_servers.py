@@ -191,7 +191,7 @@ def test_a_server_that_dies_at_its_start_is_told_with_its_log(tmp_path: Path) ->
     program = tmp_path / "server"
     program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "x v=7.0.0" && exit\necho out of luck\nexit 3\n')
     program.chmod(0o755)
-    ended = run("redlock", LEASEHOLD_SERVER_SYSTEM=str(program), TMPDIR=str(tmp_path))
+    ended = run("redlock", STEADLOCK_SERVER_SYSTEM=str(program), TMPDIR=str(tmp_path))
     assert ended.returncode == 1
     assert "status 3" in ended.stderr
     assert "out of luck" in ended.stderr

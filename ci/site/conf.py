@@ -10,8 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-project = "Leasehold"
-html_title = "Leasehold"
+project = "Steadlock"
+html_title = "Steadlock"
 root_doc = "README"
 extensions = ["myst_parser", "repository", "navigation"]
 include_patterns = ["*.md", "**/*.md"]
@@ -30,7 +30,7 @@ html_theme = "furo"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
 html_theme_options = {
-    "source_repository": "https://github.com/leasehold/leasehold/",
+    "source_repository": "https://github.com/steadlock/steadlock/",
     "source_branch": "main",
     "source_directory": "",
     "top_of_page_buttons": ["view"],

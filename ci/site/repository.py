@@ -9,7 +9,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-GITHUB = "https://github.com/leasehold/leasehold"
+GITHUB = "https://github.com/steadlock/steadlock"
 BLOB = f"{GITHUB}/blob/main/"
 #: Where `site-api` has put what other tools wrote, in the repository; in the site it is `api/`.
 REFERENCES = "target/api"

@@ -18,7 +18,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SITE = ROOT / "target" / "site"
-GITHUB = "https://github.com/leasehold/leasehold"
+GITHUB = "https://github.com/steadlock/steadlock"
 
 
 def build(folder: Path, **documents: str) -> tuple[str, str]:

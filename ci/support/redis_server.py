@@ -28,7 +28,7 @@ class RedisProcess:
 
 @functools.cache
 def server_program(name: str | None = None) -> str:
-    """The server that ci/support/server has by this name, or by `LEASEHOLD_TEST_SERVER`."""
+    """The server that ci/support/server has by this name, or by `STEADLOCK_TEST_SERVER`."""
     command = [str(Path(__file__).with_name("server")), *([name] if name else [])]
     return subprocess.check_output(command, text=True).strip()
 

@@ -1,4 +1,4 @@
-// The official client of Upstash's REST API against `leasehold serve --http`.
+// The official client of Upstash's REST API against `steadlock serve --http`.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-// `leasehold serve --http` in a process of its own.
+// `steadlock serve --http` in a process of its own.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,11 +8,11 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 const COMMAND =
-  process.env.LEASEHOLD_COMMAND ?? fileURLToPath(new URL('../../target/release/leasehold', import.meta.url));
+  process.env.STEADLOCK_COMMAND ?? fileURLToPath(new URL('../../target/release/steadlock', import.meta.url));
 
 /** Starts one on free ports, and gives where it is once it listens. */
 export async function serve(token) {
-  const folder = mkdtempSync(join(tmpdir(), 'leasehold-upstash-'));
+  const folder = mkdtempSync(join(tmpdir(), 'steadlock-upstash-'));
   const file = join(folder, 'token');
   writeFileSync(file, token);
   const child = spawn(COMMAND, ['serve', '--port', '0', '--http', '0', '--http-token-file', file], {
@@ -24,7 +24,7 @@ export async function serve(token) {
   });
   let url;
   for await (const line of createInterface({ input: child.stdout })) {
-    url = line.match(/^leasehold: http on (.*)$/)?.[1];
+    url = line.match(/^steadlock: http on (.*)$/)?.[1];
     if (url) break;
   }
   if (!url) throw new Error(`${COMMAND} ended before it listened: ${await ended}`);

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 
 const ROOT = new URL('../../', import.meta.url);
-const MODULE = new URL('target/wasm32-unknown-unknown/release/leasehold_wasm_check.wasm', ROOT);
+const MODULE = new URL('target/wasm32-unknown-unknown/release/steadlock_wasm_check.wasm', ROOT);
 const Redis = createRequire(new URL('examples/seckill/node/', ROOT))('ioredis');
 
 const now = () => performance.now() * 1000;

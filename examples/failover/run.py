@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-import leasehold
+import steadlock
 
 PASSWORD = "sesame"
 LEASE = 3.0
@@ -54,7 +54,7 @@ def running() -> Iterator[Server]:
 
 def tell(server: Server) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:{server.port}"
-    with leasehold.connect(url, lease=LEASE) as client:
+    with steadlock.connect(url, lease=LEASE) as client:
         # Renewed until it is released, and a fixed lease, which nothing renews.
         order = client.lock("order:17").try_acquire()
         report = client.lock("report", lease=2).try_acquire()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LEASEHOLD = HERE.parent.parent / "target" / "release" / "leasehold"
+STEADLOCK = HERE.parent.parent / "target" / "release" / "steadlock"
 START, A_ADDS, B_ADDS = 100, 10, 25
 PATIENCE = 60.0
 
@@ -25,10 +25,10 @@ Tell = Callable[[str], object]
 
 @contextlib.contextmanager
 def embedded_server() -> Iterator[str]:
-    """The URL of `leasehold serve`, which lives as long as the block."""
-    if not LEASEHOLD.exists():
-        raise SystemExit("the leasehold command is not built: run ./ci/just demo-fencing")
-    command = [str(LEASEHOLD), "serve", "--port", "0"]
+    """The URL of `steadlock serve`, which lives as long as the block."""
+    if not STEADLOCK.exists():
+        raise SystemExit("the steadlock command is not built: run ./ci/just demo-fencing")
+    command = [str(STEADLOCK), "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             assert server.stdout

@@ -11,7 +11,7 @@ import argparse
 import sqlite3
 import sys
 
-import leasehold
+import steadlock
 
 READ = "SELECT balance FROM account WHERE id = 7"
 WRITE = "UPDATE account SET balance = :balance WHERE id = 7"
@@ -26,7 +26,7 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def deposit(lock: leasehold.Lock, database: sqlite3.Connection, amount: int, *, fenced: bool, hold_back: bool) -> None:
+def deposit(lock: steadlock.Lock, database: sqlite3.Connection, amount: int, *, fenced: bool, hold_back: bool) -> None:
     """Adds the amount, once."""
     with lock as lease:
         (balance,) = database.execute(READ).fetchone()
@@ -51,14 +51,14 @@ def main() -> None:
     parser.add_argument("--hold-back", action="store_true")
     given = parser.parse_args()
     # A lease of one second, renewed by the watchdog: it ends only because the whole process is stopped.
-    with leasehold.connect(given.url, lease=1) as client:
+    with steadlock.connect(given.url, lease=1) as client:
         lock, database = client.lock("account:7"), sqlite3.connect(given.database)
         try:
             deposit(lock, database, given.amount, fenced=given.fenced, hold_back=given.hold_back)
         except RefusedError:
             say("is refused: a higher token was here; begins again")
             deposit(lock, database, given.amount, fenced=given.fenced, hold_back=False)
-        except leasehold.LockLostError:
+        except steadlock.LockLostError:
             say("hears that its lease was lost, too late")
 
 

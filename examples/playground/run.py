@@ -1,4 +1,4 @@
-"""Serves the playground: one page with real clients of leasehold-web, and the development server behind it.
+"""Serves the playground: one page with real clients of steadlock-web, and the development server behind it.
 
     --port N   the port of loopback that the page is at; by default a free one
 
@@ -15,23 +15,23 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LEASEHOLD = ROOT / "target" / "release" / "leasehold"
+STEADLOCK = ROOT / "target" / "release" / "steadlock"
 PACKAGE = ROOT / "packages" / "web" / "dist"
 
 
 def assemble(folder: Path) -> None:
     """The page, and beside it the package that it imports: the server follows no links out of its folder."""
     shutil.copytree(HERE / "page", folder, dirs_exist_ok=True)
-    shutil.copytree(PACKAGE, folder / "leasehold", ignore=shutil.ignore_patterns("*.d.ts"))
+    shutil.copytree(PACKAGE, folder / "steadlock", ignore=shutil.ignore_patterns("*.d.ts"))
 
 
 def serve(folder: Path, port: int) -> int:
-    command = [str(LEASEHOLD), "serve", "--port", "0", "--http", str(port), "--http-root", str(folder)]
+    command = [str(STEADLOCK), "serve", "--port", "0", "--http", str(port), "--http-root", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
             for line in server.stdout:
-                if line.startswith("leasehold: http on "):
+                if line.startswith("steadlock: http on "):
                     print(f"the playground is at {line.split()[-1]}/; Ctrl-C ends it", flush=True)
             print("the server has ended", file=sys.stderr)
             return 1
@@ -43,7 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
-    for needed in (LEASEHOLD, PACKAGE / "leasehold.wasm"):
+    for needed in (STEADLOCK, PACKAGE / "steadlock.wasm"):
         if not needed.exists():
             print(f"{needed} is not built: run ./ci/just playground", file=sys.stderr)
             return 1

@@ -38,32 +38,32 @@ class Expected:
 
 SEEN, NEVER, EITHER = map(Expected, Rule)
 EXPECTED = {
-    "leasehold_acquisitions_total": Expected(Rule.SEEN, 'outcome="granted"'),
-    "leasehold_wait_seconds": SEEN,
-    "leasehold_hold_seconds": SEEN,
-    "leasehold_held": SEEN,
-    "leasehold_waiting": SEEN,
-    "leasehold_renewals_total": Expected(Rule.SEEN, 'outcome="renewed"'),
-    "leasehold_losses_total": NEVER,
-    "leasehold_connections_lost_total": NEVER,
-    "leasehold_reconnects_total": NEVER,
-    "leasehold_connect_failures_total": NEVER,
-    "leasehold_breakers_opened_total": NEVER,
-    "leasehold_breakers_open": NEVER,
-    "leasehold_fair_queue": NEVER,
-    "leasehold_server_uptime_seconds": SEEN,
-    "leasehold_server_keys": SEEN,
-    "leasehold_server_expiring_keys": SEEN,
-    "leasehold_server_data_bytes": SEEN,
-    "leasehold_server_data_limit_bytes": SEEN,
+    "steadlock_acquisitions_total": Expected(Rule.SEEN, 'outcome="granted"'),
+    "steadlock_wait_seconds": SEEN,
+    "steadlock_hold_seconds": SEEN,
+    "steadlock_held": SEEN,
+    "steadlock_waiting": SEEN,
+    "steadlock_renewals_total": Expected(Rule.SEEN, 'outcome="renewed"'),
+    "steadlock_losses_total": NEVER,
+    "steadlock_connections_lost_total": NEVER,
+    "steadlock_reconnects_total": NEVER,
+    "steadlock_connect_failures_total": NEVER,
+    "steadlock_breakers_opened_total": NEVER,
+    "steadlock_breakers_open": NEVER,
+    "steadlock_fair_queue": NEVER,
+    "steadlock_server_uptime_seconds": SEEN,
+    "steadlock_server_keys": SEEN,
+    "steadlock_server_expiring_keys": SEEN,
+    "steadlock_server_data_bytes": SEEN,
+    "steadlock_server_data_limit_bytes": SEEN,
     # Only what is under way in the instant of the scrape.
-    "leasehold_server_buffer_bytes": EITHER,
-    "leasehold_server_scripts": SEEN,
-    "leasehold_server_clients": SEEN,
-    "leasehold_server_connections_total": SEEN,
-    "leasehold_server_commands_total": SEEN,
+    "steadlock_server_buffer_bytes": EITHER,
+    "steadlock_server_scripts": SEEN,
+    "steadlock_server_clients": SEEN,
+    "steadlock_server_connections_total": SEEN,
+    "steadlock_server_commands_total": SEEN,
     # The libraries that the services read the store by ask for what this server does not have.
-    "leasehold_server_command_errors_total": Expected(Rule.EITHER, 'command="client"'),
+    "steadlock_server_command_errors_total": Expected(Rule.EITHER, 'command="client"'),
 }
 
 
@@ -83,7 +83,7 @@ def table(part: str) -> list[Row]:
 def granted(pages: Pages, language: str) -> int:
     """How often a language acquired the lock of the vouchers, by its metrics."""
     last = pages[language][-1] if pages.get(language) else Page()
-    return int(last.sum("leasehold_acquisitions_total", 'kind="lock",group="seckill",outcome="granted"'))
+    return int(last.sum("steadlock_acquisitions_total", 'kind="lock",group="seckill",outcome="granted"'))
 
 
 def problems(pages: Pages, tallies: Mapping[str, Tally], sold: Mapping[str, int]) -> list[str]:
@@ -129,9 +129,9 @@ def of_scrapes(who: str, scrapes: list[Page]) -> list[str]:
 def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
     """What is wrong with a language's last scrape, by what it did and by what it sold."""
     page = pages[language][-1]
-    acquisitions = page.sum("leasehold_acquisitions_total")
-    waits = page.sum("leasehold_wait_seconds", "_count")
-    ended, held = page.sum("leasehold_hold_seconds", "_count"), page.sum("leasehold_held")
+    acquisitions = page.sum("steadlock_acquisitions_total")
+    waits = page.sum("steadlock_wait_seconds", "_count")
+    ended, held = page.sum("steadlock_hold_seconds", "_count"), page.sum("steadlock_held")
     found = []
     if granted(pages, language) != tally.grants:
         found.append(f"{language} took the lock {tally.grants} times, and counted {granted(pages, language)}")
@@ -139,12 +139,12 @@ def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
         found.append(f"{language} sold {sold}, and was granted the lock {granted(pages, language)} times")
     if not acquisitions == waits == ended + held:
         found.append(f"{language}: {acquisitions:.0f} acquisitions, {waits:.0f} waits, {ended + held:.0f} holds")
-    if page.sum("leasehold_waiting"):
+    if page.sum("steadlock_waiting"):
         found.append(f"{language} still waits for a lock at the end")
     return found
 
 
 def of_server(page: Page, grants: int) -> list[str]:
     """What is wrong with the server's last scrape: each grant is a script, and so is its release."""
-    scripts = page.sum("leasehold_server_commands_total", 'command="evalsha"')
+    scripts = page.sum("steadlock_server_commands_total", 'command="evalsha"')
     return [] if scripts >= 2 * grants else [f"the server ran {scripts:.0f} scripts for {grants} grants"]

@@ -1,6 +1,6 @@
 """Sells one stock of vouchers by three services in three languages, and counts what came of it.
 
-    REDIS_URL    the Redis or Valkey to use; without it, the embedded server of `leasehold serve` is started
+    REDIS_URL    the Redis or Valkey to use; without it, the embedded server of `steadlock serve` is started
     --stock N    vouchers to sell (2,000)
     --users N    users who want one; each clicks twice at each service (2,400)
 
@@ -32,7 +32,7 @@ from scrapes import Scrapes
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LEASEHOLD = ROOT / "target" / "release" / "leasehold"
+STEADLOCK = ROOT / "target" / "release" / "steadlock"
 STALLED = 30.0
 KEYS = ("stock", "orders", "sales", "token")
 Message = dict[str, float | str]
@@ -110,20 +110,20 @@ def server(scrapes: Scrapes) -> Iterator[str]:
     if url := os.environ.get("REDIS_URL"):
         yield url
         return
-    if not LEASEHOLD.exists():
-        raise DemoError("the leasehold command is not built: run ./ci/just demo")
+    if not STEADLOCK.exists():
+        raise DemoError("the steadlock command is not built: run ./ci/just demo")
     process = subprocess.Popen(
-        [LEASEHOLD, "serve", "--port", "0", "--metrics", "0"],
+        [STEADLOCK, "serve", "--port", "0", "--metrics", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
     try:
         assert process.stdout
-        # "leasehold: listening on redis://…", "leasehold: metrics on http://…"
+        # "steadlock: listening on redis://…", "steadlock: metrics on http://…"
         url, metrics = (process.stdout.readline().rpartition(" ")[2].strip() for _ in range(2))
         if not metrics:
-            raise DemoError("leasehold serve did not start")
+            raise DemoError("steadlock serve did not start")
         scrapes.add(agreement.SERVER, metrics)
         yield url
     finally:

@@ -23,15 +23,15 @@ class Client:
     def __init__(self) -> None:
         self.page = Page({row.name: row.type for row in agreement.table("client")})
         self.page.series = {name: {} for name in self.page.types}
-        self.put("leasehold_acquisitions_total", 6, **GRANTED)
-        self.put("leasehold_acquisitions_total", 1, **SHIFT, outcome="granted")
-        self.put("leasehold_acquisitions_total", 0, **SHIFT, outcome="timed_out")
-        self.put("leasehold_wait_seconds_count", 7, **SHIFT)
-        self.put("leasehold_hold_seconds_count", 6, **SHIFT)
-        self.put("leasehold_held", 1, **SHIFT)
-        self.put("leasehold_waiting", 0, **SHIFT)
-        self.put("leasehold_renewals_total", 2, **SHIFT, outcome="renewed")
-        self.put("leasehold_losses_total", 0, **SHIFT, reason="expired")
+        self.put("steadlock_acquisitions_total", 6, **GRANTED)
+        self.put("steadlock_acquisitions_total", 1, **SHIFT, outcome="granted")
+        self.put("steadlock_acquisitions_total", 0, **SHIFT, outcome="timed_out")
+        self.put("steadlock_wait_seconds_count", 7, **SHIFT)
+        self.put("steadlock_hold_seconds_count", 6, **SHIFT)
+        self.put("steadlock_held", 1, **SHIFT)
+        self.put("steadlock_waiting", 0, **SHIFT)
+        self.put("steadlock_renewals_total", 2, **SHIFT, outcome="renewed")
+        self.put("steadlock_losses_total", 0, **SHIFT, reason="expired")
 
     def put(self, series: str, number: float, **labels: str) -> None:
         name = series.removesuffix("_count")
@@ -41,7 +41,7 @@ class Client:
     def earlier(self) -> Page:
         """A scrape in the middle of the sale."""
         waiting = {'{kind="lock",group="seckill"}': 7.0}
-        return Page(self.page.types, self.page.series | {"leasehold_waiting": waiting})
+        return Page(self.page.types, self.page.series | {"steadlock_waiting": waiting})
 
 
 class Run:
@@ -53,7 +53,7 @@ class Run:
         self.sold = 3
         self.server = Page({row.name: row.type for row in agreement.table("server")})
         self.server.series = {name: {f"{{{EXPECTED[name].label}}}": 1} for name in self.server.types}
-        self.server.series["leasehold_server_commands_total"] = {'{command="evalsha"}': 14, '{command="get"}': 11}
+        self.server.series["steadlock_server_commands_total"] = {'{command="evalsha"}': 14, '{command="get"}': 11}
 
     def problems(self) -> list[str]:
         pages = {"node": [self.client.earlier(), self.client.page], SERVER: [self.server]}
@@ -70,16 +70,16 @@ def test_every_metric_of_the_table_has_a_rule() -> None:
 
 def test_a_metric_that_is_new_in_the_table_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     case, table = Run(), agreement.table
-    monkeypatch.setattr(agreement, "table", lambda part: [*table(part), Row("leasehold_new", "gauge")])
-    assert case.problems()[0] == "metrics.json has leasehold_new, and EXPECTED has not"
+    monkeypatch.setattr(agreement, "table", lambda part: [*table(part), Row("steadlock_new", "gauge")])
+    assert case.problems()[0] == "metrics.json has steadlock_new, and EXPECTED has not"
     assert any("node and metrics.json do not have the same metrics" in problem for problem in case.problems())
 
 
 def test_a_metric_that_the_table_does_not_have_is_noticed() -> None:
     case = Run()
-    case.server.types["leasehold_server_new"] = "gauge"
-    case.server.series["leasehold_server_new"] = {}
-    assert "leasehold_server_new" in case.problems()[0]
+    case.server.types["steadlock_server_new"] = "gauge"
+    case.server.series["steadlock_server_new"] = {}
+    assert "steadlock_server_new" in case.problems()[0]
 
 
 @pytest.mark.parametrize("name", [name for name, expected in EXPECTED.items() if expected.rule.name == "SEEN"])
@@ -87,7 +87,7 @@ def test_what_should_be_seen_and_is_not_is_noticed(name: str) -> None:
     case = Run()
     page = case.server if name in case.server.types else case.client.page
     page.series[name] = dict.fromkeys(page.series[name], 0)
-    if name == "leasehold_waiting":
+    if name == "steadlock_waiting":
         case.client.earlier = lambda: case.client.page  # type: ignore[method-assign]
     assert any(problem.startswith(EXPECTED[name].of(name) + " of ") for problem in case.problems())
 
@@ -101,16 +101,16 @@ def test_what_should_be_zero_and_is_not_is_noticed(name: str) -> None:
 
 def test_an_outcome_that_should_not_be_is_noticed() -> None:
     case = Run()
-    case.client.put("leasehold_renewals_total", 1, **SHIFT, outcome="failed")
-    assert case.problems() == ['leasehold_renewals_total of node was not zero beside outcome="renewed"']
+    case.client.put("steadlock_renewals_total", 1, **SHIFT, outcome="failed")
+    assert case.problems() == ['steadlock_renewals_total of node was not zero beside outcome="renewed"']
 
 
 def test_a_counter_that_falls_is_noticed() -> None:
     case = Run()
     earlier = case.client.earlier()
-    earlier.series["leasehold_renewals_total"] = {'{kind="mutex",group="seckill",outcome="renewed"}': 3}
+    earlier.series["steadlock_renewals_total"] = {'{kind="mutex",group="seckill",outcome="renewed"}': 3}
     case.client.earlier = lambda: earlier  # type: ignore[method-assign]
-    assert case.problems() == ["leasehold_renewals_total of node fell"]
+    assert case.problems() == ["steadlock_renewals_total of node fell"]
 
 
 def test_grants_that_are_not_those_of_the_service_are_noticed() -> None:
@@ -126,7 +126,7 @@ def test_more_sales_than_grants_are_noticed() -> None:
 
 
 def test_a_wait_or_a_hold_that_was_not_counted_is_noticed() -> None:
-    for name in ("leasehold_wait_seconds_count", "leasehold_hold_seconds_count"):
+    for name in ("steadlock_wait_seconds_count", "steadlock_hold_seconds_count"):
         case = Run()
         case.client.put(name, 5, **SHIFT)
         (problem,) = [problem for problem in case.problems() if "acquisitions" in problem]
@@ -135,13 +135,13 @@ def test_a_wait_or_a_hold_that_was_not_counted_is_noticed() -> None:
 
 def test_a_grant_that_the_server_knows_nothing_of_is_noticed() -> None:
     case = Run()
-    case.server.series["leasehold_server_commands_total"]['{command="evalsha"}'] = 11
+    case.server.series["steadlock_server_commands_total"]['{command="evalsha"}'] = 11
     assert case.problems() == ["the server ran 11 scripts for 6 grants"]
 
 
 def test_a_caller_that_waits_for_ever_is_noticed() -> None:
     case = Run()
-    case.client.put("leasehold_waiting", 1, **SHIFT)
+    case.client.put("steadlock_waiting", 1, **SHIFT)
     assert case.problems() == ["node still waits for a lock at the end"]
 
 
@@ -171,10 +171,10 @@ def test_metrics_that_do_not_agree_fail_the_demo(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
-    monkeypatch.setitem(EXPECTED, "leasehold_held", NEVER)
+    monkeypatch.setitem(EXPECTED, "steadlock_held", NEVER)
     monkeypatch.setattr("scrapes.PATIENCE", 0.5)
     monkeypatch.setattr(sys, "argv", ["case.py", "--stock", "200", "--users", "200"])
     assert run.main() == 1
     printed = capfd.readouterr().out
     assert "metrics       do not agree with that" in printed
-    assert "wrong: leasehold_held of python was not zero at every scrape" in printed
+    assert "wrong: steadlock_held of python was not zero at every scrape" in printed

@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LEASEHOLD = ROOT / "target" / "release" / "leasehold"
+STEADLOCK = ROOT / "target" / "release" / "steadlock"
 PATIENCE = 60.0
 
 # Gives the URL of a new, empty database of this name, and the user.
@@ -103,16 +103,16 @@ def listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def redis_server(folder: Path, port: int | None = None) -> Iterator[str]:
-    """The URL of a redis-server, or of `leasehold serve` where there is none."""
+    """The URL of a redis-server, or of `steadlock serve` where there is none."""
     port = port or free_port()
     log = folder / "redis.log"
     command: list[str | Path]
     if found := shutil.which("redis-server"):
         command = [found, "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder]
-    elif LEASEHOLD.exists():
-        command = [LEASEHOLD, "serve", "--port", str(port)]
+    elif STEADLOCK.exists():
+        command = [STEADLOCK, "serve", "--port", str(port)]
     else:
-        raise RunError("there is neither a redis-server nor the leasehold command: run ./ci/just demo-spring")
+        raise RunError("there is neither a redis-server nor the steadlock command: run ./ci/just demo-spring")
     with program(command, log) as process:
         wait_until(lambda: listens(port), process, "Redis", log)
         yield f"redis://127.0.0.1:{port}"

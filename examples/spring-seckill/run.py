@@ -5,7 +5,7 @@
     --keep            leave the last way's instances running, for a look at the page, until Ctrl-C
 
     REDIS_URL         the Redis or Valkey to use; without it, a redis-server is started for the run, or the embedded
-                      server of `leasehold serve` where there is none
+                      server of `steadlock serve` where there is none
 
 Exit status 0 if the lock outside the transaction let no user buy twice, the stock was sold exactly, all three answers
 to those who get none were given, and both other ways showed double orders; else 1.
@@ -41,8 +41,8 @@ def two_instances(way: str, folder: Path, boot: str, redis: str, databases: Data
     properties = {
         "seckill.way": way,
         "seckill.stock": str(STOCK),
-        "leasehold.url": redis,
-        "leasehold.key-prefix": f"seckill:{secrets.token_hex(4)}:",
+        "steadlock.url": redis,
+        "steadlock.key-prefix": f"seckill:{secrets.token_hex(4)}:",
         "spring.datasource.url": url,
         "spring.datasource.username": user,
     }

@@ -149,15 +149,15 @@ def health(instance: Service) -> str:
 @pytest.mark.parametrize("boot", BOOTS)
 def test_health_follows_redis_and_prometheus_is_shown_the_locks_of_users(boot: str, folder: Path) -> None:
     port = free_port()
-    with service("one", folder, boot, {"leasehold.url": f"redis://127.0.0.1:{port}"}) as instance:
+    with service("one", folder, boot, {"steadlock.url": f"redis://127.0.0.1:{port}"}) as instance:
         with redis_server(folder, port):
             instance.wait_until_up()
             assert health(instance) == "UP"
             assert buy([instance.url], [7, 8], 2, told=print).counts[BOUGHT] == 2
             wait_for(lambda: granted(instance) == 2, "both grants are in the page")
             page = get(f"{instance.url}/actuator/prometheus")[1]
-            assert re.search(r'^leasehold_wait_seconds_count\{.*group="user"', page, re.MULTILINE)
-            assert re.search(r'^leasehold_waiting\{.*group="user"', page, re.MULTILINE)
+            assert re.search(r'^steadlock_wait_seconds_count\{.*group="user"', page, re.MULTILINE)
+            assert re.search(r'^steadlock_waiting\{.*group="user"', page, re.MULTILINE)
         wait_for(lambda: health(instance) == "DOWN", "health is down without Redis")
         with redis_server(folder, port):
             wait_for(lambda: health(instance) == "UP", "health is up with Redis again")
@@ -167,13 +167,13 @@ def granted(instance: Service) -> float:
     """How often locks of users were granted, as Prometheus is told."""
     page = get(f"{instance.url}/actuator/prometheus")[1]
     found = re.findall(
-        r'^leasehold_acquisitions_total\{.*group="user".*outcome="granted".*\} (.+)$', page, re.MULTILINE
+        r'^steadlock_acquisitions_total\{.*group="user".*outcome="granted".*\} (.+)$', page, re.MULTILINE
     )
     return sum(map(float, found))
 
 
 def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
-    properties = {"leasehold.url": "memory://", "seckill.stock": "1"}
+    properties = {"steadlock.url": "memory://", "seckill.stock": "1"}
     with service("one", folder, "4", properties) as instance:
         instance.wait_until_up()
 
@@ -207,7 +207,7 @@ def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(fol
     later = 2**53 - 1
     with postgresql(folder) as databases, redis_server(folder) as redis:
         url, user = databases("fenced")
-        properties = {"leasehold.url": redis, "spring.datasource.url": url, "spring.datasource.username": user}
+        properties = {"steadlock.url": redis, "spring.datasource.url": url, "spring.datasource.username": user}
         with service("one", folder, "4", properties) as instance:
             instance.wait_until_up()
             statement = f"INSERT INTO user_fences (user_id, token) VALUES (7, {later})"
@@ -224,7 +224,7 @@ def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(fol
 
 
 def test_a_wrong_way_stops_the_start_and_names_the_property(folder: Path) -> None:
-    with service("one", folder, "4", {"leasehold.url": "memory://", "seckill.way": "sideways"}) as instance:
+    with service("one", folder, "4", {"steadlock.url": "memory://", "seckill.way": "sideways"}) as instance:
         assert instance.process.wait(PATIENCE) == 1
     assert "seckill.way" in instance.log.read_text()
 

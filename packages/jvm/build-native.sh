@@ -17,14 +17,14 @@ case $(uname -m) in
   *) arch=$(uname -m) ;;
 esac
 case $(uname -s) in
-  Linux) platform=linux-$arch library=libleasehold_jvm.so ;;
-  Darwin) platform=darwin-$arch library=libleasehold_jvm.dylib ;;
-  MINGW* | MSYS*) platform=win32-$arch library=leasehold_jvm.dll ;;
+  Linux) platform=linux-$arch library=libsteadlock_jvm.so ;;
+  Darwin) platform=darwin-$arch library=libsteadlock_jvm.dylib ;;
+  MINGW* | MSYS*) platform=win32-$arch library=steadlock_jvm.dll ;;
   *) echo "build-native.sh: no native library for $(uname -s)" >&2 && exit 1 ;;
 esac
 
 cd "$root"
-cargo build --quiet --locked --release --package leasehold-jvm
+cargo build --quiet --locked --release --package steadlock-jvm
 
 # Written aside and renamed, as a JVM may have the old one mapped. Maven copies resources onto the old file, so this
 # one is no resource.

@@ -12,18 +12,18 @@ root=$(cd "$here/../.." && pwd)
 built=${CARGO_TARGET_DIR:-$root/target}
 kotlin=$here/src/main/uniffi
 case $(uname -s) in
-  Darwin) library=libleasehold_jvm.dylib ;;
-  *) library=libleasehold_jvm.so ;;
+  Darwin) library=libsteadlock_jvm.dylib ;;
+  *) library=libsteadlock_jvm.so ;;
 esac
 
 cd "$root"
-cargo build --quiet --locked --release --package leasehold-jvm
+cargo build --quiet --locked --release --package steadlock-jvm
 # The generator runs once: building it fast is worth more than a fast generator.
-cargo build --quiet --locked --package leasehold-uniffi-bindgen
+cargo build --quiet --locked --package steadlock-uniffi-bindgen
 
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
-"$built/debug/leasehold-uniffi-bindgen" generate "$built/release/$library" \
+"$built/debug/steadlock-uniffi-bindgen" generate "$built/release/$library" \
   --language kotlin --no-format --out-dir "$fresh"
 if [ "${1:-}" = --check ]; then
   diff --recursive --brief "$fresh" "$kotlin" || {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Prints the home of the newest JDK from 22 on that is on this machine, for LEASEHOLD_TEST_JAVA_HOME; fails, and says
+# Prints the home of the newest JDK from 22 on that is on this machine, for STEADLOCK_TEST_JAVA_HOME; fails, and says
 # so, if there is none. The variable itself, if set, is the answer.
 set -euo pipefail
 
 oldest=22
 
-if [ -n "${LEASEHOLD_TEST_JAVA_HOME:-}" ]; then
-  echo "$LEASEHOLD_TEST_JAVA_HOME"
+if [ -n "${STEADLOCK_TEST_JAVA_HOME:-}" ]; then
+  echo "$STEADLOCK_TEST_JAVA_HOME"
   exit
 fi
 
@@ -21,7 +21,7 @@ for home in "${JAVA_HOME:-}" /usr/lib/jvm/* /opt/*jdk* /Library/Java/JavaVirtual
 done
 
 if [ "$newest" -eq 0 ]; then
-  echo "no JDK from $oldest on was found: set LEASEHOLD_TEST_JAVA_HOME to one, to run the tests on it too" >&2
+  echo "no JDK from $oldest on was found: set STEADLOCK_TEST_JAVA_HOME to one, to run the tests on it too" >&2
   exit 1
 fi
 echo "$found"

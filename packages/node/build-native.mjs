@@ -12,7 +12,7 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 const root = join(here, '..', '..');
 const profile = process.argv.includes('--dev') ? 'dev' : 'release';
 
-const options = ['build', '--quiet', '--locked', '--package', 'leasehold-node', '--profile', profile];
+const options = ['build', '--quiet', '--locked', '--package', 'steadlock-node', '--profile', profile];
 const { status } = spawnSync('cargo', options, { cwd: root, stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 
@@ -20,12 +20,12 @@ const { platform, arch } = process;
 // As `src/native.ts` finds it.
 const isMusl = () => /\/ld-musl-[^/]*$/m.test(readFileSync('/proc/self/maps', 'utf8'));
 const built = {
-  darwin: ['libleasehold_node.dylib', `darwin-${arch}`],
-  win32: ['leasehold_node.dll', `win32-${arch}-msvc`],
-}[platform] ?? ['libleasehold_node.so', `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`];
+  darwin: ['libsteadlock_node.dylib', `darwin-${arch}`],
+  win32: ['steadlock_node.dll', `win32-${arch}-msvc`],
+}[platform] ?? ['libsteadlock_node.so', `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`];
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
 const folder = profile === 'dev' ? 'debug' : 'release';
-const library = join(here, 'native', `leasehold.${built[1]}.node`);
+const library = join(here, 'native', `steadlock.${built[1]}.node`);
 // Written aside: a process that runs has the old file mapped, and would crash if it changed.
 const fresh = `${library}.${process.pid}`;
 copyFileSync(join(target, folder, built[0]), fresh);

@@ -45,10 +45,10 @@ else build();
 
 function build() {
   const target = 'wasm32-unknown-unknown';
-  const options = ['--quiet', '--locked', '--package', 'leasehold-wasm', '--target', target, '--profile', 'wasm'];
+  const options = ['--quiet', '--locked', '--package', 'steadlock-wasm', '--target', target, '--profile', 'wasm'];
   run('cargo', ['build', ...options], root);
-  const library = join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), target, 'wasm', 'leasehold_wasm.wasm');
-  const [from, to] = [join(built, 'glue_bg.wasm'), join(built, 'leasehold.wasm')];
+  const library = join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), target, 'wasm', 'steadlock_wasm.wasm');
+  const [from, to] = [join(built, 'glue_bg.wasm'), join(built, 'steadlock.wasm')];
   const made = [library, fileURLToPath(import.meta.url), join(here, 'package-lock.json')];
   if (existsSync(to) && made.every((file) => statSync(file).mtimeMs < statSync(to).mtimeMs)) return declare();
   mkdirSync(built, { recursive: true });
@@ -59,7 +59,7 @@ function build() {
   run(process.execPath, [optimizer, ...FEATURES, ...SMALL, from, '-o', named], here);
   run(process.execPath, [optimizer, ...FEATURES, ...WITHOUT_NAMES, named, '-o', to], here);
   declare();
-  console.log(`leasehold.wasm: ${gzipSync(readFileSync(to), { level: 9 }).length} bytes gzipped`);
+  console.log(`steadlock.wasm: ${gzipSync(readFileSync(to), { level: 9 }).length} bytes gzipped`);
 }
 
 /** What the core exports, where `tsc` looks for it. */
@@ -68,7 +68,7 @@ function declare() {
 }
 
 function copy() {
-  copyFileSync(join(built, 'leasehold.wasm'), join(here, 'dist', 'leasehold.wasm'));
+  copyFileSync(join(built, 'steadlock.wasm'), join(here, 'dist', 'steadlock.wasm'));
   writeFileSync(join(here, 'dist', 'glue.js'), withoutFile(readFileSync(join(built, 'glue.js'), 'utf8')));
   copyFileSync(join(built, 'glue.d.ts'), join(here, 'dist', 'glue.d.ts'));
   // The package holds the licences of what is in it; npm leaves links out, so they are copied.

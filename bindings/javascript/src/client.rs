@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use leasehold::host::{Completion, Error, Event, Holder, Host, Lease, Line, LostReason, Op};
+use steadlock::host::{Completion, Error, Event, Holder, Host, Lease, Line, LostReason, Op};
 
 use crate::rows::{self, WIDTH};
 

@@ -16,7 +16,7 @@
 //! state that is held has its holder in that of `nextHolder`. What was observed is
 //! in that of `nextObservation`.
 
-use leasehold::host::{
+use steadlock::host::{
     Completion, ErrorKind, Event, Kind, Lease, LockState, LostReason, OnUnavailable, ReleaseOutcome,
 };
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Options};
+use steadlock::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Options};
 
 use crate::wire;
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::host::{
+use steadlock::host::{
     AddressMap, Error, ErrorKind, Kind, Level, LostReason, OnUnavailable, Op, Operation, Options, ReleaseOutcome,
 };
 
@@ -250,13 +250,13 @@ pub fn drop_client(client: u64) {
 /// What a release throws if the lease was lost for this reason.
 #[uniffi::export]
 pub fn lost_error(name: String, reason: String) -> NativeFailure {
-    failure(&leasehold::host::lost_error(&name, &reason, Operation::Release))
+    failure(&steadlock::host::lost_error(&name, &reason, Operation::Release))
 }
 
 /// A lock's name as messages show it.
 #[uniffi::export]
 pub fn shown(name: String) -> String {
-    leasehold::host::shown(&name).into_owned()
+    steadlock::host::shown(&name).into_owned()
 }
 
 /// All words that cross the border, so that a test finds one that is not known.

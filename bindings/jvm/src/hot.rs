@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use leasehold::host::{Acquire, OnUnavailable, Op};
+use steadlock::host::{Acquire, OnUnavailable, Op};
 
 use crate::client::Client;
 
@@ -23,7 +23,7 @@ const PANICKED: i64 = -3;
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn leasehold_acquire(
+pub unsafe extern "C" fn steadlock_acquire(
     client: u64,
     tag: u64,
     lock: *const u8,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn leasehold_acquire(
 
 /// Starts to release a lease.
 #[unsafe(no_mangle)]
-pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
+pub extern "C" fn steadlock_release(client: u64, tag: u64, lease: u64) -> i64 {
     start(client, |client| Some(client.start(tag, Op::Release { lease })))
 }
 
@@ -67,7 +67,7 @@ pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn leasehold_release_innermost(
+pub unsafe extern "C" fn steadlock_release_innermost(
     client: u64,
     tag: u64,
     lock: *const u8,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn leasehold_release_innermost(
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, lock: *const u8, length: i32, context: u64) -> i64 {
+pub unsafe extern "C" fn steadlock_held(client: u64, tag: u64, lock: *const u8, length: i32, context: u64) -> i64 {
     // SAFETY: the caller keeps the promise above.
     let lock = unsafe { text(lock, length) };
     start(client, |client| {
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, lock: *const u8, 
 /// # Safety
 /// `buffer` points to `capacity` bytes that nobody else uses during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn leasehold_next(client: u64, timeout_ms: i64, buffer: *mut u8, capacity: i32) -> i32 {
+pub unsafe extern "C" fn steadlock_next(client: u64, timeout_ms: i64, buffer: *mut u8, capacity: i32) -> i32 {
     let length = usize::try_from(capacity).unwrap_or_default();
     if buffer.is_null() || length == 0 {
         return 0;
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn leasehold_next(client: u64, timeout_ms: i64, buffer: *m
 
 /// How long a lease may be relied on, in nanoseconds; reads the clock.
 #[unsafe(no_mangle)]
-pub extern "C" fn leasehold_remaining(client: u64, lease: u64) -> i64 {
+pub extern "C" fn steadlock_remaining(client: u64, lease: u64) -> i64 {
     let remaining = catch_unwind(|| Client::get(client).map(|client| client.remaining(lease)));
     match remaining {
         Ok(Some(remaining)) => i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX),

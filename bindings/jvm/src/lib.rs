@@ -8,7 +8,7 @@
 //!   byte arrays.
 //!
 //! Nothing here calls into the JVM. One Java thread per client blocks in
-//! [`hot::leasehold_next`], which gives it a batch of events (`wire.rs`).
+//! [`hot::steadlock_next`], which gives it a batch of events (`wire.rs`).
 
 #![warn(clippy::too_many_lines)]
 

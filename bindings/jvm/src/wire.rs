@@ -27,7 +27,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Completion, Error, Field, Holder, Line, LostReason};
+use steadlock::host::{Completion, Error, Field, Holder, Line, LostReason};
 
 const CONNECTED: u8 = 1;
 const GRANTED: u8 = 2;

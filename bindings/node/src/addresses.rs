@@ -3,11 +3,11 @@
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use leasehold::host::AddressMap;
 use napi::Status;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
+use steadlock::host::AddressMap;
 
 /// What the function said.
 #[napi(object, object_to_js = false)]

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Host, Op, Options, Pending};
-use leasehold_javascript::Client;
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
+use steadlock::host::{Acquire, Host, Op, Options, Pending};
+use steadlock_javascript::Client;
 
 use crate::addresses::{self, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder};

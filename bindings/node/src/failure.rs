@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::host::{ClientInfo, Error, Holder, Operation};
 use napi_derive::napi;
+use steadlock::host::{ClientInfo, Error, Holder, Operation};
 
 /// One error.
 #[napi(object, object_from_js = false)]
@@ -100,13 +100,13 @@ pub fn lost_error(name: String, reason: String, at_release: bool) -> NativeFailu
     } else {
         Operation::Extend
     };
-    NativeFailure::from(&leasehold::host::lost_error(&name, &reason, operation))
+    NativeFailure::from(&steadlock::host::lost_error(&name, &reason, operation))
 }
 
 /// A lock's name as messages show it.
 #[napi(catch_unwind)]
 pub fn shown(name: String) -> String {
-    leasehold::host::shown(&name).into_owned()
+    steadlock::host::shown(&name).into_owned()
 }
 
 /// A duration as JavaScript counts it, to the microsecond.

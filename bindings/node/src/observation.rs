@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use leasehold::host::{Field, Line};
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
+use steadlock::host::{Field, Line};
 
 /// Something for those who listen: a sentence, and what it says by name.
 #[napi(object, object_from_js = false)]

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use leasehold::host::{Level, OnUnavailable, Options};
 use napi::{Error, Status};
 use napi_derive::napi;
+use steadlock::host::{Level, OnUnavailable, Options};
 
 /// What `connect` or `redlock` was given; what is left out has the core's default.
 #[napi(object, object_to_js = false)]

@@ -1,7 +1,7 @@
 //! The words and numbers that rows are made of, as JavaScript gets them.
 
-use leasehold_javascript::{WIDTH, Words};
 use napi_derive::napi;
+use steadlock_javascript::{WIDTH, Words};
 
 /// The words and numbers that rows are made of, told to JavaScript once.
 #[napi(object, object_from_js = false)]

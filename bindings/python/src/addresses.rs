@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use leasehold::host::AddressMap;
 use pyo3::prelude::*;
+use steadlock::host::AddressMap;
 
 /// Set once, when the interpreter is about to end.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
@@ -89,7 +89,7 @@ impl Drop for Asking {
 }
 
 /// Takes what a function said to the thread that waits for it.
-#[pyclass(frozen, module = "leasehold._native")]
+#[pyclass(frozen, module = "steadlock._native")]
 struct Answer(Sender<Said>);
 
 #[pymethods]

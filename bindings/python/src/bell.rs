@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 
-use leasehold::host::Process;
+use steadlock::host::Process;
 
 /// A file descriptor that is readable while events are queued.
 ///

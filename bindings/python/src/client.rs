@@ -5,9 +5,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::host::{Acquire, AddressMap, Completion, Event, Host, Level, OnUnavailable, Op, Options};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use steadlock::host::{Acquire, AddressMap, Completion, Event, Host, Level, OnUnavailable, Op, Options};
 
 use crate::addresses;
 use crate::bell::Bell;
@@ -18,7 +18,7 @@ use crate::wait::wait;
 ///
 /// Every operation comes twice: `name()` blocks without the GIL and gives the
 /// result, `submit_name()` gives a request number whose result `drain()` brings.
-#[pyclass(frozen, module = "leasehold._native")]
+#[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Client {
     host: Host,
     bell: Arc<Bell>,

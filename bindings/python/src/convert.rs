@@ -1,10 +1,10 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, OnUnavailable};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict};
+use steadlock::host::{Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, OnUnavailable};
 
 use crate::lease::Lease;
 
@@ -96,7 +96,7 @@ pub(crate) fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
 fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let make = MAKE_ERROR
         .get(py)
-        .ok_or_else(|| PyRuntimeError::new_err("import leasehold, not its native module"))?;
+        .ok_or_else(|| PyRuntimeError::new_err("import steadlock, not its native module"))?;
     make.bind(py).call1((
         error.kind().name(),
         error.to_string(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use leasehold::host;
 use pyo3::prelude::*;
+use steadlock::host;
 
 /// One grant or re-entry. Every method is local and cheap.
-#[pyclass(frozen, module = "leasehold._native")]
+#[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Lease(pub(crate) Arc<host::Lease>);
 
 #[pymethods]

@@ -1,7 +1,7 @@
-//! The native part of the Python package `leasehold`.
+//! The native part of the Python package `steadlock`.
 //!
 //! It converts types and nothing else: locks, defaults and checks live in
-//! `leasehold::host`, manners (ownership, `with`, asyncio) in the Python files
+//! `steadlock::host`, manners (ownership, `with`, asyncio) in the Python files
 //! of `packages/python`. `_native.pyi` there documents every class for callers.
 //!
 //! One file per class:
@@ -26,7 +26,7 @@ mod wait;
 
 use pyo3::prelude::*;
 
-/// The module `leasehold._native`.
+/// The module `steadlock._native`.
 #[pymodule]
 mod _native {
     #[pymodule_export]
@@ -38,19 +38,19 @@ mod _native {
 
     use std::time::Duration;
 
-    use leasehold::host::Operation;
     use pyo3::prelude::*;
+    use steadlock::host::Operation;
 
     /// A lock's name as messages show it.
     #[pyfunction]
     fn shown(name: &str) -> String {
-        leasehold::host::shown(name).into_owned()
+        steadlock::host::shown(name).into_owned()
     }
 
     /// What a release raises if the lease was lost for this reason.
     #[pyfunction]
     fn lost_error(py: Python<'_>, name: &str, reason: &str) -> PyErr {
-        crate::convert::error(py, &leasehold::host::lost_error(name, reason, Operation::Release))
+        crate::convert::error(py, &steadlock::host::lost_error(name, reason, Operation::Release))
     }
 
     /// The package hands over how the exception for an error is made.

@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 /// each call in it: an `__exit__` in Python may be struck before its first line, and the lock stays held. In
 /// native code nothing strikes. So this one asks the scope which lease ends, again if that is struck; takes it out
 /// itself; if its release is struck, has it done in the background; and at last raises what struck.
-#[pyclass(frozen, weakref, module = "leasehold._native")]
+#[pyclass(frozen, weakref, module = "steadlock._native")]
 pub(crate) struct ScopeEnd;
 
 #[pymethods]

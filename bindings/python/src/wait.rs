@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Completion, Host, Op};
 use pyo3::prelude::*;
+use steadlock::host::{Completion, Host, Op};
 
 use crate::convert;
 

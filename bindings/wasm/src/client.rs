@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-use leasehold::host::{
+use steadlock::host::{
     Acquire, CallId, Driven, Error, ErrorKind, Host, Lane, NodeId, Op, Operation, Place, clock_micros,
 };
-use leasehold_javascript::Client;
+use steadlock_javascript::Client;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -262,7 +262,7 @@ impl NativeClient {
         let error = Error::new(kind, Operation::Connect, "").with_cause(cause);
         let mut engine = self.engine.borrow_mut();
         let error = match engine.servers().get(usize::from(node)).map(|server| &server.place) {
-            Some(Place::Host(name)) => error.with_node(leasehold::host::shown(name)),
+            Some(Place::Host(name)) => error.with_node(steadlock::host::shown(name)),
             _ => error,
         };
         engine.give_up(NodeId(node), error);

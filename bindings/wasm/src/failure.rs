@@ -1,6 +1,6 @@
 //! The core's error, and a lock's holder, as plain data; JavaScript makes the class of an error's kind from it.
 
-use leasehold::host::{ClientInfo, Error, Holder, Operation};
+use steadlock::host::{ClientInfo, Error, Holder, Operation};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -54,11 +54,11 @@ pub fn lost_error(name: &str, reason: &str, at_release: bool) -> JsValue {
     } else {
         Operation::Extend
     };
-    failure(&leasehold::host::lost_error(name, reason, operation))
+    failure(&steadlock::host::lost_error(name, reason, operation))
 }
 
 /// A lock's name as messages show it.
 #[wasm_bindgen]
 pub fn shown(name: &str) -> String {
-    leasehold::host::shown(name).into_owned()
+    steadlock::host::shown(name).into_owned()
 }

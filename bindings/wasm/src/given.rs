@@ -1,6 +1,6 @@
 //! The clocks and the randomness of JavaScript.
 
-use leasehold::host::Given;
+use steadlock::host::Given;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 #[wasm_bindgen]
@@ -18,7 +18,7 @@ extern "C" {
 /// Runs when the module is loaded.
 #[wasm_bindgen(start)]
 fn start() {
-    leasehold::host::give(Given {
+    steadlock::host::give(Given {
         steady_micros: || (steady_ms() * 1e3) as u64,
         wall_micros: || (wall_ms() * 1e3) as i64,
         random: || {

@@ -1,6 +1,6 @@
-//! Leasehold as WebAssembly: converts types, and nothing else.
+//! Steadlock as WebAssembly: converts types, and nothing else.
 //!
-//! Every rule, default and check is in `leasehold::host`; every promise, signal and class that users see is in
+//! Every rule, default and check is in `steadlock::host`; every promise, signal and class that users see is in
 //! `packages/javascript`, and the timers and the program's Redis client are in `packages/web`, which turns the engine.
 //! What crosses between them is what crosses for Node, and what is to be sent and was seen.
 

@@ -1,7 +1,7 @@
 //! What was observed, as JavaScript gets it.
 
 use js_sys::{Object, Reflect};
-use leasehold::host::{Field, Line};
+use steadlock::host::{Field, Line};
 use wasm_bindgen::JsValue;
 
 use crate::object::object;

@@ -1,7 +1,7 @@
 //! The options of a client, as JavaScript gives them. It has checked their types.
 
 use js_sys::Array;
-use leasehold::host::{Level, OnUnavailable, Options};
+use steadlock::host::{Level, OnUnavailable, Options};
 use wasm_bindgen::JsValue;
 
 use crate::object::field;

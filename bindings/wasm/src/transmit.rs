@@ -1,7 +1,7 @@
 //! What is to be sent, and what was seen, as JavaScript has them. Keys, arguments, channels and messages are UTF-8.
 
 use js_sys::{Array, Uint8Array};
-use leasehold::host::{Call, CallError, Reply, SHARDED, Script, Transmit};
+use steadlock::host::{Call, CallError, Reply, SHARDED, Script, Transmit};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 

@@ -1,7 +1,7 @@
 //! The words and numbers that rows are made of, as JavaScript gets them.
 
 use js_sys::Array;
-use leasehold_javascript::{WIDTH, Words};
+use steadlock_javascript::{WIDTH, Words};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 

@@ -1,4 +1,4 @@
-"""Python asyncio: `tasks.py "leasehold"|"leasehold, metrics"|"redis-py" URL TASKS`."""
+"""Python asyncio: `tasks.py "steadlock"|"steadlock, metrics"|"redis-py" URL TASKS`."""
 
 import asyncio
 import sys
@@ -8,13 +8,13 @@ from functools import partial
 
 import redis.asyncio as redis
 
-import leasehold.aio
+import steadlock.aio
 
 Pair = Callable[[], Awaitable[None]]
 
 
 async def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
-    client = await leasehold.aio.connect(url, metrics=metrics)
+    client = await steadlock.aio.connect(url, metrics=metrics)
 
     def pair_of(name: str) -> Pair:
         lock = client.lock(name)
@@ -43,7 +43,7 @@ async def theirs(url: str, tasks: int) -> list[Pair]:
     return [pair_of(f"theirs-tasks-{task}") for task in range(tasks)]
 
 
-LIBRARIES = {"leasehold": ours, "leasehold, metrics": partial(ours, metrics=True), "redis-py": theirs}
+LIBRARIES = {"steadlock": ours, "steadlock, metrics": partial(ours, metrics=True), "redis-py": theirs}
 
 
 async def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""Python threads: `threads.py "leasehold"|"leasehold, metrics"|"redis-py" URL THREADS`."""
+"""Python threads: `threads.py "steadlock"|"steadlock, metrics"|"redis-py" URL THREADS`."""
 
 import sys
 import threading
@@ -8,13 +8,13 @@ from functools import partial
 
 import redis
 
-import leasehold
+import steadlock
 
 Pair = Callable[[], None]
 
 
 def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
-    client = leasehold.connect(url, metrics=metrics)
+    client = steadlock.connect(url, metrics=metrics)
 
     def pair_of(name: str) -> Pair:
         lock = client.lock(name)
@@ -43,7 +43,7 @@ def theirs(url: str, tasks: int) -> list[Pair]:
     return [pair_of(f"theirs-threads-{task}") for task in range(tasks)]
 
 
-LIBRARIES = {"leasehold": ours, "leasehold, metrics": partial(ours, metrics=True), "redis-py": theirs}
+LIBRARIES = {"steadlock": ours, "steadlock, metrics": partial(ours, metrics=True), "redis-py": theirs}
 
 
 def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:

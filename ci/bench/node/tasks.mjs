@@ -1,9 +1,9 @@
-// Node tasks: `tasks.mjs "leasehold"|"leasehold, metrics"|"redis-semaphore" URL TASKS`.
+// Node tasks: `tasks.mjs "steadlock"|"steadlock, metrics"|"redis-semaphore" URL TASKS`.
 
 import { createInterface } from 'node:readline';
 import Redis from 'ioredis';
-import { connect } from 'leasehold';
 import { Mutex } from 'redis-semaphore';
+import { connect } from 'steadlock';
 
 async function ours(url, tasks, options) {
   const client = await connect(url, options);
@@ -18,8 +18,8 @@ async function ours(url, tasks, options) {
 
 /** One function per task that takes and releases a lock of its own. */
 const libraries = {
-  leasehold: (url, tasks) => ours(url, tasks, {}),
-  'leasehold, metrics': (url, tasks) => ours(url, tasks, { metrics: true }),
+  steadlock: (url, tasks) => ours(url, tasks, {}),
+  'steadlock, metrics': (url, tasks) => ours(url, tasks, { metrics: true }),
   async 'redis-semaphore'(url, tasks) {
     const redis = new Redis(url);
     return Array.from({ length: tasks }, (_, task) => {

@@ -55,12 +55,12 @@ def scenarios(meter: Meter, folder: Path = LUA) -> dict[str, Scenario]:
 
 
 def _own(word: str) -> str:
-    return "leasehold:{{{name}}}:" + word
+    return "steadlock:{{{name}}}:" + word
 
 
 def _simple(call: Call, kind: str, fencing: bool) -> Scenario:
     keys = ["{name}", _own("token")] if fencing else ["{name}"]
-    channel = "redisson_lock__channel:{{name}}" if kind == "lock" else "leasehold:{{name}}:channel"
+    channel = "redisson_lock__channel:{{name}}" if kind == "lock" else "steadlock:{{name}}:channel"
     return Scenario(
         [
             Step("acquire", call(f"{kind}_acquire", keys, LEASE, A), 1),
@@ -112,13 +112,13 @@ def _write(call: Call, fencing: bool) -> Scenario:
             Step("acquire", call("write_acquire", keys, LEASE, A, "0"), 1),
             Step("renew", call("write_renew", [state], "40000", A), 1),
             Step("refused", call("write_acquire", keys, LEASE, B, "0"), 0),
-            Step("release", call("write_release", [state], A, "leasehold:{{name}}:rw-channel"), 1),
+            Step("release", call("write_release", [state], A, "steadlock:{{name}}:rw-channel"), 1),
         ]
     )
 
 
 def _read(call: Call, beside: bool = False) -> Scenario:
-    state, readers, channel = _own("rw"), _own("rw-readers"), "leasehold:{{name}}:rw-channel"
+    state, readers, channel = _own("rw"), _own("rw-readers"), "steadlock:{{name}}:rw-channel"
     measured = [
         Step("acquire", call("read_acquire", [state, readers], LEASE, A, "0", ""), 1),
         Step("renew", call("read_renew", [readers], "40000", A), 1),
@@ -133,7 +133,7 @@ def _read(call: Call, beside: bool = False) -> Scenario:
 
 
 def _semaphore(call: Call, permits: int, beside: bool = False) -> Scenario:
-    key, channel, wanted = _own("semaphore"), "leasehold:{{name}}:semaphore-channel", str(permits)
+    key, channel, wanted = _own("semaphore"), "steadlock:{{name}}:semaphore-channel", str(permits)
     limit = str(permits * 2 if beside else permits)
 
     def acquire(owner: str) -> Callable[[str], Sequence[Words]]:

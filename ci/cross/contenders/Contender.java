@@ -1,8 +1,8 @@
-import io.leasehold.DistributedLock;
-import io.leasehold.Lease;
-import io.leasehold.Leasehold;
-import io.leasehold.LeaseholdBuilder;
-import io.leasehold.LeaseholdClient;
+import io.github.steadlock.DistributedLock;
+import io.github.steadlock.Lease;
+import io.github.steadlock.Steadlock;
+import io.github.steadlock.SteadlockBuilder;
+import io.github.steadlock.SteadlockClient;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -56,7 +56,7 @@ public final class Contender {
     }
 
     private void count() throws Exception {
-        try (LeaseholdClient client = connect();
+        try (SteadlockClient client = connect();
                 RedisClient store = RedisClient.create(url)) {
             DistributedLock lock = lockOf(client);
             run(worker -> {
@@ -78,7 +78,7 @@ public final class Contender {
     private void turns() throws Exception {
         var grants = new AtomicLongArray(workers);
         var heldNanos = new AtomicLong();
-        try (LeaseholdClient client = connect();
+        try (SteadlockClient client = connect();
                 RedisClient store = RedisClient.create(url)) {
             DistributedLock lock = lockOf(client);
             long holdMs = option("--hold-ms", 0);
@@ -115,7 +115,7 @@ public final class Contender {
     private void hold() throws Exception {
         var allHold = new CountDownLatch(workers);
         var over = new CountDownLatch(1);
-        try (LeaseholdClient client = connect()) {
+        try (SteadlockClient client = connect()) {
             DistributedLock lock = lockOf(client);
             var threads = new ArrayList<Thread>();
             for (int worker = 0; worker < workers; worker++) {
@@ -144,7 +144,7 @@ public final class Contender {
     }
 
     private void downgrade() throws Exception {
-        try (LeaseholdClient client = connect()) {
+        try (SteadlockClient client = connect()) {
             var lock = client.readWriteLock(name);
             lock.writeLock().lock();
             System.out.println("held");
@@ -158,15 +158,15 @@ public final class Contender {
         }
     }
 
-    private LeaseholdClient connect() {
-        LeaseholdBuilder builder = Leasehold.builder().url(url);
+    private SteadlockClient connect() {
+        SteadlockBuilder builder = Steadlock.builder().url(url);
         if (options.containsKey("--lease-ms")) {
             builder.lease(Duration.ofMillis(option("--lease-ms", 0)));
         }
         return builder.connect();
     }
 
-    private DistributedLock lockOf(LeaseholdClient client) {
+    private DistributedLock lockOf(SteadlockClient client) {
         String kind = options.getOrDefault("--kind", "lock");
         return switch (kind) {
             case "lock" -> client.lock(name);

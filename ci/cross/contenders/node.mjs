@@ -4,6 +4,6 @@ import { createRequire } from 'node:module';
 import { contend, url } from './javascript.mjs';
 
 const require = createRequire(new URL('../../../examples/seckill/node/', import.meta.url));
-const { connect } = require('leasehold');
+const { connect } = require('steadlock');
 
 await contend((options) => connect(url, options));

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import redis.asyncio as redis
 from settings import Settings, entry, parse
 
-import leasehold.aio
+import steadlock.aio
 
 
 async def run(workers: int, work: Callable[[int], Awaitable[None]]) -> None:
@@ -22,7 +22,7 @@ async def word() -> None:
     await asyncio.to_thread(input)
 
 
-def taker(client: leasehold.aio.Client, settings: Settings) -> Callable[[], Awaitable[leasehold.aio.Lease]]:
+def taker(client: steadlock.aio.Client, settings: Settings) -> Callable[[], Awaitable[steadlock.aio.Lease]]:
     """A function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
@@ -36,7 +36,7 @@ def taker(client: leasehold.aio.Client, settings: Settings) -> Callable[[], Awai
         "multi": lambda: client.multi_lock(client.lock(name) for name in settings.names),
     }[settings.kind]()
 
-    async def take() -> leasehold.aio.Lease:
+    async def take() -> steadlock.aio.Lease:
         lease = await lock.try_acquire(wait=None)
         assert lease is not None
         return lease
@@ -47,7 +47,7 @@ def taker(client: leasehold.aio.Client, settings: Settings) -> Callable[[], Awai
 async def count(settings: Settings) -> None:
     name = settings.name
     store = redis.from_url(settings.url, decode_responses=True)
-    async with leasehold.aio.connect(settings.url) as client:
+    async with steadlock.aio.connect(settings.url) as client:
         take = taker(client, settings)
 
         async def work(_worker: int) -> None:
@@ -68,7 +68,7 @@ async def turns(settings: Settings) -> None:
     log = f"{settings.name}:log"
     grants = [0] * settings.workers
     held = [0.0] * settings.workers
-    async with leasehold.aio.connect(settings.url, lease=settings.lease) as client:
+    async with steadlock.aio.connect(settings.url, lease=settings.lease) as client:
         take = taker(client, settings)
 
         async def work(worker: int) -> None:
@@ -96,10 +96,10 @@ async def turns(settings: Settings) -> None:
 
 
 async def hold(settings: Settings) -> None:
-    async with leasehold.aio.connect(settings.url, lease=settings.lease) as client:
+    async with steadlock.aio.connect(settings.url, lease=settings.lease) as client:
         take = taker(client, settings)
 
-        async def one() -> leasehold.aio.Lease:
+        async def one() -> steadlock.aio.Lease:
             return await take()
 
         leases = await asyncio.gather(*(asyncio.create_task(one()) for _ in range(settings.workers)))
@@ -111,7 +111,7 @@ async def hold(settings: Settings) -> None:
 
 
 async def downgrade(settings: Settings) -> None:
-    async with leasehold.aio.connect(settings.url, lease=settings.lease) as client:
+    async with steadlock.aio.connect(settings.url, lease=settings.lease) as client:
         lock = client.read_write_lock(settings.name)
         await lock.write.acquire()
         print("held", flush=True)

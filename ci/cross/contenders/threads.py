@@ -8,7 +8,7 @@ from collections.abc import Callable
 import redis
 from settings import Settings, entry, parse
 
-import leasehold
+import steadlock
 
 
 def run(workers: int, work: Callable[[int], None]) -> None:
@@ -22,7 +22,7 @@ def run(workers: int, work: Callable[[int], None]) -> None:
         thread.join()
 
 
-def taker(client: leasehold.Client, settings: Settings) -> Callable[[], leasehold.Lease]:
+def taker(client: steadlock.Client, settings: Settings) -> Callable[[], steadlock.Lease]:
     """A function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
@@ -36,7 +36,7 @@ def taker(client: leasehold.Client, settings: Settings) -> Callable[[], leasehol
         "multi": lambda: client.multi_lock(client.lock(name) for name in settings.names),
     }[settings.kind]()
 
-    def take() -> leasehold.Lease:
+    def take() -> steadlock.Lease:
         lease = lock.try_acquire(wait=None)
         assert lease is not None
         return lease
@@ -47,7 +47,7 @@ def taker(client: leasehold.Client, settings: Settings) -> Callable[[], leasehol
 def count(settings: Settings) -> None:
     name = settings.name
     store = redis.Redis.from_url(settings.url, decode_responses=True)
-    with leasehold.connect(settings.url) as client:
+    with steadlock.connect(settings.url) as client:
         take = taker(client, settings)
 
         def work(_worker: int) -> None:
@@ -67,7 +67,7 @@ def turns(settings: Settings) -> None:
     log = f"{settings.name}:log"
     grants = [0] * settings.workers
     held = [0.0] * settings.workers
-    with leasehold.connect(settings.url, lease=settings.lease) as client:
+    with steadlock.connect(settings.url, lease=settings.lease) as client:
         take = taker(client, settings)
 
         def work(worker: int) -> None:
@@ -94,7 +94,7 @@ def turns(settings: Settings) -> None:
 
 
 def hold(settings: Settings) -> None:
-    with leasehold.connect(settings.url, lease=settings.lease) as client:
+    with steadlock.connect(settings.url, lease=settings.lease) as client:
         take = taker(client, settings)
         all_hold = threading.Barrier(settings.workers + 1)
         over = threading.Event()
@@ -118,7 +118,7 @@ def hold(settings: Settings) -> None:
 
 
 def downgrade(settings: Settings) -> None:
-    with leasehold.connect(settings.url, lease=settings.lease) as client:
+    with steadlock.connect(settings.url, lease=settings.lease) as client:
         lock = client.read_write_lock(settings.name)
         lock.write.acquire()
         print("held", flush=True)

@@ -2,9 +2,9 @@
 
 import { createInterface } from 'node:readline';
 import Redis from 'ioredis';
-import { connect, LockTimeoutError } from 'leasehold';
 import { Mutex } from 'redis-semaphore';
 import Redlock, { ExecutionError } from 'redlock';
+import { connect, LockTimeoutError } from 'steadlock';
 
 const PATIENCE_MS = 60_000;
 const RETRY_MS = 20;
@@ -97,8 +97,8 @@ const LIBRARIES = {
   redlock,
   'redlock-universal': universal,
   'redis-semaphore': semaphore,
-  'leasehold-mutex': (url) => ours('mutex', url),
-  'leasehold-lock': (url) => ours('lock', url),
+  'steadlock-mutex': (url) => ours('mutex', url),
+  'steadlock-lock': (url) => ours('lock', url),
 };
 
 const [library, url] = process.argv.slice(2);

@@ -8,7 +8,7 @@ import redis
 from redis.exceptions import LockError
 from redis.lock import Lock as RedisPyLock
 
-import leasehold
+import steadlock
 
 PATIENCE = 60
 
@@ -44,19 +44,19 @@ class RedisPy:
         return "released"
 
 
-class Leasehold:
+class Steadlock:
     """A lock or a mutex of ours."""
 
     def __init__(self, kind: str, url: str) -> None:
-        client = leasehold.connect(url)
+        client = steadlock.connect(url)
         self.lock = client.lock if kind == "lock" else client.mutex
-        self.held: dict[str, leasehold.Lease] = {}
+        self.held: dict[str, steadlock.Lease] = {}
 
     def take(self, name: str, lease_ms: int, wait: float) -> str:
         lease = lease_ms / 1000 if lease_ms else None
         try:
             self.held[name] = self.lock(name).hold(wait=wait, lease=lease).__enter__()
-        except leasehold.LockTimeoutError as error:
+        except steadlock.LockTimeoutError as error:
             return f"refused {error}"
         return "held"
 
@@ -67,8 +67,8 @@ class Leasehold:
 
 LIBRARIES: dict[str, Callable[[str], Library]] = {
     "redis-py": RedisPy,
-    "leasehold-mutex": lambda url: Leasehold("mutex", url),
-    "leasehold-lock": lambda url: Leasehold("lock", url),
+    "steadlock-mutex": lambda url: Steadlock("mutex", url),
+    "steadlock-lock": lambda url: Steadlock("lock", url),
 }
 
 

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseId, LeaseTerms, LockName, NodeId,
     OnUnavailable, Outcome, Reply, Session, Transmit,
 };

@@ -1,10 +1,10 @@
-//! `leasehold acl`: the access rules of SECURITY.md, for the prefixes and servers that there are.
+//! `steadlock acl`: the access rules of SECURITY.md, for the prefixes and servers that there are.
 
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use leasehold::admin::KeyPrefix;
 use serde_json::json;
+use steadlock::admin::KeyPrefix;
 
 use crate::exit::Exit;
 use crate::output::{print, print_json};
@@ -38,11 +38,11 @@ pub(crate) struct Acl {
     /// With the right to choose a database other than 0.
     #[arg(long)]
     database: bool,
-    /// With the rights that `leasehold inspect`, `wait`, `list` and `top` need beside an operator's or a
+    /// With the rights that `steadlock inspect`, `wait`, `list` and `top` need beside an operator's or a
     /// watcher's.
     #[arg(long)]
     tools: bool,
-    /// For Redis 7.2, Valkey 7.2 and newer: clients may say that they are Leasehold's.
+    /// For Redis 7.2, Valkey 7.2 and newer: clients may say that they are Steadlock's.
     #[arg(long)]
     client_info: bool,
     /// As a line of an ACL file.
@@ -256,20 +256,20 @@ fn keys_and_channels(role: Role, is_confined: bool, prefixes: &[String]) -> Vec<
     for prefix in prefixes {
         patterns.push(format!("~{prefix}*"));
         if is_confined {
-            patterns.push(format!("~leasehold:{{{prefix}*"));
-            patterns.push(format!("~leasehold::{prefix}*"));
+            patterns.push(format!("~steadlock:{{{prefix}*"));
+            patterns.push(format!("~steadlock::{prefix}*"));
             if publishes {
                 patterns.push(format!("&redisson_lock__channel:{{{prefix}*"));
                 patterns.push(format!("&redisson_lock__channel:{prefix}*"));
-                patterns.push(format!("&leasehold:{{{prefix}*"));
-                patterns.push(format!("&leasehold::{prefix}*"));
+                patterns.push(format!("&steadlock:{{{prefix}*"));
+                patterns.push(format!("&steadlock::{prefix}*"));
             }
         }
     }
     if !is_confined {
-        patterns.push("~leasehold:*".into());
+        patterns.push("~steadlock:*".into());
         if publishes {
-            patterns.extend(["&redisson_lock__channel:*".into(), "&leasehold:*".into()]);
+            patterns.extend(["&redisson_lock__channel:*".into(), "&steadlock:*".into()]);
         }
     }
     leave_out_covered(&mut patterns);

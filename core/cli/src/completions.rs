@@ -1,4 +1,4 @@
-//! `leasehold completions`: for shells.
+//! `steadlock completions`: for shells.
 
 use std::process::ExitCode;
 
@@ -10,8 +10,8 @@ use crate::output::print;
 
 /// Print what a shell needs to complete this command's arguments.
 ///
-/// bash: eval "$(leasehold completions bash)" in ~/.bashrc. zsh: write it to a file _leasehold in a
-/// folder of $fpath. fish: write it to ~/.config/fish/completions/leasehold.fish.
+/// bash: eval "$(steadlock completions bash)" in ~/.bashrc. zsh: write it to a file _steadlock in a
+/// folder of $fpath. fish: write it to ~/.config/fish/completions/steadlock.fish.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Completions {
@@ -30,7 +30,7 @@ impl Completions {
     pub(crate) fn run(&self, whole: &clap::Command) -> Result<ExitCode, Exit> {
         // What is hidden is no command of a user.
         let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
-        let mut command = clap::Command::new("leasehold").version(env!("CARGO_PKG_VERSION"));
+        let mut command = clap::Command::new("steadlock").version(env!("CARGO_PKG_VERSION"));
         command = command.subcommands(shown.cloned());
         let shell = match self.shell {
             Known::Bash => Shell::Bash,
@@ -38,7 +38,7 @@ impl Completions {
             Known::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
-        generate(shell, &mut command, "leasehold", &mut script);
+        generate(shell, &mut command, "steadlock", &mut script);
         print(&String::from_utf8_lossy(&script))?;
         Ok(ExitCode::SUCCESS)
     }

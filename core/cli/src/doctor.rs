@@ -1,4 +1,4 @@
-//! `leasehold doctor`: looks at the servers, and says what is wrong with them for locks.
+//! `steadlock doctor`: looks at the servers, and says what is wrong with them for locks.
 //!
 //! ```text
 //!   gather    asks the servers ──► facts     plain data; what may not be read is unknown, with the reason
@@ -62,7 +62,7 @@ impl Doctor {
         if urls.is_empty() {
             return Err(Exit::new(
                 Exit::CONFIG,
-                "no URL was given; pass one by --url, or set LEASEHOLD_URL",
+                "no URL was given; pass one by --url, or set STEADLOCK_URL",
             ));
         }
         let facts = gather::gather(&Request {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use leasehold::{Error, ErrorKind};
+use steadlock::{Error, ErrorKind};
 
 /// A failure: what to say, and the exit status, after `sysexits.h`.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Exit {
     /// Says it on standard error and gives the status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            eprintln!("leasehold: {}", self.message);
+            eprintln!("steadlock: {}", self.message);
         }
         ExitCode::from(self.status)
     }

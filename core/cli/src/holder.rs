@@ -8,9 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold::host::shown;
-use leasehold::{Lease, LostReason};
 use rustix::process::{Pid, Signal, WaitStatus};
+use steadlock::host::shown;
+use steadlock::{Lease, LostReason};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
@@ -80,10 +80,10 @@ impl<'a> Holder<'a> {
         if own_group {
             command.arg("--own-group").process_group(0);
         }
-        command.arg("--").args(job.command).env("LEASEHOLD_LOCK", job.lock);
+        command.arg("--").args(job.command).env("STEADLOCK_LOCK", job.lock);
         match lease.token() {
-            Some(token) => command.env("LEASEHOLD_TOKEN", token.to_string()),
-            None => command.env_remove("LEASEHOLD_TOKEN"),
+            Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
+            None => command.env_remove("STEADLOCK_TOKEN"),
         };
         let child = command.stdin(socket).spawn().map_err(failed)?;
         let supervisor = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -173,13 +173,13 @@ impl<'a> Holder<'a> {
         let lock = shown(self.job.lock);
         match message {
             Message::Lapsing => {
-                eprintln!("leasehold: the lock {lock:?} could not be renewed in time; ending the command");
+                eprintln!("steadlock: the lock {lock:?} could not be renewed in time; ending the command");
                 self.lost.get_or_insert("not renewed in time");
             }
-            Message::Leftovers => eprintln!("leasehold: the command has ended; ending the processes that it left"),
+            Message::Leftovers => eprintln!("steadlock: the command has ended; ending the processes that it left"),
             Message::Refused(pid) => {
                 if self.refused.insert(pid) {
-                    eprintln!("leasehold: process {pid} may not be ended by this user; waiting for it");
+                    eprintln!("steadlock: process {pid} may not be ended by this user; waiting for it");
                 }
             }
             Message::Ended(status) => self.status = Some(status),
@@ -191,7 +191,7 @@ impl<'a> Holder<'a> {
         let lock = shown(self.job.lock);
         if self.lost.is_none() {
             eprintln!(
-                "leasehold: the lock {lock:?} is lost ({}); ending the command",
+                "steadlock: the lock {lock:?} is lost ({}); ending the command",
                 reason.as_str()
             );
         }
@@ -225,7 +225,7 @@ impl<'a> Holder<'a> {
             // Nothing can be done about them, and nothing is held for them any more.
             if left.iter().all(|process| refused.contains(&process.pid())) && !self.lease.is_valid() {
                 eprintln!(
-                    "leasehold: {} processes of the command go on without the lock",
+                    "steadlock: {} processes of the command go on without the lock",
                     left.len()
                 );
                 return;

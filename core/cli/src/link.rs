@@ -1,4 +1,4 @@
-//! What `leasehold run` and its supervisor tell each other.
+//! What `steadlock run` and its supervisor tell each other.
 //!
 //! They share a socket pair of which each has one end and nobody else has any: it
 //! ends when either process does, however that ended. Its first message carries the
@@ -107,7 +107,7 @@ impl Link {
             (Some(Message::Deadline(deadline)), Some(stdin)) if received.bytes == LENGTH => {
                 Ok((Self::new(socket)?, deadline, stdin))
             }
-            _ => Err(io::Error::other("it is started by leasehold run only")),
+            _ => Err(io::Error::other("it is started by steadlock run only")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The `leasehold` command.
+//! The `steadlock` command.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
@@ -31,7 +31,7 @@ use crate::exit::Exit;
 
 /// A distributed lock on Redis or Valkey, shared by Python, Node, the JVM and Rust.
 #[derive(Parser)]
-#[command(name = "leasehold", version, max_term_width = 100)]
+#[command(name = "steadlock", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -1,4 +1,4 @@
-//! `leasehold manual`: for man.
+//! `steadlock manual`: for man.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::output::print;
 
 /// Print the page that man shows of this command, or of one of its commands.
 ///
-/// leasehold manual > leasehold.1, and leasehold manual run > leasehold-run.1, in a folder man1 where
+/// steadlock manual > steadlock.1, and steadlock manual run > steadlock-run.1, in a folder man1 where
 /// man looks.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -29,7 +29,7 @@ impl Manual {
                 .get_subcommands()
                 .find(|command| command.get_name() == name && !command.is_hide_set())
                 .cloned()
-                .ok_or_else(|| Exit::new(Exit::USAGE, "there is no such command; see leasehold --help"))?,
+                .ok_or_else(|| Exit::new(Exit::USAGE, "there is no such command; see steadlock --help"))?,
         };
         // The library leaves out what stands before the last words.
         let last = shown.get_arguments().find(|argument| argument.is_last_set());

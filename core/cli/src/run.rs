@@ -1,12 +1,12 @@
-//! `leasehold run`: a lock around any program.
+//! `steadlock run`: a lock around any program.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use leasehold::host::shown;
-use leasehold::{Builder, Client, Lease, ReleaseOutcome};
+use steadlock::host::shown;
+use steadlock::{Builder, Client, Lease, ReleaseOutcome};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
@@ -18,8 +18,8 @@ use crate::tree;
 /// Run a command while holding a lock.
 ///
 /// Waits for the lock, runs the command, renews the lock as long as it runs, and
-/// releases the lock. The command finds the lock's name in LEASEHOLD_LOCK and
-/// its fencing token in LEASEHOLD_TOKEN. SIGTERM, SIGINT and SIGHUP are passed on
+/// releases the lock. The command finds the lock's name in STEADLOCK_LOCK and
+/// its fencing token in STEADLOCK_TOKEN. SIGTERM, SIGINT and SIGHUP are passed on
 /// to it.
 ///
 /// Nothing of the command goes on without the lock: not its children, not those
@@ -148,9 +148,9 @@ impl Run {
         }
         match released {
             Some(Ok(_)) => {}
-            Some(Err(error)) => eprintln!("leasehold: {error}; the lock expires by itself"),
+            Some(Err(error)) => eprintln!("steadlock: {error}; the lock expires by itself"),
             None => {
-                eprintln!("leasehold: the server has not answered the release; if need be, the lock expires by itself")
+                eprintln!("steadlock: the server has not answered the release; if need be, the lock expires by itself")
             }
         }
         Ok(ExitCode::from(ended.status))
@@ -163,7 +163,7 @@ async fn close(client: &Client) {
 }
 
 /// Why the lock was not ours any more when we released it.
-fn gone(released: Option<&Result<ReleaseOutcome, leasehold::Error>>) -> Option<&'static str> {
+fn gone(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),
         _ => None,

@@ -1,4 +1,4 @@
-//! `leasehold serve`: the embedded store behind a port.
+//! `steadlock serve`: the embedded store behind a port.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use leasehold_store::Embedded;
-use leasehold_store::server::Server;
+use steadlock_store::Embedded;
+use steadlock_store::server::Server;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -22,7 +22,7 @@ use crate::signals::Signals;
 /// development and tests; production runs on Redis or Valkey. SIGTERM and SIGINT
 /// stop it at once. Once it listens it prints one line to standard output:
 ///
-///     leasehold: listening on redis://127.0.0.1:6390
+///     steadlock: listening on redis://127.0.0.1:6390
 ///
 /// Clients cannot bring it down: scripts end after 100 ms of CPU time (BUSY),
 /// keys and values may take 96 MB (OOM), and the whole process stays below 512 MB.
@@ -91,17 +91,17 @@ impl Serve {
         let place = SocketAddr::new(self.bind, self.port);
         let (address, others) = serve_on_a_thread(place, password, others).await?;
         eprintln!(
-            "leasehold {}: a development server. It keeps nothing on disk and has no replica;\n\
-             leasehold: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
+            "steadlock {}: a development server. It keeps nothing on disk and has no replica;\n\
+             steadlock: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
             env!("CARGO_PKG_VERSION")
         );
         // Nobody may be there to read it.
-        let _ = writeln!(std::io::stdout(), "leasehold: listening on redis://{address}");
+        let _ = writeln!(std::io::stdout(), "steadlock: listening on redis://{address}");
         if let Some(page) = others.metrics {
-            let _ = writeln!(std::io::stdout(), "leasehold: metrics on http://{page}/metrics");
+            let _ = writeln!(std::io::stdout(), "steadlock: metrics on http://{page}/metrics");
         }
         if let Some(http) = others.http {
-            let _ = writeln!(std::io::stdout(), "leasehold: http on http://{http}");
+            let _ = writeln!(std::io::stdout(), "steadlock: http on http://{http}");
         }
         signals.next().await;
         Ok(ExitCode::SUCCESS)
@@ -211,7 +211,7 @@ async fn serve_on_a_thread(
         Exit::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {cause}"))
     };
     std::thread::Builder::new()
-        .name("leasehold-serve".into())
+        .name("steadlock-serve".into())
         .stack_size(STACK_BYTES)
         .spawn(serve)
         .map_err(|error| refuse(address, error.to_string()))?;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args as _;
-use leasehold::admin::Servers;
-use leasehold::{AddressMap, Builder, Client};
+use steadlock::admin::Servers;
+use steadlock::{AddressMap, Builder, Client};
 
 use crate::exit::Exit;
 
@@ -15,7 +15,7 @@ use crate::exit::Exit;
 pub(crate) struct ServerOptions {
     /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
     /// redis+unix://. Given three times or more, an odd number: independent primaries, and each
-    /// lock is a RedLock. Without it, the environment variable LEASEHOLD_URL, which is the better
+    /// lock is a RedLock. Without it, the environment variable STEADLOCK_URL, which is the better
     /// place for a password; several URLs stand there with spaces between them.
     #[arg(long)]
     url: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct ServerOptions {
     address_map: Vec<String>,
 }
 
-const VARIABLE: &str = "LEASEHOLD_URL";
+const VARIABLE: &str = "STEADLOCK_URL";
 
 impl ServerOptions {
     /// What programs put before each name.
@@ -51,7 +51,7 @@ impl ServerOptions {
         &self.key_prefix
     }
 
-    /// The URLs that were given, or stand in `LEASEHOLD_URL`.
+    /// The URLs that were given, or stand in `STEADLOCK_URL`.
     pub(crate) fn urls(&self) -> Vec<String> {
         if !self.url.is_empty() {
             return self.url.clone();
@@ -72,7 +72,7 @@ impl ServerOptions {
             return Err(Exit::new(
                 Exit::CONFIG,
                 "memory:// excludes nobody outside this process; give the URL of a server, such as that of \
-                 `leasehold serve`",
+                 `steadlock serve`",
             ));
         }
         builder = match urls {

@@ -1,9 +1,9 @@
-//! What stands between `leasehold run` and its command: two hidden commands.
+//! What stands between `steadlock run` and its command: two hidden commands.
 //!
 //! A process that was killed cannot end its command, so another one has to.
 //!
 //! ```text
-//!   leasehold run ── holds and renews the lock, passes signals on
+//!   steadlock run ── holds and renews the lock, passes signals on
 //!        │ socket: deadlines and signals down, how it ended up
 //!   supervisor ───── parent of all orphans below it (subreaper)
 //!        │
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! The supervisor ends all that is below it when the lock is lost, when the lock was
-//! not renewed in time (`leasehold run` may be stopped, and cannot tell), and at once
-//! when `leasehold run` is gone. If the supervisor itself is killed, its orphans
-//! become children of `leasehold run`, which ends them.
+//! not renewed in time (`steadlock run` may be stopped, and cannot tell), and at once
+//! when `steadlock run` is gone. If the supervisor itself is killed, its orphans
+//! become children of `steadlock run`, which ends them.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -23,8 +23,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use leasehold::host::{clock_micros, shown};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
+use steadlock::host::{clock_micros, shown};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
@@ -42,10 +42,10 @@ pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }
 
-/// Its name in the list of processes. A command that kills all processes called `leasehold` must not hit it.
+/// Its name in the list of processes. A command that kills all processes called `steadlock` must not hit it.
 pub(crate) const NAME: &str = "lock-supervisor";
 
-/// Part of `leasehold run`.
+/// Part of `steadlock run`.
 #[derive(clap::Args)]
 pub(crate) struct Supervise {
     #[arg(long)]
@@ -320,7 +320,7 @@ impl Exec {
         #[cfg(target_os = "linux")]
         {
             use rustix::process::{getppid, set_parent_process_death_signal};
-            // Refused by some sandboxes. Then `leasehold run` ends the supervisor's orphans, as it does
+            // Refused by some sandboxes. Then `steadlock run` ends the supervisor's orphans, as it does
             // for a command that takes this back.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
             // It may have ended before.

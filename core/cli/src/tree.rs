@@ -26,7 +26,7 @@ pub(crate) fn adopt() -> Result<(), Exit> {
     system::adopt().map_err(|error| {
         Exit::new(
             Exit::CONFIG,
-            format!("leasehold run has to see the command's processes: {error}"),
+            format!("steadlock run has to see the command's processes: {error}"),
         )
     })
 }

@@ -1,4 +1,4 @@
-//! The `leasehold` command as a user runs it.
+//! The `steadlock` command as a user runs it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-fn leasehold(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-    command.args(arguments).env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+fn steadlock(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
+    command.args(arguments).env_remove("STEADLOCK_URL").stdin(Stdio::null());
     command
 }
 
@@ -34,7 +34,7 @@ fn wait(child: &mut Child) -> i32 {
     }
 }
 
-/// `leasehold serve` on a free port, stopped when dropped.
+/// `steadlock serve` on a free port, stopped when dropped.
 struct Served {
     process: Child,
     port: u16,
@@ -42,14 +42,14 @@ struct Served {
 
 impl Served {
     fn start(arguments: &[&str]) -> Self {
-        let mut process = leasehold(&["serve", "--port", "0"])
+        let mut process = steadlock(&["serve", "--port", "0"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let line = first_line(&mut BufReader::new(process.stdout.take().unwrap()));
-        let port = line.strip_prefix("leasehold: listening on redis://127.0.0.1:");
+        let port = line.strip_prefix("steadlock: listening on redis://127.0.0.1:");
         let port = port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap();
         Self { process, port }
     }
@@ -66,12 +66,12 @@ impl Served {
     }
 
     fn run(&self, arguments: &[&str]) -> Command {
-        let mut command = leasehold(&["run", "--url", &self.url()]);
+        let mut command = steadlock(&["run", "--url", &self.url()]);
         command.args(arguments);
         command
     }
 
-    /// A `leasehold run` whose command has begun and said "ready".
+    /// A `steadlock run` whose command has begun and said "ready".
     fn run_until_ready(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut child = self
             .run(arguments)
@@ -107,7 +107,7 @@ fn errors(output: &Output) -> String {
 }
 
 fn file(name: &str, content: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("leasehold-cli-{}-{name}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("steadlock-cli-{}-{name}", std::process::id()));
     std::fs::write(&path, content).unwrap();
     path
 }
@@ -132,7 +132,7 @@ fn serve_answers_and_stops_at_once() {
 
 #[test]
 fn serve_says_what_it_is() {
-    let mut child = leasehold(&["serve", "--port", "0"])
+    let mut child = steadlock(&["serve", "--port", "0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -156,14 +156,14 @@ fn serve_asks_for_the_password_of_its_file() {
     assert!(served.say("AUTH wrong").starts_with("-WRONGPASS"));
     assert_eq!(served.say("AUTH s3cret"), "+OK");
     let url = format!("redis://:s3cret@127.0.0.1:{}", served.port);
-    let output = leasehold(&["run", "stock", "--", "true"])
-        .env("LEASEHOLD_URL", &url)
+    let output = steadlock(&["run", "stock", "--", "true"])
+        .env("STEADLOCK_URL", &url)
         .output()
         .unwrap();
     assert_eq!(status(&output), 0, "{}", errors(&output));
     let wrong = url.replace("s3cret", "wr0ng");
-    let output = leasehold(&["run", "stock", "--", "true"])
-        .env("LEASEHOLD_URL", &wrong)
+    let output = steadlock(&["run", "stock", "--", "true"])
+        .env("STEADLOCK_URL", &wrong)
         .output()
         .unwrap();
     assert_eq!(status(&output), 78, "{}", errors(&output));
@@ -205,13 +205,13 @@ fn redis_cli_talks_to_serve() {
 fn serve_refuses_what_it_cannot_do() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = leasehold(&["serve", "--port", &port]).output().unwrap();
+    let output = steadlock(&["serve", "--port", &port]).output().unwrap();
     assert_eq!(status(&output), 69);
     assert!(errors(&output).contains(&port), "{}", errors(&output));
 
     let empty = file("empty", "\n");
     for path in [empty.to_str().unwrap(), "/nonexistent/password"] {
-        let output = leasehold(&["serve", "--port", "0", "--password-file", path])
+        let output = steadlock(&["serve", "--port", "0", "--password-file", path])
             .output()
             .unwrap();
         assert_eq!(status(&output), 78);
@@ -223,7 +223,7 @@ fn serve_refuses_what_it_cannot_do() {
 #[test]
 fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
     for address in ["0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1"] {
-        let output = leasehold(&["serve", "--port", "0", "--bind", address])
+        let output = steadlock(&["serve", "--port", "0", "--bind", address])
             .output()
             .unwrap();
         assert_eq!(status(&output), 78, "{address}");
@@ -241,7 +241,7 @@ fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
         &["--bind", "127.0.0.2"],
         &["--bind", "::ffff:127.0.0.1"],
     ] {
-        let mut child = leasehold(&["serve", "--port", "0"])
+        let mut child = steadlock(&["serve", "--port", "0"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -249,7 +249,7 @@ fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
             .unwrap();
         let line = first_line(&mut BufReader::new(child.stdout.take().unwrap()));
         assert!(
-            line.starts_with("leasehold: listening on redis://"),
+            line.starts_with("steadlock: listening on redis://"),
             "{arguments:?}: {line}"
         );
         send(&child, Signal::TERM);
@@ -276,7 +276,7 @@ fn run_passes_on_how_the_command_ended() {
 #[test]
 fn run_tells_the_command_the_lock_and_the_token() {
     let served = Served::start(&[]);
-    let show = &["stock", "--", "sh", "-c", "echo $LEASEHOLD_LOCK $LEASEHOLD_TOKEN"];
+    let show = &["stock", "--", "sh", "-c", "echo $STEADLOCK_LOCK $STEADLOCK_TOKEN"];
     let mut last = 0;
     for _ in 0..2 {
         let output = served.run(show).output().unwrap();
@@ -378,7 +378,7 @@ fn what_cannot_be_run_is_told_apart() {
         (&["--url", &url, "stock", "--", "/nonexistent/command"], 127),
         (&["--url", &url, "stock", "--", "/etc/passwd"], 126),
     ] {
-        let output = leasehold(&["run"]).args(arguments).output().unwrap();
+        let output = steadlock(&["run"]).args(arguments).output().unwrap();
         assert_eq!(status(&output), expected, "{arguments:?}: {}", errors(&output));
         assert!(!output.stderr.is_empty(), "{arguments:?} says nothing");
     }
@@ -390,14 +390,14 @@ fn what_cannot_be_run_is_told_apart() {
 #[test]
 fn a_message_names_an_option_as_it_is_called_here() {
     let options = ["--url", "rediss://localhost:1", "--tls-ca-file", "/nonexistent"];
-    let output = leasehold(&["run"]).args(options).args(["stock", "--", "true"]).output();
+    let output = steadlock(&["run"]).args(options).args(["stock", "--", "true"]).output();
     let said = errors(&output.unwrap());
     assert!(said.contains("--tls-ca-file: there is no file /nonexistent"), "{said}");
 }
 
 #[test]
 fn help_lists_the_exit_statuses() {
-    let output = leasehold(&["run", "--help"]).output().unwrap();
+    let output = steadlock(&["run", "--help"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     for status in ["69", "70", "74", "75", "78", "126", "127", "128 + n"] {
         assert!(text.contains(status), "{status} is missing in\n{text}");
@@ -409,7 +409,7 @@ fn help_lists_the_exit_statuses() {
 fn a_signal_that_it_was_started_to_ignore_ends_nothing() {
     let served = Served::start(&[]);
     let mut child = Command::new("nohup")
-        .arg(env!("CARGO_BIN_EXE_leasehold"))
+        .arg(env!("CARGO_BIN_EXE_steadlock"))
         .args(["run", "--url", &served.url(), "stock", "--", "sh", "-c"])
         .arg("echo ready; kill -HUP $$; read line; exit 4")
         .stdin(Stdio::piped())

@@ -1,11 +1,11 @@
-//! The page of `leasehold serve --metrics`, as Prometheus and others ask for it.
+//! The page of `steadlock serve --metrics`, as Prometheus and others ask for it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// `leasehold serve` on free ports, stopped when dropped.
+/// `steadlock serve` on free ports, stopped when dropped.
 struct Served {
     process: Child,
     port: u16,
@@ -14,7 +14,7 @@ struct Served {
 
 impl Served {
     fn start(metrics: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        let mut process = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0", "--metrics", metrics])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -28,8 +28,8 @@ impl Served {
             port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap()
         };
         let (redis, page) = (
-            port("leasehold: listening on redis://127.0.0.1:", ""),
-            port("leasehold: metrics on http://127.0.0.1:", "/metrics"),
+            port("steadlock: listening on redis://127.0.0.1:", ""),
+            port("steadlock: metrics on http://127.0.0.1:", "/metrics"),
         );
         Self {
             process,
@@ -90,7 +90,7 @@ fn number(page: &str, start: &str) -> f64 {
 fn the_page_tells_of_commands_keys_memory_clients_and_scripts() {
     let served = Served::start("0");
     let before = served.page();
-    assert_eq!(number(&before, "leasehold_server_keys "), 0.0);
+    assert_eq!(number(&before, "steadlock_server_keys "), 0.0);
     assert_eq!(served.say("SET secret-name 1 PX 60000"), "+OK");
     assert_eq!(served.say("SET b 2"), "+OK");
     assert!(served.say("INCR secret-name extra").starts_with("-ERR"));
@@ -98,20 +98,20 @@ fn the_page_tells_of_commands_keys_memory_clients_and_scripts() {
     let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     let page = served.page();
     for (start, wanted) in [
-        ("leasehold_server_keys ", 2.0),
-        ("leasehold_server_expiring_keys ", 1.0),
-        ("leasehold_server_scripts ", 1.0),
-        ("leasehold_server_data_limit_bytes ", 96.0 * 1024.0 * 1024.0),
-        ("leasehold_server_commands_total{command=\"set\"}", 2.0),
-        ("leasehold_server_commands_total{command=\"eval\"}", 1.0),
-        ("leasehold_server_commands_total{command=\"get\"}", 1.0),
-        ("leasehold_server_command_errors_total{command=\"incr\"}", 1.0),
+        ("steadlock_server_keys ", 2.0),
+        ("steadlock_server_expiring_keys ", 1.0),
+        ("steadlock_server_scripts ", 1.0),
+        ("steadlock_server_data_limit_bytes ", 96.0 * 1024.0 * 1024.0),
+        ("steadlock_server_commands_total{command=\"set\"}", 2.0),
+        ("steadlock_server_commands_total{command=\"eval\"}", 1.0),
+        ("steadlock_server_commands_total{command=\"get\"}", 1.0),
+        ("steadlock_server_command_errors_total{command=\"incr\"}", 1.0),
     ] {
         assert_eq!(number(&page, start), wanted, "{start}\n{page}");
     }
-    assert!(number(&page, "leasehold_server_data_bytes ") > 0.0);
-    assert!(number(&page, "leasehold_server_connections_total ") >= 4.0);
-    assert!(number(&page, "leasehold_server_uptime_seconds ") > 0.0);
+    assert!(number(&page, "steadlock_server_data_bytes ") > 0.0);
+    assert!(number(&page, "steadlock_server_connections_total ") >= 4.0);
+    assert!(number(&page, "steadlock_server_uptime_seconds ") > 0.0);
     assert!(!page.contains("secret-name"), "{page}");
 }
 
@@ -147,7 +147,7 @@ fn those_who_ask_and_say_nothing_are_sent_away_and_others_answered() {
         }
     }
     // It waits until one of them has had its time.
-    assert!(served.page().contains("leasehold_server_uptime_seconds"));
+    assert!(served.page().contains("steadlock_server_uptime_seconds"));
     for mut stream in silent {
         let mut rest = Vec::new();
         let ended = stream.read_to_end(&mut rest);
@@ -158,14 +158,14 @@ fn those_who_ask_and_say_nothing_are_sent_away_and_others_answered() {
 #[test]
 fn a_place_that_is_none_or_is_taken_is_refused() {
     for wrong in ["x", "70000", "localhost:9465", ""] {
-        let refused = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        let refused = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0", "--metrics", wrong])
             .output()
             .unwrap();
         assert_eq!(refused.status.code(), Some(2), "{wrong}");
     }
     let served = Served::start("0");
-    let taken = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+    let taken = Command::new(env!("CARGO_BIN_EXE_steadlock"))
         .args(["serve", "--port", "0", "--metrics", &served.page.to_string()])
         .output()
         .unwrap();

@@ -1,4 +1,4 @@
-//! `leasehold run` lets nothing of its command go on without the lock.
+//! `steadlock run` lets nothing of its command go on without the lock.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ const TREE: &str = r#"
 "#;
 const UPS: usize = 5;
 
-/// `leasehold serve` on a free port.
+/// `steadlock serve` on a free port.
 struct Served {
     process: Child,
     port: u16,
@@ -36,7 +36,7 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        let mut process = leasehold(&["serve", "--port", "0"])
+        let mut process = steadlock(&["serve", "--port", "0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -94,7 +94,7 @@ impl Drop for Served {
     }
 }
 
-/// A `leasehold run`, all of whose processes carry a mark in their environment.
+/// A `steadlock run`, all of whose processes carry a mark in their environment.
 struct Run {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -103,15 +103,15 @@ struct Run {
 
 impl Run {
     fn start(url: &str, arguments: &[&str]) -> Self {
-        Self::start_by(leasehold(&[]), url, arguments)
+        Self::start_by(steadlock(&[]), url, arguments)
     }
 
-    fn start_by(mut leasehold: Command, url: &str, arguments: &[&str]) -> Self {
+    fn start_by(mut steadlock: Command, url: &str, arguments: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("LEASEHOLD_TEST_MARK={}.{count}.", std::process::id());
+        let mark = format!("STEADLOCK_TEST_MARK={}.{count}.", std::process::id());
         let (name, value) = mark.split_once('=').unwrap();
-        let mut process = leasehold
+        let mut process = steadlock
             .args(["run", "--url", url])
             .args(arguments)
             .env(name, value)
@@ -126,7 +126,7 @@ impl Run {
         self.process.id()
     }
 
-    /// Its living processes, but for `leasehold run` itself.
+    /// Its living processes, but for `steadlock run` itself.
     fn others(&self) -> BTreeSet<u32> {
         let is_marked = |pid: &u32| {
             // A zombie has none.
@@ -175,18 +175,18 @@ impl Drop for Run {
     }
 }
 
-fn leasehold(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-    command.args(arguments).env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+fn steadlock(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
+    command.args(arguments).env_remove("STEADLOCK_URL").stdin(Stdio::null());
     command
 }
 
 /// In a session of its own, which has no terminal, and with the process's own number.
-fn leasehold_without_terminal() -> Command {
+fn steadlock_without_terminal() -> Command {
     let mut command = Command::new("setsid");
     command
-        .arg(env!("CARGO_BIN_EXE_leasehold"))
-        .env_remove("LEASEHOLD_URL")
+        .arg(env!("CARGO_BIN_EXE_steadlock"))
+        .env_remove("STEADLOCK_URL")
         .stdin(Stdio::null());
     command
 }
@@ -263,7 +263,7 @@ fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too()
     let mut unshare = Command::new("unshare");
     unshare
         .args(namespace)
-        .arg(env!("CARGO_BIN_EXE_leasehold"))
+        .arg(env!("CARGO_BIN_EXE_steadlock"))
         .stdin(Stdio::null());
     let mut run = Run::start_by(unshare, &served.url(), &["stock", "--", "sh", "-c", TREE]);
     for _ in 0..UPS {
@@ -292,7 +292,7 @@ fn a_stopped_supervisor_goes_on_when_the_holder_is_killed() {
     let served = Served::start();
     let script = "trap '' TERM HUP; echo up; while :; do sleep 0.05; done";
     let arguments = ["stock", "--", "sh", "-c", script];
-    let mut run = Run::start_by(leasehold_without_terminal(), &served.url(), &arguments);
+    let mut run = Run::start_by(steadlock_without_terminal(), &served.url(), &arguments);
     assert_eq!(line(&mut run.output), "up");
     stop(run.supervisor());
     run.send(Signal::KILL);
@@ -390,7 +390,7 @@ fn a_signal_ends_what_was_left_behind_at_once() {
 fn when_the_whole_group_of_the_holder_is_killed_nothing_runs_once_another_has_the_lock() {
     let served = Served::start();
     let arguments = ["--lease", "1", "stock", "--", "sh", "-c", TREE];
-    let mut run = Run::start_by(leasehold_without_terminal(), &served.url(), &arguments);
+    let mut run = Run::start_by(steadlock_without_terminal(), &served.url(), &arguments);
     for _ in 0..UPS {
         assert_eq!(line(&mut run.output), "up");
     }
@@ -439,7 +439,7 @@ fn a_stranger_in_a_process_group_of_the_command_is_left_alone() {
 fn a_command_can_start_a_session_of_its_own() {
     let served = Served::start();
     let arguments = ["stock", "--", "setsid", "sh", "-c", "sleep 0.1; exit 7"];
-    let mut run = Run::start_by(leasehold_without_terminal(), &served.url(), &arguments);
+    let mut run = Run::start_by(steadlock_without_terminal(), &served.url(), &arguments);
     assert_eq!(run.end(), 7);
 }
 

@@ -9,10 +9,10 @@ const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shap
 
 /// What the command prints.
 fn said(arguments: &[&str], url: Option<&str>) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-    command.args(arguments).env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
+    command.args(arguments).env_remove("STEADLOCK_URL").stdin(Stdio::null());
     if let Some(url) = url {
-        command.env("LEASEHOLD_URL", url);
+        command.env("STEADLOCK_URL", url);
     }
     let output = command.output().unwrap();
     assert!(!output.status.success(), "{arguments:?}");
@@ -37,7 +37,7 @@ fn in_place(place: &str, given: &str) -> String {
                 + &said(&["list", &glued("--url")], None)
                 + &said(&["doctor", &glued("--url")], None)
         }
-        "connect by LEASEHOLD_URL" => {
+        "connect by STEADLOCK_URL" => {
             said(&["run", "name", "--", "true"], Some(given))
                 + &said(&["top"], Some(given))
                 + &said(&["wait", "name"], Some(given))
@@ -171,7 +171,7 @@ fn no_secret_is_repeated_in_whatever_place_it_was_given() {
 
 #[test]
 fn a_command_that_cannot_be_run_is_named_without_userinfo() {
-    let serve = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+    let serve = Command::new(env!("CARGO_BIN_EXE_steadlock"))
         .args(["serve", "--port", "0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

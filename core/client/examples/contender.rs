@@ -1,13 +1,13 @@
 //! The Rust client in the benchmark, also with its metrics on, and the same scripts sent raw:
-//! `contender tasks|threads "leasehold"|"leasehold, metrics"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
+//! `contender tasks|threads "steadlock"|"steadlock, metrics"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
 
 use std::error::Error;
 use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use leasehold::{Builder, Client};
-use leasehold_protocol::Script;
+use steadlock::{Builder, Client};
+use steadlock_protocol::Script;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Runs for so long, and says how many pairs it did.
@@ -20,10 +20,10 @@ fn main() -> Outcome<()> {
     };
     let number = number.parse()?;
     let mut contender = match (face.as_str(), library.as_str()) {
-        ("tasks", "leasehold") => tasks(options(url), number)?,
-        ("tasks", "leasehold, metrics") => tasks(options(url).metrics(), number)?,
-        ("threads", "leasehold") => threads(options(url), number)?,
-        ("threads", "leasehold, metrics") => threads(options(url).metrics(), number)?,
+        ("tasks", "steadlock") => tasks(options(url), number)?,
+        ("tasks", "steadlock, metrics") => tasks(options(url).metrics(), number)?,
+        ("threads", "steadlock") => threads(options(url), number)?,
+        ("threads", "steadlock, metrics") => threads(options(url).metrics(), number)?,
         (_, "raw scripts") => raw(url, number)?,
         _ => return Err(format!("there is no {face} of {library}").into()),
     };
@@ -57,7 +57,7 @@ fn tasks(options: Builder, number: usize) -> Outcome<Contender> {
                             lock.acquire().await?.release().await?;
                             pairs += 1;
                         }
-                        Ok::<_, leasehold::Error>(pairs)
+                        Ok::<_, steadlock::Error>(pairs)
                     })
                 })
                 .collect();
@@ -84,7 +84,7 @@ fn threads(options: Builder, number: usize) -> Outcome<Contender> {
                             lock.acquire()?.release()?;
                             pairs += 1;
                         }
-                        Ok::<_, leasehold::Error>(pairs)
+                        Ok::<_, steadlock::Error>(pairs)
                     })
                 })
                 .collect();
@@ -114,7 +114,7 @@ fn raw(url: &str, width: usize) -> Outcome<Contender> {
             format!("raw:{number}"),
             format!("01234567-89ab-cdef-0123-456789abcdef:{number}"),
         );
-        let token = format!("leasehold:{{{name}}}:token");
+        let token = format!("steadlock:{{{name}}}:token");
         let channel = format!("redisson_lock__channel:{{{name}}}");
         let (acquire, release) = (Script::LockAcquire.sha1(), Script::LockRelease.sha1());
         acquires.extend(encode(&["EVALSHA", acquire, "2", &name, &token, "30000", &owner]));

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Lease};
+use steadlock::{Client, Lease};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -62,7 +62,7 @@ async fn take(client: &Client, number: usize) -> Outcome<Vec<Lease>> {
                 for lock in (taker..number).step_by(TAKERS) {
                     leases.push(client.lock(format!("order:{lock}")).acquire().await?);
                 }
-                Ok::<_, leasehold::Error>(leases)
+                Ok::<_, steadlock::Error>(leases)
             })
         })
         .collect();

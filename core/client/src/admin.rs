@@ -1,13 +1,13 @@
 //! For tools: the servers behind a URL, and commands of one's own on each of them.
 //!
 //! A program that only takes locks needs none of this. It is the feature `admin`, which is off by default; the
-//! `leasehold` command is made with it. URL, TLS, credentials, sentinels, the nodes of a cluster and the
+//! `steadlock` command is made with it. URL, TLS, credentials, sentinels, the nodes of a cluster and the
 //! address map are read and used as [`Client`](crate::Client) does it.
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), leasehold::Error> {
-//! use leasehold::Client;
-//! use leasehold::admin::Servers;
+//! # async fn example() -> Result<(), steadlock::Error> {
+//! use steadlock::Client;
+//! use steadlock::admin::Servers;
 //!
 //! let mut servers = Servers::open(Client::builder().url("redis+cluster://localhost:7001")).await?;
 //! for deployment in servers.deployments_mut() {
@@ -25,9 +25,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_protocol::{ErrorKind, Operation};
+use steadlock_protocol::{ErrorKind, Operation};
 
-pub use leasehold_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch};
+pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch};
 
 use crate::Error;
 use crate::api::Builder;
@@ -50,7 +50,7 @@ impl Servers {
     /// # Errors
     /// - `InvalidArgument`: the URL or an option is malformed, or it is `memory://`, which no other program sees.
     /// - `Unavailable`: no node of the cluster and no sentinel answers within the connect timeout (5 s).
-    /// - `Misconfigured`: there is no URL, and none in `LEASEHOLD_URL`; or those that were asked refuse the
+    /// - `Misconfigured`: there is no URL, and none in `STEADLOCK_URL`; or those that were asked refuse the
     ///   password, or are not what the scheme says.
     ///
     /// Dropping the future gives it up.
@@ -123,7 +123,7 @@ impl Deployment {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 Operation::Connect,
-                "memory:// is inside one process; give the URL of a server, such as that of `leasehold serve`",
+                "memory:// is inside one process; give the URL of a server, such as that of `steadlock serve`",
             ));
         }
         let Found {

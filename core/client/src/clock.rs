@@ -16,7 +16,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 /// Now, on a clock that goes on while the machine sleeps or is paused, as far as
 /// that can be known. A lease runs out on the server while a laptop's lid is

@@ -14,7 +14,7 @@ pub(crate) use self::blocks::below;
 pub(crate) struct OsEntropy;
 
 #[cfg(target_family = "wasm")]
-impl leasehold_protocol::Entropy for OsEntropy {
+impl steadlock_protocol::Entropy for OsEntropy {
     fn next_u64(&mut self) -> u64 {
         crate::given::random()
     }

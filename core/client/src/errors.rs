@@ -1,6 +1,6 @@
 //! Errors that are made in several rooms.
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Error, ErrorKind, Operation};
 
 /// What the operations of a closed client get.
 pub(crate) fn closed() -> Error {

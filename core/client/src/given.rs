@@ -38,5 +38,5 @@ pub(crate) fn random() -> u64 {
 fn given() -> &'static Given {
     GIVEN
         .get()
-        .expect("the program calls leasehold::host::give before anything else")
+        .expect("the program calls steadlock::host::give before anything else")
 }

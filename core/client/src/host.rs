@@ -24,7 +24,7 @@ use std::sync::Arc;
 #[cfg(feature = "native")]
 use std::time::Duration;
 
-pub use leasehold_protocol::{
+pub use steadlock_protocol::{
     ClientInfo, Error, ErrorKind, Holder, Kind, LockState, LostReason, OnUnavailable, Operation, Permits,
     ReleaseOutcome, shown,
 };
@@ -44,7 +44,7 @@ pub use crate::settings::Options;
 pub use crate::target::AddressMap;
 /// What goes out and comes in, for a program that turns the engine.
 #[cfg(not(feature = "native"))]
-pub use leasehold_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit};
+pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit};
 
 use self::generation::Generation;
 use crate::clock;

@@ -1,6 +1,6 @@
 //! What a client says of itself: which program it is, on which machine.
 
-use leasehold_protocol::{ClientInfo, Error};
+use steadlock_protocol::{ClientInfo, Error};
 
 use crate::errors::invalid;
 use crate::world::World;
@@ -59,7 +59,7 @@ impl Introduction {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::ErrorKind;
+    use steadlock_protocol::ErrorKind;
 
     use super::*;
 
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(info.language, "rust");
         assert_eq!(info.version, env!("CARGO_PKG_VERSION"));
         assert!(
-            !info.host.is_empty() && info.program.starts_with("leasehold"),
+            !info.host.is_empty() && info.program.starts_with("steadlock"),
             "{info:?}"
         );
         assert!(info.since > 1_700_000_000);

@@ -1,8 +1,8 @@
 //! A distributed lock on Redis or Valkey, shared with Python, Node, Kotlin and Java.
 //!
 //! ```
-//! # fn main() -> Result<(), leasehold::Error> { block_on(async {
-//! use leasehold::Client;
+//! # fn main() -> Result<(), steadlock::Error> { block_on(async {
+//! use steadlock::Client;
 //!
 //! let client = Client::connect("memory://").await?;
 //! let lease = client.lock("stock:42").acquire().await?;
@@ -37,7 +37,7 @@
 //!
 //! # Threads and runtimes
 //!
-//! Each client has one thread, "leasehold-engine", that owns its connections. The
+//! Each client has one thread, "steadlock-engine", that owns its connections. The
 //! futures here are woken from it and work on any async runtime. The twins in
 //! [`blocking`] need none; a thread that calls them in quick succession, alone,
 //! drives the connections itself while it waits, which saves two thread switches
@@ -52,30 +52,30 @@
 //! # Traces
 //!
 //! With the feature `tracing`, off by default, every acquisition by this API has two spans, of any kind of lock,
-//! awaited or blocking, with the target `leasehold` and the level `INFO`:
+//! awaited or blocking, with the target `steadlock` and the level `INFO`:
 //!
 //! | span | from | until | fields |
 //! |---|---|---|---|
-//! | `leasehold.wait` | the call; of a future, its first poll | its result; of a future that is dropped, that | `leasehold.kind`, `leasehold.lock`, `leasehold.outcome`, `error.type` |
-//! | `leasehold.hold` | the grant | the release was answered, or the lease is lost | `leasehold.kind`, `leasehold.lock`, `leasehold.token`, `leasehold.degraded`, `leasehold.outcome`, `leasehold.reason` |
+//! | `steadlock.wait` | the call; of a future, its first poll | its result; of a future that is dropped, that | `steadlock.kind`, `steadlock.lock`, `steadlock.outcome`, `error.type` |
+//! | `steadlock.hold` | the grant | the release was answered, or the lease is lost | `steadlock.kind`, `steadlock.lock`, `steadlock.token`, `steadlock.degraded`, `steadlock.outcome`, `steadlock.reason` |
 //!
 //! Both are children of the span that is current where the wait began, and neither is ever entered.
-//! `leasehold.lock` is the name as messages show it. `leasehold.outcome` of a wait is one of `granted`, `degraded`,
+//! `steadlock.lock` is the name as messages show it. `steadlock.outcome` of a wait is one of `granted`, `degraded`,
 //! `timed_out`, `skipped`, `cancelled`, and the failures `unavailable`, `misconfigured`, `refused`, `lost`,
 //! `closed`; these have the name of the [`ErrorKind`] as `error.type`. That of a hold is the word of its
 //! [`ReleaseOutcome`], also if the lease was dropped and so released in the background; or `lost`. Of `lost`, and
-//! of a release that finds the lease `expired` or `stolen`, `leasehold.reason` is the word of the [`LostReason`].
+//! of a release that finds the lease `expired` or `stolen`, `steadlock.reason` is the word of the [`LostReason`].
 //! Failures and losses that are not `max_hold` or `closed` have `otel.status_code` `ERROR`, which
 //! `tracing-opentelemetry` makes the span's status. A hold may end on the engine's thread: a subscriber must not
 //! block there.
 //!
-//! A program that enables `INFO` of the target `leasehold` has the spans; there is nothing to switch on. While no
+//! A program that enables `INFO` of the target `steadlock` has the spans; there is nothing to switch on. While no
 //! subscriber does, no text is made for them. What else happens to a client is told by `observe::Tracing`.
 //!
 //! # For tools
 //!
 //! The feature `admin`, off by default, has the servers behind a URL, and commands of one's own on each of them
-//! (`leasehold::admin`).
+//! (`steadlock::admin`).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
@@ -111,7 +111,7 @@ mod tls;
 mod transport;
 mod world;
 
-pub use leasehold_protocol::{
+pub use steadlock_protocol::{
     ClientInfo, Error, ErrorKind, Holder, LockState, LostReason, OnUnavailable, Operation, ReleaseOutcome,
 };
 

@@ -18,7 +18,7 @@ mod observation;
 mod tracing;
 mod words;
 
-pub use leasehold_protocol::{Attempted, Detail};
+pub use steadlock_protocol::{Attempted, Detail};
 
 pub use self::fields::Field;
 #[cfg(all(feature = "tracing", feature = "native"))]

@@ -22,7 +22,7 @@ mod slot;
 use std::mem;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 pub(crate) use self::command::{Checked, Command, Sink};
 pub use self::completion::{Completion, Event};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "native")]
-use leasehold_protocol::ClientId;
+use steadlock_protocol::ClientId;
 #[cfg(feature = "admin")]
-use leasehold_protocol::Scratch;
-use leasehold_protocol::{
+use steadlock_protocol::Scratch;
+use steadlock_protocol::{
     Breaker, Config, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
 
@@ -30,7 +30,7 @@ pub struct Options {
     /// `redis+sentinel://[user:password@]host[:port],host/service[/db]`,
     /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as
     /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`.
-    /// Default: the environment variable `LEASEHOLD_URL`.
+    /// Default: the environment variable `STEADLOCK_URL`.
     pub url: Option<String>,
     /// Where several independent primaries are, an odd number from 3 to 15: then
     /// every lock is a RedLock, held by a majority of them, and `url` is not given.
@@ -169,7 +169,7 @@ const NO_BREAKER: &str = "on_unavailable is given and the client has no circuit 
     breaker_failures, too";
 const LOCAL_IS_NO_MAJORITY: &str = "on_unavailable is local and the client has several primaries, whose locks are never granted without a majority; \
     give fail or skip";
-const URL_VARIABLE: &str = "LEASEHOLD_URL";
+const URL_VARIABLE: &str = "STEADLOCK_URL";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const DAY_MS: f64 = 86_400_000.0;
 

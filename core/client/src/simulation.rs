@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 pub use crate::world::{Defect, Later, Path, Simulated, Stream};
 

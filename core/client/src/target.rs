@@ -11,9 +11,9 @@ mod sentinel;
 use std::fmt;
 use std::path::PathBuf;
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 #[cfg(not(feature = "native"))]
-use leasehold_protocol::{ErrorKind, Operation};
+use steadlock_protocol::{ErrorKind, Operation};
 
 pub use self::announced::AddressMap;
 #[cfg(feature = "native")]
@@ -333,7 +333,7 @@ impl fmt::Display for Target {
             #[cfg(feature = "native")]
             Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),
             #[cfg(not(feature = "native"))]
-            Scheme::Host { name } => f.write_str(&leasehold_protocol::shown(name)),
+            Scheme::Host { name } => f.write_str(&steadlock_protocol::shown(name)),
         }
     }
 }
@@ -366,7 +366,7 @@ fn list(nodes: &[(String, u16)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::ErrorKind;
+    use steadlock_protocol::ErrorKind;
 
     use super::*;
 

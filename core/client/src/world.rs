@@ -7,7 +7,7 @@
 #[cfg(feature = "simulation")]
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
-use leasehold_protocol::{Entropy, Instant};
+use steadlock_protocol::{Entropy, Instant};
 #[cfg(feature = "native")]
 use tokio::io::{AsyncRead, AsyncWrite};
 

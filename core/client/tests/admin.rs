@@ -5,8 +5,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::admin::{CallError, Reply, Servers, Topology};
-use leasehold::{Client, Error, ErrorKind};
+use steadlock::admin::{CallError, Reply, Servers, Topology};
+use steadlock::{Client, Error, ErrorKind};
 use support::rig::Rig;
 use support::sentinel::Watched;
 use support::{Redis, free_port};
@@ -198,7 +198,7 @@ async fn scratch_keys_have_the_prefix_and_are_new_each_time() {
     let (plain, braced) = servers.scratch();
     let start = |key: &[u8], expected: &str| String::from_utf8(key.to_vec()).unwrap().starts_with(expected);
     assert!(start(&plain.name, "shop:"));
-    assert!(start(&plain.key, "leasehold:{shop:"));
-    assert!(start(&braced.unwrap().key, "leasehold::shop:{"));
+    assert!(start(&plain.key, "steadlock:{shop:"));
+    assert!(start(&braced.unwrap().key, "steadlock::shop:{"));
     assert_ne!(plain, servers.scratch().0);
 }

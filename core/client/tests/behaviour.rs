@@ -11,14 +11,14 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
-use leasehold::{Client, Error, Lease, Lock, LostReason, ReleaseOutcome};
 use serde_json::Value;
+use steadlock::{Client, Error, Lease, Lock, LostReason, ReleaseOutcome};
 use support::rig::Rig;
 use support::{Redis, free_port, version};
 use tokio::task::JoinHandle;
 
 const SCENARIOS: &str = include_str!("../../../ci/behaviour/scenarios.json");
-/// Unless `LEASEHOLD_BEHAVIOUR` names some.
+/// Unless `STEADLOCK_BEHAVIOUR` names some.
 const ALL: &str = "memory,serve,redis,sentinel,tls-sentinel,cluster,tls-cluster";
 const PATIENCE: u64 = 5_000;
 /// So many scenarios run at a time, each on a lock of its own.
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 4;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_scenario_holds_for_every_kind_on_every_transport() {
     let suite: Value = serde_json::from_str(SCENARIOS).expect("JSON");
-    let wanted = std::env::var("LEASEHOLD_BEHAVIOUR").unwrap_or_else(|_| ALL.into());
+    let wanted = std::env::var("STEADLOCK_BEHAVIOUR").unwrap_or_else(|_| ALL.into());
     for transport in wanted.split(',') {
         let servers = [(); 3].map(|()| Server::start(transport));
         let server = match &servers[0] {
@@ -73,7 +73,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
 fn authorities(servers: &[Server]) -> Option<PathBuf> {
     let own = servers.iter().filter_map(Server::authority);
     let texts: Vec<String> = own.map(|file| std::fs::read_to_string(file).expect("PEM")).collect();
-    let file = std::env::temp_dir().join(format!("leasehold-authorities-{}.pem", std::process::id()));
+    let file = std::env::temp_dir().join(format!("steadlock-authorities-{}.pem", std::process::id()));
     (!texts.is_empty()).then(|| {
         std::fs::write(&file, texts.concat()).expect("written");
         file
@@ -96,17 +96,17 @@ impl Server {
             "sentinel" | "tls-sentinel" | "cluster" | "tls-cluster" => Self::Rig(Rig::start(transport)),
             "serve" => {
                 let port = free_port();
-                let child = Command::new(leasehold())
+                let child = Command::new(steadlock())
                     .args(["serve", "--port", &port.to_string()])
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
                     .spawn()
-                    .expect("leasehold serve");
+                    .expect("steadlock serve");
                 let start = Instant::now();
                 while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
                     assert!(
                         start.elapsed() < Duration::from_secs(10),
-                        "leasehold serve does not start"
+                        "steadlock serve does not start"
                     );
                     std::thread::sleep(Duration::from_millis(5));
                 }
@@ -144,21 +144,21 @@ impl Drop for Server {
     }
 }
 
-/// The command `leasehold`: the one that `LEASEHOLD_COMMAND` names, or else it is built.
-fn leasehold() -> PathBuf {
-    if let Some(given) = std::env::var_os("LEASEHOLD_COMMAND") {
+/// The command `steadlock`: the one that `STEADLOCK_COMMAND` names, or else it is built.
+fn steadlock() -> PathBuf {
+    if let Some(given) = std::env::var_os("STEADLOCK_COMMAND") {
         return given.into();
     }
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "leasehold-cli"])
+        .args(["build", "--quiet", "--package", "steadlock-cli"])
         .status()
         .expect("cargo");
     assert!(built.success());
     // Next to this test's own folder `deps`.
     let own = std::env::current_exe().expect("a path");
     let deps = own.parent().expect("a folder");
-    deps.parent().expect("a folder").join("leasehold")
+    deps.parent().expect("a folder").join("steadlock")
 }
 
 /// One scenario for one kind.

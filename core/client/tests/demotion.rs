@@ -1,7 +1,7 @@
 //! A primary that is demoted in place, with all connections open, under load: its clients
 //! go to where the address leads, and keep what was replicated.
 //!
-//! `LEASEHOLD_DEMOTIONS` says how often in a row. Only with `LEASEHOLD_TIMED` are all to be there within 2 s:
+//! `STEADLOCK_DEMOTIONS` says how often in a row. Only with `STEADLOCK_TIMED` are all to be there within 2 s:
 //! `./ci/just test-timing` has the machine to itself, other runs do not.
 
 mod support;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Client, Lease, LostReason, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Lease, LostReason, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::proxy::Proxy;
 use support::{Redis, eventually, is_timed};
 use tokio::task::JoinHandle;
@@ -112,7 +112,7 @@ fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
-    let times = std::env::var("LEASEHOLD_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
+    let times = std::env::var("STEADLOCK_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
     let at_most = if is_timed() { AT_MOST } else { SOON };
     let (mut primary, mut replica) = (Redis::start(), Redis::start());
     replicate(&primary, &replica).await;

@@ -1,5 +1,5 @@
 //! Without the feature `native`: the test turns the engine, and a script engine in its memory
-//! stands for the server. `cargo test --package leasehold --no-default-features --test driven`.
+//! stands for the server. `cargo test --package steadlock --no-default-features --test driven`.
 #![cfg(not(feature = "native"))]
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test states what must hold")]
 
@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use leasehold::host::{
+use steadlock::host::{
     Acquire, Completion, Driven, Error, ErrorKind, Event, Host, Kind, Lease, LockRef, Op, Operation, Options, Place,
     clock_micros,
 };
-use leasehold_protocol::{CallError, Lane, NodeId, Reply, Transmit};
-use leasehold_store::{Embedded, Subscriber};
+use steadlock_protocol::{CallError, Lane, NodeId, Reply, Transmit};
+use steadlock_store::{Embedded, Subscriber};
 
 const NODE: NodeId = NodeId(0);
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::blocking::Client;
+use steadlock::blocking::Client;
 
 /// Long enough that a thread that calls alone comes to drive the engine.
 const QUICK_CALLS: usize = 100;

@@ -4,12 +4,12 @@ mod support;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leasehold::Client;
-use leasehold_protocol::Reply;
+use steadlock::Client;
+use steadlock_protocol::Reply;
 use support::{Redis, Server, eventually};
 
-const QUEUE: &str = "leasehold:{f}:fair";
-const ALIVE: &str = "leasehold:{f}:alive";
+const QUEUE: &str = "steadlock:{f}:fair";
+const ALIVE: &str = "steadlock:{f}:alive";
 /// What a program could have stored from the largest token that can be read.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;
 
@@ -142,7 +142,7 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
             };
             channels.push(String::from_utf8(channel).unwrap());
         }
-        let owner = match server.run(&["ZRANGE", "leasehold:{fair}:fair", "0", "0"]) {
+        let owner = match server.run(&["ZRANGE", "steadlock:{fair}:fair", "0", "0"]) {
             Reply::Array(owners) => owners.into_iter().find_map(|owner| match owner {
                 Reply::Bytes(owner) => String::from_utf8(owner).ok(),
                 _ => None,

@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::{Client, Lease, ReleaseOutcome};
-use leasehold_protocol::Script;
+use steadlock::{Client, Lease, ReleaseOutcome};
+use steadlock_protocol::Script;
 use support::proxy::{Carries, Proxy};
 use support::{Redis, eventually};
 

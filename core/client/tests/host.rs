@@ -5,9 +5,9 @@ mod support;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Event, Host, Kind, Lease, LockRef, Op, Options};
-use leasehold::{Error, ErrorKind, LostReason, ReleaseOutcome};
 use std::sync::Arc;
+use steadlock::host::{Acquire, Completion, Event, Host, Kind, Lease, LockRef, Op, Options};
+use steadlock::{Error, ErrorKind, LostReason, ReleaseOutcome};
 use support::Server;
 
 fn named(name: &str) -> LockRef {

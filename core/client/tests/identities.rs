@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::{Client, ClientInfo, ErrorKind};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ClientInfo, ErrorKind};
+use steadlock_protocol::Reply;
 use support::Redis;
 use support::cluster::Cluster;
 
@@ -93,7 +93,7 @@ async fn the_holder_of_a_redlock_has_a_name_too() {
 #[tokio::test]
 async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     let server = Redis::start();
-    let key = |suffix: &str| match server.run(&["KEYS", "leasehold:*"]) {
+    let key = |suffix: &str| match server.run(&["KEYS", "steadlock:*"]) {
         Reply::Array(keys) => keys.into_iter().find_map(|key| match key {
             Reply::Bytes(key) => String::from_utf8(key).ok().filter(|key| key.ends_with(suffix)),
             _ => None,
@@ -107,7 +107,7 @@ async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     let client = labelled(&server.url()).await;
     let held = client.lock("b").acquire().await.unwrap();
     let key = key(":client").expect("it says who it is");
-    assert!(key.starts_with("leasehold:{shop:"), "{key}");
+    assert!(key.starts_with("steadlock:{shop:"), "{key}");
     let Reply::Int(left) = server.run(&["PTTL", &key]) else {
         panic!()
     };
@@ -135,7 +135,7 @@ async fn a_server_that_refuses_it_grants_the_locks_all_the_same() {
         "+@all",
         "resetkeys",
         "~a",
-        "~leasehold:{a}*",
+        "~steadlock:{a}*",
     ]);
     let url = server.url().replace("redis://", "redis://app:sesame@");
     let (holder, other) = (

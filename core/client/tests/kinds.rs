@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
 use support::{Server, on_time};
 
 const SOON: Duration = Duration::from_secs(5);

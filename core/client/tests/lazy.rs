@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::{Client, ErrorKind, blocking};
+use steadlock::{Client, ErrorKind, blocking};
 use support::{Redis, free_port};
 
 const SOON: Duration = Duration::from_secs(20);

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, LostReason, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::{Redis, Server, eventually, on_time};
 
 /// Each test runs once for each kind of server.
@@ -29,7 +29,7 @@ macro_rules! on_every_server {
 
 #[test]
 fn a_thread_that_blocks_has_an_auto_renewed_lease_of_its_own_length() {
-    let client = leasehold::blocking::Client::connect("memory://").unwrap();
+    let client = steadlock::blocking::Client::connect("memory://").unwrap();
     let length = Duration::from_millis(1_500);
     let lock = client.lock("a").lease(length).renewed();
     let permit = client.semaphore("s", 1).lease(length).renewed();
@@ -81,7 +81,7 @@ async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
 #[ignore = "the process that the test above starts and kills"]
 fn holds_until_it_is_killed() {
     let Ok(url) = std::env::var(HOLDER_URL) else { return };
-    let client = leasehold::blocking::Client::connect(url).unwrap();
+    let client = steadlock::blocking::Client::connect(url).unwrap();
     let _lease = client.lock("a").lease(HOLDER_LENGTH).renewed().acquire().unwrap();
     let _permit = client
         .semaphore("s", 1)
@@ -93,7 +93,7 @@ fn holds_until_it_is_killed() {
     std::thread::sleep(Duration::from_secs(30));
 }
 
-const HOLDER_URL: &str = "LEASEHOLD_TEST_HOLDER_URL";
+const HOLDER_URL: &str = "STEADLOCK_TEST_HOLDER_URL";
 const HOLDER_LENGTH: Duration = Duration::from_secs(3);
 
 async fn connect(server: &Server) -> Client {
@@ -315,18 +315,18 @@ on_every_server! {
         }
         let lease = client.lock("b").without_fencing().acquire().await.unwrap();
         assert_eq!(lease.token(), None);
-        assert!(!server.exists("leasehold:{b}:token"));
+        assert!(!server.exists("steadlock:{b}:token"));
     }
 
     async fn a_corrupt_token_is_refused_and_nothing_is_written(server: &Server) {
         let client = connect(server).await;
         for corrupt in ["x", "-1", "1.5", "9007199254740992", ""] {
-            server.run(&["SET", "leasehold:{a}:token", corrupt]);
+            server.run(&["SET", "steadlock:{a}:token", corrupt]);
             let error = client.lock("a").try_acquire().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{corrupt:?}");
             assert!(!server.exists("a"), "{corrupt:?}");
             let kept = Reply::Bytes(corrupt.as_bytes().to_vec());
-            assert_eq!(server.run(&["GET", "leasehold:{a}:token"]), kept);
+            assert_eq!(server.run(&["GET", "steadlock:{a}:token"]), kept);
         }
     }
 
@@ -346,7 +346,7 @@ on_every_server! {
     async fn odd_names_and_leases_are_refused_and_write_nothing(server: &Server) {
         let client = connect(server).await;
         let long = "n".repeat(513);
-        for name in ["", &long, "a\0b", "a{b", "{}a", "leasehold:a", "redisson_a"] {
+        for name in ["", &long, "a\0b", "a{b", "{}a", "steadlock:a", "redisson_a"] {
             let error = client.lock(name).acquire().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name:?}");
         }

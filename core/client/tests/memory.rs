@@ -1,11 +1,11 @@
 //! A client's process does not grow with what it has done.
 //!
-//! `LEASEHOLD_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
+//! `STEADLOCK_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
 #![cfg(target_os = "linux")]
 
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Event, Host, Kind, LockRef, Op, Options};
+use steadlock::host::{Acquire, Completion, Event, Host, Kind, LockRef, Op, Options};
 
 /// How much more memory than after the warm-up is still flat: allocators keep pages of their own.
 const FLAT: f64 = 1.25;
@@ -13,7 +13,7 @@ const FLAT: f64 = 1.25;
 const FLOOR: usize = 4 << 20;
 
 fn count(long: usize) -> usize {
-    if std::env::var_os("LEASEHOLD_LONG").is_some() {
+    if std::env::var_os("STEADLOCK_LONG").is_some() {
         long
     } else {
         50_000

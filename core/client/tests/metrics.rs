@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, blocking};
+use steadlock::{Client, ErrorKind, blocking};
 use support::{Redis, Server};
 
 /// The number of a line: of a metric whose labels have all of these words.
@@ -54,7 +54,7 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
     let lease = lock.acquire().await.unwrap();
     let held = client.metrics().unwrap();
     assert_eq!(
-        number(&held, "leasehold_held", &["kind=\"lock\"", "group=\"stock\""]),
+        number(&held, "steadlock_held", &["kind=\"lock\"", "group=\"stock\""]),
         1.0
     );
     // One times out, and one goes away.
@@ -64,9 +64,9 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
         let lock = lock.clone();
         async move { lock.acquire().await.map(drop) }
     });
-    reaches(&client, "leasehold_waiting", &["group=\"stock\""], 1.0).await;
+    reaches(&client, "steadlock_waiting", &["group=\"stock\""], 1.0).await;
     waiter.abort();
-    reaches(&client, "leasehold_acquisitions_total", &["outcome=\"cancelled\""], 1.0).await;
+    reaches(&client, "steadlock_acquisitions_total", &["outcome=\"cancelled\""], 1.0).await;
     lease.release().await.unwrap();
     // Several as one.
     let both = client.multi_lock([&client.lock("a:1"), &client.lock("b:2")]);
@@ -83,18 +83,18 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
         let outcome = format!("outcome=\"{outcome}\"");
         let labels = [&stock[..], &[&outcome]].concat();
         assert_eq!(
-            number(&text, "leasehold_acquisitions_total", &labels),
+            number(&text, "steadlock_acquisitions_total", &labels),
             count,
             "{outcome}"
         );
     }
-    assert_eq!(number(&text, "leasehold_wait_seconds_count", &stock), 3.0);
-    assert!(number(&text, "leasehold_wait_seconds_sum", &stock) >= 0.03);
-    assert_eq!(number(&text, "leasehold_hold_seconds_count", &stock), 1.0);
-    assert!(number(&text, "leasehold_hold_seconds_sum", &stock) >= 0.03);
+    assert_eq!(number(&text, "steadlock_wait_seconds_count", &stock), 3.0);
+    assert!(number(&text, "steadlock_wait_seconds_sum", &stock) >= 0.03);
+    assert_eq!(number(&text, "steadlock_hold_seconds_count", &stock), 1.0);
+    assert!(number(&text, "steadlock_hold_seconds_sum", &stock) >= 0.03);
     let multi = ["kind=\"multi_lock\"", "group=\"a\""];
-    assert_eq!(number(&text, "leasehold_hold_seconds_count", &multi), 1.0);
-    for gauge in ["leasehold_held", "leasehold_waiting"] {
+    assert_eq!(number(&text, "steadlock_hold_seconds_count", &multi), 1.0);
+    for gauge in ["steadlock_held", "steadlock_waiting"] {
         assert_eq!(number(&text, gauge, &[]), 0.0, "{gauge}\n{text}");
     }
     assert!(!text.contains("stock:") && !text.contains("shop"), "no names:\n{text}");
@@ -114,7 +114,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
     let lease = client.lock("stock:1").acquire().await.unwrap();
     reaches(
         &client,
-        "leasehold_renewals_total",
+        "steadlock_renewals_total",
         &["group=\"stock\"", "outcome=\"renewed\""],
         2.0,
     )
@@ -124,27 +124,27 @@ async fn losses_renewals_and_reconnects_are_counted() {
     redis.start_again();
     lease.lost().await;
     let removed = ["kind=\"lock\"", "group=\"stock\"", "reason=\"removed\""];
-    reaches(&client, "leasehold_losses_total", &removed, 1.0).await;
+    reaches(&client, "steadlock_losses_total", &removed, 1.0).await;
     for link in ["link=\"calls\"", "link=\"renewals\""] {
-        reaches(&client, "leasehold_reconnects_total", &[link], 1.0).await;
-        assert!(number(&client.metrics().unwrap(), "leasehold_connections_lost_total", &[link]) >= 1.0);
+        reaches(&client, "steadlock_reconnects_total", &[link], 1.0).await;
+        assert!(number(&client.metrics().unwrap(), "steadlock_connections_lost_total", &[link]) >= 1.0);
     }
     // It stays away for longer than the lease.
     let lease = client.lock("stock:2").acquire().await.unwrap();
     redis.stop();
     lease.lost().await;
-    reaches(&client, "leasehold_losses_total", &["reason=\"expired\""], 1.0).await;
+    reaches(&client, "steadlock_losses_total", &["reason=\"expired\""], 1.0).await;
     let short = client.lock("stock:3").wait(Duration::from_millis(50)).acquire().await;
     assert_eq!(short.unwrap_err().kind(), ErrorKind::Unavailable);
 
     let text = client.metrics().unwrap();
     let of = |metric, label| number(&text, metric, &["group=\"stock\"", label]);
-    assert_eq!(of("leasehold_losses_total", "reason=\"expired\""), 1.0);
-    assert_eq!(of("leasehold_acquisitions_total", "outcome=\"unavailable\""), 1.0);
-    assert!(of("leasehold_renewals_total", "outcome=\"failed\"") >= 1.0);
-    assert!(number(&text, "leasehold_connect_failures_total", &[]) >= 1.0);
-    assert_eq!(number(&text, "leasehold_hold_seconds_count", &[]), 2.0);
-    assert_eq!(number(&text, "leasehold_held", &[]), 0.0);
+    assert_eq!(of("steadlock_losses_total", "reason=\"expired\""), 1.0);
+    assert_eq!(of("steadlock_acquisitions_total", "outcome=\"unavailable\""), 1.0);
+    assert!(of("steadlock_renewals_total", "outcome=\"failed\"") >= 1.0);
+    assert!(number(&text, "steadlock_connect_failures_total", &[]) >= 1.0);
+    assert_eq!(number(&text, "steadlock_hold_seconds_count", &[]), 2.0);
+    assert_eq!(number(&text, "steadlock_held", &[]), 0.0);
     client.close().await;
 }
 
@@ -157,16 +157,16 @@ async fn a_client_that_is_closed_holds_nothing_and_still_says_what_it_counted() 
         let lock = client.lock("stock:1");
         async move { lock.acquire().await.map(drop) }
     });
-    reaches(&client, "leasehold_waiting", &[], 1.0).await;
+    reaches(&client, "steadlock_waiting", &[], 1.0).await;
     client.close().await;
     assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     let text = client.metrics().unwrap();
-    assert_eq!(number(&text, "leasehold_losses_total", &["reason=\"closed\""]), 1.0);
+    assert_eq!(number(&text, "steadlock_losses_total", &["reason=\"closed\""]), 1.0);
     assert_eq!(
-        number(&text, "leasehold_acquisitions_total", &["outcome=\"closed\""]),
+        number(&text, "steadlock_acquisitions_total", &["outcome=\"closed\""]),
         1.0
     );
-    for gauge in ["leasehold_held", "leasehold_waiting"] {
+    for gauge in ["steadlock_held", "steadlock_waiting"] {
         assert_eq!(number(&text, gauge, &[]), 0.0, "{gauge}\n{text}");
     }
     drop(lease);
@@ -186,10 +186,10 @@ fn a_hundred_thousand_names_stay_within_the_groups() {
         lease.release().unwrap();
     }
     let text = client.metrics().unwrap();
-    let groups = text.lines().filter(|line| line.starts_with("leasehold_held{")).count();
+    let groups = text.lines().filter(|line| line.starts_with("steadlock_held{")).count();
     assert_eq!(groups, 8, "{text}");
     let granted = ["outcome=\"granted\"", "group=\"other\""];
-    assert_eq!(number(&text, "leasehold_acquisitions_total", &granted), 100_000.0 - 7.0);
+    assert_eq!(number(&text, "steadlock_acquisitions_total", &granted), 100_000.0 - 7.0);
     assert!(text.len() < 100_000, "{} bytes", text.len());
     client.close();
 }
@@ -216,7 +216,7 @@ async fn every_kind_has_its_own_numbers_and_nothing_is_left_held() {
     let inner = client.lock("stock:1").within(&outer).acquire().await.unwrap();
     let held = client.metrics().unwrap();
     assert_eq!(
-        number(&held, "leasehold_held", &["kind=\"lock\"", "group=\"stock\""]),
+        number(&held, "steadlock_held", &["kind=\"lock\"", "group=\"stock\""]),
         2.0
     );
     inner.release().await.unwrap();
@@ -233,12 +233,12 @@ async fn every_kind_has_its_own_numbers_and_nothing_is_left_held() {
     ] {
         let labels = [&*format!("kind=\"{kind}\""), &*format!("group=\"{group}\"")];
         assert_eq!(
-            number(&text, "leasehold_hold_seconds_count", &labels),
+            number(&text, "steadlock_hold_seconds_count", &labels),
             count,
             "{kind}\n{text}"
         );
     }
-    assert_eq!(number(&text, "leasehold_held", &[]), 0.0);
+    assert_eq!(number(&text, "steadlock_held", &[]), 0.0);
     client.close().await;
 }
 
@@ -256,13 +256,13 @@ async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
     let lease = client.lock("stock:1").acquire().await.unwrap();
     reaches(
         &client,
-        "leasehold_renewals_total",
+        "steadlock_renewals_total",
         &["outcome=\"renewed\"", "group=\"stock\""],
         3.0,
     )
     .await;
     let held = client.metrics().unwrap();
-    assert_eq!(number(&held, "leasehold_held", &lock), 1.0, "{held}");
+    assert_eq!(number(&held, "steadlock_held", &lock), 1.0, "{held}");
     lease.release().await.unwrap();
     let lost = client.lock("stock:2").acquire().await.unwrap();
     for server in &servers {
@@ -270,11 +270,11 @@ async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
     }
     lost.lost().await;
     // The holder is told first.
-    reaches(&client, "leasehold_losses_total", &lock, 1.0).await;
+    reaches(&client, "steadlock_losses_total", &lock, 1.0).await;
     let text = client.metrics().unwrap();
-    assert_eq!(number(&text, "leasehold_losses_total", &lock), 1.0, "{text}");
-    assert_eq!(number(&text, "leasehold_held", &[]), 0.0, "{text}");
-    assert_eq!(number(&text, "leasehold_hold_seconds_count", &lock), 2.0);
+    assert_eq!(number(&text, "steadlock_losses_total", &lock), 1.0, "{text}");
+    assert_eq!(number(&text, "steadlock_held", &[]), 0.0, "{text}");
+    assert_eq!(number(&text, "steadlock_hold_seconds_count", &lock), 2.0);
     client.close().await;
 }
 
@@ -290,9 +290,9 @@ async fn the_queues_that_somebody_chose_are_counted_on_the_server_and_no_others(
         for place in 1..=waiting {
             let lock = others.fair_lock(name);
             waiters.push(tokio::spawn(async move { lock.acquire().await }));
-            let queue = format!("leasehold:{{shop:{name}}}:fair");
+            let queue = format!("steadlock:{{shop:{name}}}:fair");
             support::eventually("it waits", Duration::from_secs(5), || {
-                server.run(&["ZCARD", &queue]) == leasehold_protocol::Reply::Int(place)
+                server.run(&["ZCARD", &queue]) == steadlock_protocol::Reply::Int(place)
             })
             .await;
         }
@@ -304,17 +304,17 @@ async fn the_queues_that_somebody_chose_are_counted_on_the_server_and_no_others(
         .connect()
         .await
         .unwrap();
-    reaches(&client, "leasehold_fair_queue", &["queue=\"hot\""], 3.0).await;
+    reaches(&client, "steadlock_fair_queue", &["queue=\"hot\""], 3.0).await;
     let text = client.metrics().unwrap();
     let lines: Vec<&str> = text
         .lines()
-        .filter(|line| line.starts_with("leasehold_fair_queue"))
+        .filter(|line| line.starts_with("steadlock_fair_queue"))
         .collect();
     assert_eq!(
         lines,
         [
-            "leasehold_fair_queue{queue=\"hot\"} 3",
-            "leasehold_fair_queue{queue=\"idle\"} 0"
+            "steadlock_fair_queue{queue=\"hot\"} 3",
+            "steadlock_fair_queue{queue=\"idle\"} 0"
         ]
     );
     client.close().await;

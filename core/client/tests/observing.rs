@@ -5,9 +5,9 @@ mod support;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Event, Host, Kind, Level, Line, LockRef, Op, Options};
-use leasehold::observe::{Detail, Observation, Observer, WaitOutcome};
-use leasehold::{Client, ReleaseOutcome};
+use steadlock::host::{Acquire, Completion, Event, Host, Kind, Level, Line, LockRef, Op, Options};
+use steadlock::observe::{Detail, Observation, Observer, WaitOutcome};
+use steadlock::{Client, ReleaseOutcome};
 use support::{Redis, Server};
 
 const PASSWORD: &str = "sesame-open-and-more";
@@ -225,7 +225,7 @@ async fn an_observer_that_panics_is_not_called_again_and_ends_nothing() {
 mod tracing_listener {
     use std::fmt::Debug;
 
-    use leasehold::observe::Tracing;
+    use steadlock::observe::Tracing;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
@@ -245,7 +245,7 @@ mod tracing_listener {
 
     impl Subscriber for Written {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target() == "leasehold" && *metadata.level() <= tracing::Level::INFO
+            metadata.target() == "steadlock" && *metadata.level() <= tracing::Level::INFO
         }
         fn new_span(&self, _: &Attributes<'_>) -> Id {
             Id::from_u64(1)

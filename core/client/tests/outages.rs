@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
+use steadlock::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
 use support::cluster::Cluster;
 use support::{Redis, eventually, on_time};
 
@@ -85,7 +85,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
     // Its caller was told that the answer is not known, or it came in time.
     release.await.unwrap().unwrap();
     eventually("it is released all the same", SOON, || {
-        server.run(&["EXISTS", "left"]) == leasehold_protocol::Reply::Int(0)
+        server.run(&["EXISTS", "left"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;
     let released = kept.release().await.unwrap();
@@ -94,7 +94,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
         "{released:?}"
     );
     eventually("it is gone", SOON, || {
-        server.run(&["EXISTS", "kept"]) == leasehold_protocol::Reply::Int(0)
+        server.run(&["EXISTS", "kept"]) == steadlock_protocol::Reply::Int(0)
     })
     .await;
 }
@@ -122,15 +122,15 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     let fair = client.fair_lock("fair").acquire().await.unwrap();
     let next = client.fair_lock("fair");
     let next = tokio::spawn(async move { next.acquire().await });
-    assert!(counts("leasehold_breakers_open 1") && counts("leasehold_breakers_opened_total 1"));
-    let degraded = "leasehold_acquisitions_total{kind=\"lock\",group=\"none\",outcome=\"degraded\"} 1";
+    assert!(counts("steadlock_breakers_open 1") && counts("steadlock_breakers_opened_total 1"));
+    let degraded = "steadlock_acquisitions_total{kind=\"lock\",group=\"none\",outcome=\"degraded\"} 1";
     assert!(counts(degraded), "{}", client.metrics().unwrap());
     // What only the server can count.
     let error = refusal(client.semaphore("s", 2).acquire(1).await);
     assert!(is_told(&error), "{error}");
     server.start_again();
     let elsewhere = is_closed(&client, "canary").await;
-    assert!(counts("leasehold_breakers_open 0") && counts("leasehold_breakers_opened_total 1"));
+    assert!(counts("steadlock_breakers_open 0") && counts("steadlock_breakers_opened_total 1"));
     assert!(!elsewhere.is_degraded());
     // What is held here keeps others of this client out until it is released.
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());

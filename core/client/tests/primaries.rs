@@ -5,9 +5,9 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::observe::{Observation, Observer};
-use leasehold::{Client, Error, ErrorKind, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::observe::{Observation, Observer};
+use steadlock::{Client, Error, ErrorKind, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
 use support::sentinel::{SERVICE, Watched};
@@ -107,7 +107,7 @@ async fn several_servers_are_several_by_a_key_that_ends() {
         eventually("the lock is gone", SOON, || keys(server).len() == 1).await;
         let key = keys(server).remove(0);
         assert!(
-            key.starts_with("leasehold:{shop:") && key.ends_with("}:primary"),
+            key.starts_with("steadlock:{shop:") && key.ends_with("}:primary"),
             "{key}"
         );
         let Reply::Int(left) = server.run(&["PTTL", &key]) else {

@@ -4,9 +4,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Host, Kind, LockRef, Op, Options};
-use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::host::{Acquire, Completion, Host, Kind, LockRef, Op, Options};
+use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::{Redis, eventually, on_time};
 
 const SOON: Duration = Duration::from_secs(5);

@@ -6,9 +6,9 @@ use std::error::Error as _;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use leasehold::Builder;
-use leasehold::blocking::{Client, Lock, Semaphore};
 use serde_json::Value;
+use steadlock::Builder;
+use steadlock::blocking::{Client, Lock, Semaphore};
 
 const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
 
@@ -20,7 +20,7 @@ impl Said {
         Self(format!("{things:?} {things:#?}"))
     }
 
-    fn result<T: Debug>(result: &Result<T, leasehold::Error>) -> Self {
+    fn result<T: Debug>(result: &Result<T, steadlock::Error>) -> Self {
         let mut said = format!("{result:?} {result:#?}");
         if let Err(error) = result {
             said += &format!(

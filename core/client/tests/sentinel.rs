@@ -1,7 +1,7 @@
 //! Locks on a primary with two replicas that three sentinels watch, and what happens to them when
 //! another one becomes the primary.
 //!
-//! Only with `LEASEHOLD_TIMED` are clients to be there within 2 s: other runs do not have the machine
+//! Only with `STEADLOCK_TIMED` are clients to be there within 2 s: other runs do not have the machine
 //! to themselves.
 
 mod support;
@@ -9,8 +9,8 @@ mod support;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ErrorKind, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::crowd::{Crowd, Times, Used, hands_over, has_tokens_only, is_replicated, kinds, patient, times};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
@@ -27,7 +27,7 @@ async fn connect(url: &str) -> Client {
         .unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-async fn refusal(url: &str) -> leasehold::Error {
+async fn refusal(url: &str) -> steadlock::Error {
     let error = Client::connect(url).await.map(drop).expect_err(url);
     assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
     error

@@ -4,8 +4,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, Lease, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ErrorKind, Lease, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::crowd::is_replicated;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};

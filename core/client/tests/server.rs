@@ -5,9 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::host::{Completion, Host, Kind, LockRef, Op, Options};
-use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
-use leasehold_protocol::Reply;
+use steadlock::host::{Completion, Host, Kind, LockRef, Op, Options};
+use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
+use steadlock_protocol::Reply;
 use support::{Redis, eventually, free_port};
 
 async fn refusal(url: String) -> Error {
@@ -155,7 +155,7 @@ async fn a_key_prefix_goes_before_every_key() {
         .unwrap_err();
     assert_eq!(error.lock_name(), Some("a"), "errors say what the caller said");
     assert_eq!(
-        server.run(&["EXISTS", "shop:a", "leasehold:{shop:a}:token"]),
+        server.run(&["EXISTS", "shop:a", "steadlock:{shop:a}:token"]),
         Reply::Int(2)
     );
 }

@@ -5,8 +5,8 @@ mod support;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::rig::Node;
 use support::sentinel::{SERVICE, Sentinel, Watched};

@@ -12,14 +12,14 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Client, LostReason, OnUnavailable, ReleaseOutcome, blocking};
 use seen::{Seen, Spans};
+use steadlock::{Client, LostReason, OnUnavailable, ReleaseOutcome, blocking};
 use support::Server;
 use tracing::{Instrument as _, Level, info_span};
 
-const WAIT: &str = "leasehold.wait";
-const HOLD: &str = "leasehold.hold";
-const OUTCOME: &str = "leasehold.outcome";
+const WAIT: &str = "steadlock.wait";
+const HOLD: &str = "steadlock.hold";
+const OUTCOME: &str = "steadlock.outcome";
 const ERROR: Option<&str> = Some("ERROR");
 
 async fn connected(server: &Server) -> Client {
@@ -54,16 +54,16 @@ async fn a_lock_that_is_granted_and_released_has_a_span_of_each() {
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     let hold = spans.closed(HOLD).remove(0);
     for seen in [&wait, &hold] {
-        assert_eq!((seen.target, seen.level), ("leasehold", Level::INFO));
-        assert_eq!(seen.field("leasehold.kind"), Some("lock"));
-        assert_eq!(seen.field("leasehold.lock"), Some("stock"));
+        assert_eq!((seen.target, seen.level), ("steadlock", Level::INFO));
+        assert_eq!(seen.field("steadlock.kind"), Some("lock"));
+        assert_eq!(seen.field("steadlock.lock"), Some("stock"));
         assert_eq!(seen.parent, None);
         assert_eq!(status(seen), None);
     }
     assert_eq!(wait.field(OUTCOME), Some("granted"));
     assert_eq!(hold.field(OUTCOME), Some("released"));
-    assert_eq!(hold.field("leasehold.token"), Some(token.as_str()));
-    assert_eq!(hold.field("leasehold.degraded"), None);
+    assert_eq!(hold.field("steadlock.token"), Some(token.as_str()));
+    assert_eq!(hold.field("steadlock.degraded"), None);
     client.close().await;
     assert_eq!(outcomes(&spans, HOLD), ["released"]);
 }
@@ -104,7 +104,7 @@ async fn both_are_children_of_the_span_in_which_the_caller_asks() {
     b.unwrap().release().await.unwrap();
     for name in [WAIT, HOLD] {
         for seen in spans.closed(name) {
-            let caller = if seen.field("leasehold.lock") == Some("a") {
+            let caller = if seen.field("steadlock.lock") == Some("a") {
                 &first
             } else {
                 &second
@@ -193,7 +193,7 @@ async fn a_hold_that_an_operator_ends_is_lost_once() {
     client.close().await;
     assert_eq!(outcomes(&spans, HOLD), ["lost", "lost"]);
     for seen in spans.named(HOLD) {
-        assert_eq!(seen.field("leasehold.reason"), Some("removed"));
+        assert_eq!(seen.field("steadlock.reason"), Some("removed"));
         assert_eq!(status(&seen), ERROR);
     }
 }
@@ -208,7 +208,7 @@ async fn a_release_that_finds_the_lease_stolen_says_so() {
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Stolen);
     let hold = spans.closed(HOLD).remove(0);
     assert_eq!((hold.field(OUTCOME), status(&hold)), (Some("stolen"), ERROR));
-    assert_eq!(hold.field("leasehold.reason"), Some("stolen"));
+    assert_eq!(hold.field("steadlock.reason"), Some("stolen"));
 }
 
 #[tokio::test]
@@ -227,8 +227,8 @@ async fn a_hold_that_ends_as_was_asked_for_is_no_error() {
     client.close().await;
     assert_eq!(outcomes(&spans, HOLD), ["lost", "lost"]);
     let holds = spans.named(HOLD);
-    assert_eq!(holds[0].field("leasehold.reason"), Some("max_hold"));
-    assert_eq!(holds[1].field("leasehold.reason"), Some("closed"));
+    assert_eq!(holds[0].field("steadlock.reason"), Some("max_hold"));
+    assert_eq!(holds[1].field("steadlock.reason"), Some("closed"));
     assert!(holds.iter().all(|seen| status(seen).is_none()));
     assert_eq!(kept.lost_reason(), Some(LostReason::Closed));
 }
@@ -300,8 +300,8 @@ async fn every_kind_has_them_and_a_name_shows_no_secret() {
             .iter()
             .map(|seen| {
                 (
-                    seen.field("leasehold.kind").unwrap(),
-                    seen.field("leasehold.lock").unwrap(),
+                    seen.field("steadlock.kind").unwrap(),
+                    seen.field("steadlock.lock").unwrap(),
                 )
             })
             .collect();
@@ -346,8 +346,8 @@ async fn without_its_server_a_lock_is_skipped_or_granted_here() {
     assert!(skipping.acquire().await.unwrap_err().is_skipped());
     let here = asked.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
     assert!(here.is_degraded());
-    assert_eq!(spans.one(HOLD).field("leasehold.degraded"), Some("true"));
-    assert_eq!(spans.one(HOLD).field("leasehold.token"), None);
+    assert_eq!(spans.one(HOLD).field("steadlock.degraded"), Some("true"));
+    assert_eq!(spans.one(HOLD).field("steadlock.token"), None);
     here.release().await.unwrap();
     assert_eq!(
         outcomes(&spans, WAIT),

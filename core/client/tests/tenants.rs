@@ -5,8 +5,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, ErrorKind, Lease};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Error, ErrorKind, Lease};
+use steadlock_protocol::Reply;
 use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -17,10 +17,10 @@ const NAMES: [&str; 3] = ["x", "order:{7}:item", "{all}"];
 /// The server, with a user who may use the names that start with `acme:`, and no others.
 fn server_of_acme() -> Redis {
     let server = Redis::start();
-    let keys = ["~acme:*", "~leasehold:{acme:*", "~leasehold::acme:*"];
+    let keys = ["~acme:*", "~steadlock:{acme:*", "~steadlock::acme:*"];
     let channels = [
-        "&leasehold:{acme:*",
-        "&leasehold::acme:*",
+        "&steadlock:{acme:*",
+        "&steadlock::acme:*",
         "&redisson_lock__channel:{acme:*",
         "&redisson_lock__channel:acme:*",
     ];
@@ -93,7 +93,7 @@ async fn a_tenant_has_every_kind_of_lock_and_hears_of_releases_within_its_patter
         }
     }
     assert_eq!(refused(&server), []);
-    let prefixes = ["acme:", "leasehold:{acme:", "leasehold::acme:"];
+    let prefixes = ["acme:", "steadlock:{acme:", "steadlock::acme:"];
     let Reply::Array(keys) = server.run(&["KEYS", "*"]) else {
         panic!("KEYS gave no list");
     };

@@ -1,13 +1,13 @@
 //! What is promised in milliseconds. Run alone: a busy machine is late by itself.
 //!
-//! One thread: `cargo test -p leasehold --test timing -- --test-threads=1`
+//! One thread: `cargo test -p steadlock --test timing -- --test-threads=1`
 
 mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, LostReason};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ErrorKind, LostReason};
+use steadlock_protocol::Reply;
 use support::{Redis, eventually};
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -316,7 +316,7 @@ async fn with_a_circuit_breaker_open_an_acquisition_takes_less_than_ten_millisec
         .await
         .unwrap();
     server.pause();
-    let is_open = |error: &leasehold::Error| error.to_string().contains("circuit breaker");
+    let is_open = |error: &steadlock::Error| error.to_string().contains("circuit breaker");
     while !client.lock("canary").acquire().await.as_ref().is_err_and(is_open) {}
     // Longer than a probe takes, which nobody waits for.
     let (start, mut times) = (Instant::now(), Vec::new());

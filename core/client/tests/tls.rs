@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use certificates::{Authority, Pair, Valid};
-use leasehold::{Builder, Client, Error, ErrorKind, ReleaseOutcome};
+use steadlock::{Builder, Client, Error, ErrorKind, ReleaseOutcome};
 use support::version::Version;
 use support::{Redis, eventually, free_port};
 use tokio::io::AsyncWriteExt as _;

@@ -1,12 +1,12 @@
-//! What servers of different versions say differently, and Leasehold reads alike.
-//! `LEASEHOLD_TEST_SERVER` names the version to run on.
+//! What servers of different versions say differently, and Steadlock reads alike.
+//! `STEADLOCK_TEST_SERVER` names the version to run on.
 
 mod support;
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use redis::{ProtocolVersion, Value};
+use steadlock::{Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use support::version::{self, Version};
 use support::{Redis, eventually};
 

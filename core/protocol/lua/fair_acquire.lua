@@ -29,7 +29,7 @@ if wrong then
   return wrong
 end
 if not owner or owner == '' then
-  return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
+  return redis.error_reply('STEADLOCK_ARGUMENT the owner must not be empty')
 end
 local stored = redis.call('GET', KEYS[2])
 wrong = token_error(stored)

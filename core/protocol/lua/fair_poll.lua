@@ -25,7 +25,7 @@ if wrong then
   return wrong
 end
 if #ARGV > 256 then
-  return redis.error_reply('LEASEHOLD_ARGUMENT at most 128 waiters in one call')
+  return redis.error_reply('STEADLOCK_ARGUMENT at most 128 waiters in one call')
 end
 
 local holder = redis.call('HRANDFIELD', lock)

@@ -22,7 +22,7 @@ if wrong then
   return wrong
 end
 if not owner or owner == '' then
-  return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
+  return redis.error_reply('STEADLOCK_ARGUMENT the owner must not be empty')
 end
 
 local holder = redis.call('GET', lock)

@@ -1,7 +1,7 @@
 -- Removes the simple lock's record, whoever holds it, and wakes those who wait.
 --
 -- KEYS[1]  the lock: STRING owner
--- ARGV[1]  the channel that Leasehold's waiters listen on
+-- ARGV[1]  the channel that Steadlock's waiters listen on
 --
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no record

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the lock: STRING owner
 -- ARGV[1]  owner id
--- ARGV[2]  the channel that Leasehold's waiters listen on
+-- ARGV[2]  the channel that Steadlock's waiters listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  there was no record

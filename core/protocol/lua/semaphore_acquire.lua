@@ -26,7 +26,7 @@ if wrong then
   return wrong
 end
 if not (wanted and limit and wanted >= 1 and wanted <= limit and wanted <= 1000 and limit <= 1000000) then
-  return redis.error_reply('LEASEHOLD_ARGUMENT the permits must be 1 to 1000 and at most the limit')
+  return redis.error_reply('STEADLOCK_ARGUMENT the permits must be 1 to 1000 and at most the limit')
 end
 
 local now = milliseconds(redis.call('TIME'))
@@ -48,7 +48,7 @@ if held > 0 then
   if mine then
     limit = agreed or limit
   elseif agreed ~= limit then
-    return redis.error_reply('LEASEHOLD_LIMIT the permits that are held agreed on a limit of ' .. tostring(text))
+    return redis.error_reply('STEADLOCK_LIMIT the permits that are held agreed on a limit of ' .. tostring(text))
   end
 end
 if not mine and held + wanted > limit then

@@ -17,7 +17,7 @@ local permits = KEYS[1]
 local limit, channel = tonumber(ARGV[1]), ARGV[2]
 
 if not (limit and limit >= 1 and limit <= 1000000 and limit % 1 == 0) then
-  return redis.error_reply('LEASEHOLD_ARGUMENT the limit must be 1 to 1000000')
+  return redis.error_reply('STEADLOCK_ARGUMENT the limit must be 1 to 1000000')
 end
 
 local now = milliseconds(redis.call('TIME'))

@@ -18,9 +18,9 @@ pub struct ClientInfo {
     pub pid: u32,
     /// The program's name, without its folder.
     pub program: String,
-    /// The language that it uses Leasehold from, and the version of that: `python 3.11.7`.
+    /// The language that it uses Steadlock from, and the version of that: `python 3.11.7`.
     pub language: String,
-    /// Leasehold's version.
+    /// Steadlock's version.
     pub version: String,
     /// When the client was made, in seconds since 1970.
     pub since: u64,

@@ -1,4 +1,4 @@
-//! The one error type of Leasehold.
+//! The one error type of Steadlock.
 
 use std::fmt;
 use std::sync::Arc;

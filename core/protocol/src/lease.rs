@@ -64,7 +64,7 @@ impl LeaseDuration {
 /// The lease that a caller asks for: how long, and whether the watchdog renews it.
 ///
 /// ```
-/// use leasehold_protocol::LeaseTerms;
+/// use steadlock_protocol::LeaseTerms;
 /// use std::time::Duration;
 ///
 /// assert!(LeaseTerms::fixed(Duration::from_millis(200)).is_ok());

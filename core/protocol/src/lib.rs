@@ -1,4 +1,4 @@
-//! Leasehold's lock protocol without I/O.
+//! Steadlock's lock protocol without I/O.
 //!
 //! A [`Session`] owns the local state of every lock of one client: waiters,
 //! holds, the reentrancy map, the renewal schedule, subscriptions, and the

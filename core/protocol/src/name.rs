@@ -1,9 +1,9 @@
 //! Lock names, and the keys and channels derived from them.
 //!
-//! Ours are `leasehold:{NAME}:WORD`, or `leasehold::NAME:WORD` if the name has braces
+//! Ours are `steadlock:{NAME}:WORD`, or `steadlock::NAME:WORD` if the name has braces
 //! of its own. So a cluster keeps all of a lock together; no two names share a key;
-//! and all that belongs to the names of one prefix starts with `leasehold:{PREFIX` or
-//! `leasehold::PREFIX`, and nothing else does: two patterns of an access list confine
+//! and all that belongs to the names of one prefix starts with `steadlock:{PREFIX` or
+//! `steadlock::PREFIX`, and nothing else does: two patterns of an access list confine
 //! a client to its prefix.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::shown::shown;
 pub const MAX_NAME_BYTES: usize = 512;
 
 /// Prefixes that belong to keys derived from names.
-const RESERVED_PREFIXES: [&str; 2] = ["leasehold:", "redisson_"];
+const RESERVED_PREFIXES: [&str; 2] = ["steadlock:", "redisson_"];
 
 /// A name whose derived keys all share its hash slot.
 ///
@@ -31,7 +31,7 @@ impl LockName {
     ///
     /// # Errors
     /// `InvalidArgument` if it is empty, longer than 512 bytes, holds NUL,
-    /// starts with `leasehold:` or `redisson_`, or has braces such that its
+    /// starts with `steadlock:` or `redisson_`, or has braces such that its
     /// derived keys would live in another hash slot of a cluster.
     pub fn parse(name: &str) -> Result<Self, Error> {
         let refuse = |why: String| {
@@ -93,9 +93,9 @@ impl LockName {
     fn with_word(&self, word: &str) -> Arc<[u8]> {
         let name = &*self.0;
         if name.contains('{') {
-            ["leasehold::", name, ":", word].concat().into_bytes().into()
+            ["steadlock::", name, ":", word].concat().into_bytes().into()
         } else {
-            ["leasehold:{", name, "}:", word].concat().into_bytes().into()
+            ["steadlock:{", name, "}:", word].concat().into_bytes().into()
         }
     }
 }
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_plain_name_is_put_in_braces() {
-        assert_eq!(&*name("user:42").own(Word::TOKEN), b"leasehold:{user:42}:token");
+        assert_eq!(&*name("user:42").own(Word::TOKEN), b"steadlock:{user:42}:token");
         assert_eq!(
             &*name("user:42").redisson_channel(),
             b"redisson_lock__channel:{user:42}"
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_name_with_a_tag_keeps_it() {
-        assert_eq!(&*name("x:{tag}:y").own(Word::TOKEN), b"leasehold::x:{tag}:y:token");
+        assert_eq!(&*name("x:{tag}:y").own(Word::TOKEN), b"steadlock::x:{tag}:y:token");
         assert_eq!(
             &*name("x:{tag}:y").redisson_channel(),
             b"redisson_lock__channel:x:{tag}:y"
@@ -343,7 +343,7 @@ mod tests {
     fn grants_are_told_on_a_channel_of_the_lock_and_the_client() {
         let client = ClientId::random(&mut || 7);
         let channel = String::from_utf8(name("desk").grants(client).to_vec()).unwrap();
-        assert_eq!(channel, format!("leasehold:{{desk}}:grants:{client}"));
+        assert_eq!(channel, format!("steadlock:{{desk}}:grants:{client}"));
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn empty_long_reserved_and_nul_names_are_refused() {
         let long = "n".repeat(513);
-        for name in ["", &long, "a\0b", "leasehold:x", "redisson_lock__channel:x"] {
+        for name in ["", &long, "a\0b", "steadlock:x", "redisson_lock__channel:x"] {
             assert!(LockName::parse(name).is_err(), "{name:?}");
         }
         assert!(LockName::parse(&"n".repeat(512)).is_ok());
@@ -384,12 +384,12 @@ mod tests {
             String::from_utf8(key.to_vec()).unwrap()
         };
         let scratch = KeyPrefix::parse("shop:").unwrap().scratch_with_brace(id).unwrap();
-        assert_eq!(&*scratch.key, format!("leasehold::shop:{{{id}}}:scratch").as_bytes());
+        assert_eq!(&*scratch.key, format!("steadlock::shop:{{{id}}}:scratch").as_bytes());
         assert_eq!(hash_tag(&scratch.key), hash_tag(&scratch.channel));
         assert_eq!(KeyPrefix::parse("{shop}:").unwrap().scratch_with_brace(id), None);
-        assert_eq!(key(""), format!("leasehold:{{{id}}}:primary"));
-        assert_eq!(key("shop:"), format!("leasehold:{{shop:{id}}}:primary"));
-        assert_eq!(key("{shop}:"), format!("leasehold::{{shop}}:{id}:primary"));
+        assert_eq!(key(""), format!("steadlock:{{{id}}}:primary"));
+        assert_eq!(key("shop:"), format!("steadlock:{{shop:{id}}}:primary"));
+        assert_eq!(key("{shop}:"), format!("steadlock::{{shop}}:{id}:primary"));
         assert!(key(&"n".repeat(511)).ends_with(":primary"), "its locks have one letter");
     }
 
@@ -411,16 +411,16 @@ mod tests {
             assert!(KeyPrefix::parse(prefix).is_err(), "{prefix:?}");
         }
         for prefix in [
-            "l",
-            "leasehold",
-            "leasehold:",
-            "leasehold:{a",
+            "s",
+            "steadlock",
+            "steadlock:",
+            "steadlock:{a",
             "r",
             "redisson",
             "redisson_x:",
         ] {
             assert!(KeyPrefix::parse(prefix).is_err(), "{prefix:?}");
         }
-        assert!(KeyPrefix::parse("lease-").is_ok());
+        assert!(KeyPrefix::parse("steady-").is_ok());
     }
 }

@@ -103,7 +103,7 @@ impl Refusal {
     /// Sorts an error by its first word.
     pub(crate) fn of(code: &str) -> Self {
         match code {
-            "WRONGTYPE" | "LEASEHOLD_TOKEN" | "LEASEHOLD_ARGUMENT" | "LEASEHOLD_LIMIT" | "NOAUTH" | "WRONGPASS" => {
+            "WRONGTYPE" | "STEADLOCK_TOKEN" | "STEADLOCK_ARGUMENT" | "STEADLOCK_LIMIT" | "NOAUTH" | "WRONGPASS" => {
                 Self::BeforeWrite
             }
             "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" | "READONLY" | "MISCONF"
@@ -190,8 +190,8 @@ mod tests {
     fn a_word_of_ours_is_a_code() {
         let token = "the stored fencing token is not a decimal below 2^53";
         assert_eq!(
-            parsed("LEASEHOLD_TOKEN", token),
-            ("LEASEHOLD_TOKEN".into(), token.into())
+            parsed("STEADLOCK_TOKEN", token),
+            ("STEADLOCK_TOKEN".into(), token.into())
         );
     }
 }

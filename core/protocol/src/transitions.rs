@@ -92,10 +92,10 @@ mod noted {
         format!("{name}: {from} -- {input} --> {to}")
     }
 
-    /// Adds a row to the file that `LEASEHOLD_TRANSITIONS` names, if it does. Each process adds it once.
+    /// Adds a row to the file that `STEADLOCK_TRANSITIONS` names, if it does. Each process adds it once.
     fn note(line: String) {
         static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-        let Some(path) = std::env::var_os("LEASEHOLD_TRANSITIONS") else {
+        let Some(path) = std::env::var_os("STEADLOCK_TRANSITIONS") else {
             return;
         };
         let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -24,12 +24,12 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
         "WRONGTYPE" => Cause::new("the key of this name holds something that is not a lock of this kind")
             .with_advice("choose another name"),
-        "LEASEHOLD_TOKEN" => {
+        "STEADLOCK_TOKEN" => {
             let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);
             Cause::new(message).with_advice(format!("delete the key {key} after checking who wrote it"))
         }
-        "LEASEHOLD_LIMIT" => Cause::new(message).with_advice("ask with that one, or change it by set_limit"),
+        "STEADLOCK_LIMIT" => Cause::new(message).with_advice("ask with that one, or change it by set_limit"),
         _ => refused(code, message),
     }
 }

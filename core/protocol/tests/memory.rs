@@ -1,6 +1,6 @@
 //! What a session keeps does not grow with what it has done.
 //!
-//! `LEASEHOLD_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
+//! `STEADLOCK_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,11 +15,11 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Context, Kind, LockName};
+use steadlock_protocol::{AcquireRequest, Context, Kind, LockName};
 use support::{Client, wants};
 
 fn count(long: usize) -> usize {
-    if std::env::var_os("LEASEHOLD_LONG").is_some() {
+    if std::env::var_os("STEADLOCK_LONG").is_some() {
         long
     } else {
         50_000

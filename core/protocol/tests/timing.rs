@@ -66,10 +66,10 @@ fn a_cancelled_release_costs_the_same_however_much_is_owed() {
     let owing = |count: usize| {
         let mut client = holding(count);
         for number in 0..count {
-            let name = leasehold_protocol::LockName::parse(&format!("held-{number}")).unwrap();
-            let context = leasehold_protocol::Context::from_u64(1);
+            let name = steadlock_protocol::LockName::parse(&format!("held-{number}")).unwrap();
+            let context = steadlock_protocol::Context::from_u64(1);
             client.session.release_innermost(
-                &(leasehold_protocol::Kind::Lock, name.clone()).into(),
+                &(steadlock_protocol::Kind::Lock, name.clone()).into(),
                 context,
                 client.now,
             );
@@ -113,7 +113,7 @@ fn several_locks_cost_the_same_however_many_are_held_as_one() {
     let operation = |client: &mut Client| {
         let both = ["a", "b"].map(|name| wants(name, None)).into();
         let ticket = client.session.acquire_all(both, client.now);
-        let Some(leasehold_protocol::Outcome::Granted(grant)) = client.answer(Some(ticket)) else {
+        let Some(steadlock_protocol::Outcome::Granted(grant)) = client.answer(Some(ticket)) else {
             panic!("not granted")
         };
         client.session.release(grant.lease, client.now);

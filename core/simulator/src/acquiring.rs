@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Context, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, OnUnavailable,
 };
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::hash::Hasher;
 
-use leasehold_protocol::{Call, Transmit};
+use steadlock_protocol::{Call, Transmit};
 
 use crate::fnv::Fnv;
 use crate::route::Line;
@@ -190,7 +190,7 @@ impl Ids {
 mod tests {
     use std::sync::Arc;
 
-    use leasehold_protocol::{CallId, Lane, NodeId, Script};
+    use steadlock_protocol::{CallId, Lane, NodeId, Script};
 
     use super::*;
 
@@ -220,7 +220,7 @@ mod tests {
         let mut calls = Calls::new([client].into_iter());
         let (first, second) = (format!("{client}:{first}"), format!("{client}:{second}"));
         calls.handed_out(1, 0, &call(&[&first, "1"]));
-        calls.handed_out(2, 0, &subscribe(&format!("leasehold:{{alpha}}:grants:{client}")));
+        calls.handed_out(2, 0, &subscribe(&format!("steadlock:{{alpha}}:grants:{client}")));
         calls.handed_out(3, 0, &call(&[&format!("{first}/1 {second}"), "1"]));
         calls.handed_out(4, 0, &call(&[&second]));
         calls.fingerprint()

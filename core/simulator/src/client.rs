@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallId, ClientId, ClientInfo, Config, Identity, KeyPrefix, Limits, Session};
+use steadlock_protocol::{Call, CallId, ClientId, ClientInfo, Config, Identity, KeyPrefix, Limits, Session};
 
 use crate::event::Event;
 use crate::plan::{ClientPlan, Plan, micros};

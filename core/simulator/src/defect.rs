@@ -1,10 +1,10 @@
 //! Known defects of the servers and of what is around them, to prove that the checks find
-//! them. Mistakes of the session are switches of `leasehold-protocol`.
+//! them. Mistakes of the session are switches of `steadlock-protocol`.
 //!
 //! A defect of a script is a change of the text that the simulated server runs.
 //! One of the surroundings is drawn with the plan.
 
-use leasehold_protocol::Script;
+use steadlock_protocol::Script;
 
 use crate::kinds::{Family, is_fair, role};
 use crate::records::Record;

@@ -1,9 +1,9 @@
 //! What stands between a session and the servers: it keeps the contract of
-//! `leasehold-protocol` over connections that take time, close and lose things.
+//! `steadlock-protocol` over connections that take time, close and lose things.
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, LockName, Reply, Ticket, Transmit};
+use steadlock_protocol::{Call, CallError, CallId, Event as Told, Kind, LockName, Reply, Ticket, Transmit};
 
 use crate::checks::Checked;
 use crate::event::Event;
@@ -302,7 +302,7 @@ impl World {
     pub(crate) fn tell(
         &mut self,
         client: usize,
-        input: impl FnOnce(&mut leasehold_protocol::Session, leasehold_protocol::Instant),
+        input: impl FnOnce(&mut steadlock_protocol::Session, steadlock_protocol::Instant),
     ) -> Checked {
         let now = self.clients[client].clock.at(self.now);
         if let Some(session) = &mut self.clients[client].session {

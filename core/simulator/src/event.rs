@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Reply, Ticket, Token};
+use steadlock_protocol::{Call, CallError, CallId, Reply, Ticket, Token};
 
 use crate::fault::Fault;
 use crate::route::Route;

@@ -70,7 +70,7 @@ pub fn run_printing_calls(seed: u64) -> Report {
 /// Runs the history of a seed for locks of one family, with sessions that make a mistake.
 #[cfg(feature = "defects")]
 #[must_use]
-pub fn run_mistaken(seed: u64, family: Family, mistake: Option<leasehold_protocol::Defect>) -> Report {
+pub fn run_mistaken(seed: u64, family: Family, mistake: Option<steadlock_protocol::Defect>) -> Report {
     let mut world = World::of(seed, Some(family), None, false);
     for client in &mut world.clients {
         if let (Some(session), Some(mistake)) = (&mut client.session, mistake) {

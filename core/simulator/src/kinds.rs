@@ -3,7 +3,7 @@
 //! by a line in [`FAMILIES`] and an arm in each function; where its records are is
 //! in `records`.
 
-use leasehold_protocol::{Call, Kind, Permits, Reply, Script, Token};
+use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
 use crate::random::Random;
 use crate::records::{Group, Record};

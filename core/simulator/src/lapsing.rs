@@ -1,7 +1,7 @@
 //! What tasks do that have lost a fixed lease: they hold nothing any more, acquire the lock
 //! again, and now and then release or extend the lost lease.
 
-use leasehold_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
+use steadlock_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
 
 use crate::checks::{Checked, broken};
 use crate::kinds::Family;

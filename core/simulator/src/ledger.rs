@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_protocol::{Grant, Instant, Kind, LeaseId, Token};
+use steadlock_protocol::{Grant, Instant, Kind, LeaseId, Token};
 
 use crate::records::Record;
 use crate::time::Micros;

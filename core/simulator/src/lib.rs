@@ -1,4 +1,4 @@
-//! Leasehold's simulator: whole histories of clients and servers in virtual time.
+//! Steadlock's simulator: whole histories of clients and servers in virtual time.
 //!
 //! A seed decides everything: how many clients there are, what their callers do,
 //! how long each message takes, and which faults strike when. The sessions are

@@ -5,7 +5,7 @@
 //! connections: on those it answers what needs no write, and refuses the rest. A new
 //! connection leads to the new primary, once the address does.
 
-use leasehold_protocol::{Call, CallError, CallId, Lane};
+use steadlock_protocol::{Call, CallError, CallId, Lane};
 
 use crate::checks::Checked;
 use crate::client::LOOK;
@@ -161,7 +161,7 @@ impl World {
 
     /// It is time for a client to look what a server is.
     pub(crate) fn look(&mut self, client: usize, node: usize) -> Checked {
-        let has_something = |session: &leasehold_protocol::Session| !session.is_empty();
+        let has_something = |session: &steadlock_protocol::Session| !session.is_empty();
         let is_in_use = self.clients[client].session.as_ref().is_some_and(has_something);
         // A look that is due waits until the client has something again, and for its answer.
         let is_answered = is_in_use && !self.nodes[node].stopped;

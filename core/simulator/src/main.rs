@@ -6,12 +6,12 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
-use leasehold_simulator::{
+use steadlock_simulator::{
     EngineSummary, Fingerprint, Summary, Violation, fingerprints_on, run, run_engine, run_many_engines_on, run_many_on,
     run_printing_calls,
 };
 
-/// Simulates clients and servers of Leasehold in virtual time, with faults, and
+/// Simulates clients and servers of Steadlock in virtual time, with faults, and
 /// checks what is promised after every step.
 #[derive(Debug, Parser)]
 struct Arguments {

@@ -201,7 +201,7 @@ impl Violation {
         } = self;
         format!(
             "seed {seed} ({tier}), step {step}: {} is broken: {}\n{}\nagain: \
-             cargo run --release --package leasehold-simulator -- --seed {seed} --trace",
+             cargo run --release --package steadlock-simulator -- --seed {seed} --trace",
             broken.invariant,
             broken.what,
             trace.join("\n")

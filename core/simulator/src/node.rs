@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, Reply, Script};
-use leasehold_store::{Delivery, Reply as StoreReply, ServerTime, Store, SubscriberId};
+use steadlock_protocol::{Call, CallError, Reply, Script};
+use steadlock_store::{Delivery, Reply as StoreReply, ServerTime, Store, SubscriberId};
 
 use crate::defect::Defect;
 use crate::event::Event;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_protocol::{Kind, Ticket};
+use steadlock_protocol::{Kind, Ticket};
 
 use crate::checks::{Broken, Checked, Following, Sight, broken, is_believed};
 use crate::client::Client;

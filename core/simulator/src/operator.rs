@@ -1,7 +1,7 @@
 //! What operators do: they ask who holds a lock, release it by force, and change how many
 //! permits of a semaphore there are.
 
-use leasehold_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
+use steadlock_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 
 use crate::checks::{
     Broken, Checked, PermitsStanding, Said, broken, check_forced, check_inspected, check_next, check_undisturbed,
@@ -207,7 +207,7 @@ impl World {
                     let said = match result {
                         Ok(_) if is_yes => Said::Granted,
                         Ok(_) => Said::Held,
-                        Err(CallError::Server { code, .. }) if code == "LEASEHOLD_LIMIT" => Said::OtherLimit,
+                        Err(CallError::Server { code, .. }) if code == "STEADLOCK_LIMIT" => Said::OtherLimit,
                         Err(_) => Said::Failed,
                     };
                     self.operators

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     ErrorKind, Event as Told, Grant, Holder, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token,
 };
 

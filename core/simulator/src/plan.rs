@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Breaker, Kind, LeaseDuration};
+use steadlock_protocol::{Breaker, Kind, LeaseDuration};
 
 use crate::fault::Fault;
 use crate::kinds::{Crowd, FAMILIES, Family};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::{Kind, Token};
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_protocol::{Kind, Token};
+use steadlock_store::{Reply, ServerTime, Store};
 
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -226,7 +226,7 @@ pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standi
 
 /// A key of ours for a name.
 fn own(word: &str, name: &str) -> String {
-    format!("leasehold:{{{name}}}:{word}")
+    format!("steadlock:{{{name}}}:{word}")
 }
 
 /// A number that a server keeps as text; zero if it is none.

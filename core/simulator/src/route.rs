@@ -1,6 +1,6 @@
 //! Where something travels: on which connection of which client, to which server.
 
-use leasehold_protocol::Lane;
+use steadlock_protocol::Lane;
 
 /// Which of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

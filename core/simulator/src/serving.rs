@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_protocol::{Call, CallError, Reply, Script};
+use steadlock_protocol::{Call, CallError, Reply, Script};
 
 use crate::checks::{Broken, Checked, check_answer, check_full, check_length, check_ttl};
 use crate::event::Event;

@@ -1,6 +1,6 @@
 //! What a replica has heard of its primary.
 
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_store::{Reply, ServerTime, Store};
 
 use crate::records::texts;
 

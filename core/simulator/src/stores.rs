@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-use leasehold_store::Store;
+use steadlock_store::Store;
 
 thread_local! {
     static USED: RefCell<Vec<Store>> = const { RefCell::new(Vec::new()) };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::Kind;
+use steadlock_protocol::Kind;
 
 use crate::fault::Fault;
 use crate::random::Random;
@@ -41,7 +41,7 @@ impl World {
         let name = random.index(self.names.len());
         let lock = self.names[name].as_str().to_owned();
         let client = random.index(self.clients.len());
-        let grants = format!("leasehold:{{{lock}}}:grants:{}", self.clients[client].id).into_bytes();
+        let grants = format!("steadlock:{{{lock}}}:grants:{}", self.clients[client].id).into_bytes();
         let draw = random.between(0, 9);
         if draw == 0
             && let Some((channel, payload)) = self.overheard.pick(random)
@@ -53,7 +53,7 @@ impl World {
             let channel = match word {
                 "grants" => grants,
                 "channel" if random.chance(500) => format!("redisson_lock__channel:{{{lock}}}").into_bytes(),
-                _ => format!("leasehold:{{{lock}}}:{word}").into_bytes(),
+                _ => format!("steadlock:{{{lock}}}:{word}").into_bytes(),
             };
             let length = random.index(40);
             let noise = (0..length).map(|_| random.next().to_le_bytes()[0]).collect();
@@ -72,7 +72,7 @@ impl World {
             count => waiters[random.index(count)].clone(),
         };
         let of = owner.split(|byte| *byte == b':').next().unwrap_or_default();
-        let channel = [format!("leasehold:{{{lock}}}:grants:").as_bytes(), of].concat();
+        let channel = [format!("steadlock:{{{lock}}}:grants:").as_bytes(), of].concat();
         let now = self.nodes[node].clock(self.now).as_micros();
         let seen = standing.seen.get(&owner).copied().unwrap_or(now);
         let (seen, token) = match random.between(0, 4) {

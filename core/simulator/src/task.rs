@@ -1,6 +1,6 @@
 //! One caller at a client: what it holds, and what it waits for.
 
-use leasehold_protocol::{Context, Kind, LeaseId, OnUnavailable, Ticket};
+use steadlock_protocol::{Context, Kind, LeaseId, OnUnavailable, Ticket};
 
 use crate::ledger::Lock;
 use crate::plan::ClientPlan;

@@ -1,6 +1,6 @@
 //! True time, and the clocks that clients and servers read instead of it.
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 use crate::random::Random;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Kind, LeaseTerms, OnUnavailable, Ticket};
+use steadlock_protocol::{AcquireRequest, Kind, LeaseTerms, OnUnavailable, Ticket};
 
 use crate::checks::Checked;
 use crate::ledger::Lock;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use leasehold_protocol::{CallId, Instant, Kind, Lane, LeaseId, LostReason, ReleaseOutcome, Script, Ticket};
+use steadlock_protocol::{CallId, Instant, Kind, Lane, LeaseId, LostReason, ReleaseOutcome, Script, Ticket};
 
 use crate::fault::Fault;
 use crate::fnv::Fnv;
@@ -136,7 +136,7 @@ pub(crate) enum Line {
     Failed {
         client: usize,
         ticket: Ticket,
-        kind: leasehold_protocol::ErrorKind,
+        kind: steadlock_protocol::ErrorKind,
     },
     Released {
         client: usize,

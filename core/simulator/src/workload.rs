@@ -1,7 +1,7 @@
 //! What callers do: tasks that acquire, hold, re-enter, extend, write to a guarded
 //! resource, ask, release, and go away at any time.
 
-use leasehold_protocol::{Kind, LeaseId, Ticket, Token};
+use steadlock_protocol::{Kind, LeaseId, Ticket, Token};
 
 use crate::checks::Checked;
 use crate::event::Event;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_protocol::NodeId;
+use steadlock_protocol::NodeId;
 
 use crate::calls::Calls;
 use crate::checks::{
@@ -37,7 +37,7 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
     pub(crate) clocks: Vec<Clock>,
-    pub(crate) names: Vec<leasehold_protocol::LockName>,
+    pub(crate) names: Vec<steadlock_protocol::LockName>,
     pub(crate) ledger: Ledger,
     pub(crate) trace: Trace,
     pub(crate) calls: Calls,
@@ -97,7 +97,7 @@ impl World {
             clocks: clients.iter().map(|client| client.clock).collect(),
             clients,
             names: names
-                .filter_map(|name| leasehold_protocol::LockName::parse(name).ok())
+                .filter_map(|name| steadlock_protocol::LockName::parse(name).ok())
                 .collect(),
             ledger: Ledger::default(),
             trace: Trace::new(print),

@@ -1,7 +1,7 @@
 //! The proof that the checks find what they are for: with a known defect switched
 //! on, some history among a few thousand is found to break a promise.
 
-use leasehold_simulator::{Defect, run, run_many};
+use steadlock_simulator::{Defect, run, run_many};
 
 /// Within so many seeds a defect is to be found.
 const SEEDS: u64 = 2_000;

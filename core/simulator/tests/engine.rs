@@ -1,12 +1,12 @@
 //! Histories of the whole engine, in virtual time: none breaks a promise, and known defects of
 //! the engine are found.
 //!
-//! `LEASEHOLD_ENGINE_HISTORIES` says how many, `LEASEHOLD_SEED` which seed is the first.
+//! `STEADLOCK_ENGINE_HISTORIES` says how many, `STEADLOCK_SEED` which seed is the first.
 
 use std::env;
 use std::thread::available_parallelism;
 
-use leasehold_simulator::{Defect, EngineDefect, run_engine, run_many_engines_on};
+use steadlock_simulator::{Defect, EngineDefect, run_engine, run_many_engines_on};
 
 /// A number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -18,7 +18,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn no_history_of_the_engine_breaks_a_promise() {
-    let (start, count) = (number("LEASEHOLD_SEED", 0), number("LEASEHOLD_ENGINE_HISTORIES", 300));
+    let (start, count) = (number("STEADLOCK_SEED", 0), number("STEADLOCK_ENGINE_HISTORIES", 300));
     let threads = available_parallelism().map_or(1, usize::from);
     let summary = run_many_engines_on(threads, start, count, None);
     println!("{summary}");

@@ -1,10 +1,10 @@
 //! Thousands of histories, none of which breaks a promise.
 //!
-//! `LEASEHOLD_HISTORIES` says how many, `LEASEHOLD_SEED` which seed is the first.
+//! `STEADLOCK_HISTORIES` says how many, `STEADLOCK_SEED` which seed is the first.
 
 use std::env;
 
-use leasehold_simulator::{run, run_many};
+use steadlock_simulator::{run, run_many};
 
 /// A number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -16,7 +16,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn no_history_breaks_a_promise_and_everything_happens() {
-    let (start, count) = (number("LEASEHOLD_SEED", 0), number("LEASEHOLD_HISTORIES", 10_000));
+    let (start, count) = (number("STEADLOCK_SEED", 0), number("STEADLOCK_HISTORIES", 10_000));
     let summary = run_many(start, count, None);
     println!("{summary}");
     let reports: Vec<String> = summary.first.iter().map(|(seed, of)| of.report(*seed)).collect();

@@ -1,8 +1,8 @@
 //! The proof that random histories find mistakes of the session: with one switched on,
 //! some history among a few thousand breaks a promise, and without it none does.
 
-use leasehold_protocol::Defect;
-use leasehold_simulator::{Family, run_mistaken};
+use steadlock_protocol::Defect;
+use steadlock_simulator::{Family, run_mistaken};
 
 /// Each mistake, the locks that it is found with, the promises one of which it breaks, and within
 /// how many seeds.

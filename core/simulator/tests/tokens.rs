@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::Script;
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_protocol::Script;
+use steadlock_store::{Reply, ServerTime, Store};
 
 /// A script whose text is changed: what it says, and what it says then.
 type Change = (Script, &'static str, &'static str);

@@ -1,10 +1,10 @@
-//! How many script calls one core runs: `cargo run --release -p leasehold-store --example speed`,
+//! How many script calls one core runs: `cargo run --release -p steadlock-store --example speed`,
 //! with `-- limited` on a store with the limits of the server.
 
 use std::time::Instant;
 
-use leasehold_protocol::Script;
-use leasehold_store::{Limits, ServerTime, Store};
+use steadlock_protocol::Script;
+use steadlock_store::{Limits, ServerTime, Store};
 
 fn main() {
     const ROUNDS: u64 = 300_000;
@@ -18,7 +18,7 @@ fn main() {
         let owner = "6f9c1e0a-8d1f-4f43-9f43-1f6d3c0f9f11:1234567890123456789";
         let _ = store.run_script(
             Script::LockAcquire,
-            &[lock, "leasehold:{user:42}:token"],
+            &[lock, "steadlock:{user:42}:token"],
             &["30000", owner],
             now,
         );

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use leasehold_protocol::Script;
+use steadlock_protocol::Script;
 
 use crate::limits::Limits;
 use crate::lua::Watch;
@@ -65,7 +65,7 @@ impl Embedded {
         store
     }
 
-    /// Runs one of Leasehold's scripts.
+    /// Runs one of Steadlock's scripts.
     ///
     /// # Errors
     /// What the script or a command in it refuses.

@@ -57,7 +57,7 @@ fn server(data: &Data, text: &mut String) {
         &[
             ("redis_version", REDIS_VERSION.into()),
             ("redis_mode", "standalone".into()),
-            ("leasehold_version", env!("CARGO_PKG_VERSION").into()),
+            ("steadlock_version", env!("CARGO_PKG_VERSION").into()),
             ("os", std::env::consts::OS.into()),
             ("arch_bits", usize::BITS.to_string()),
             ("process_id", std::process::id().to_string()),

@@ -1,4 +1,4 @@
-//! An embedded store that runs Leasehold's Lua scripts in-process.
+//! An embedded store that runs Steadlock's Lua scripts in-process.
 //!
 //! It is a small Redis: the data commands that the scripts and the examples
 //! use, `EVAL` and `EVALSHA` in a sandbox that has what Redis 7 offers (without
@@ -6,7 +6,7 @@
 //! code), and publish/subscribe. It serves three ends:
 //!
 //! - `memory://` in the clients, by way of [`Embedded`];
-//! - `leasehold serve`, by way of the `server` module (feature `server`);
+//! - `steadlock serve`, by way of the `server` module (feature `server`);
 //! - tests and simulations, by way of [`Store`], which opens no socket, reads
 //!   no clock and draws no entropy: the server's time is an argument of every
 //!   entry, so that one sequence of calls gives one sequence of replies.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use leasehold_protocol as protocol;
+use steadlock_protocol as protocol;
 
 use crate::limits::{Limits, REPLY_ITEM_BYTES};
 

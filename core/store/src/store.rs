@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "server")]
 use std::time::Duration;
 
-use leasehold_protocol::Script;
+use steadlock_protocol::Script;
 
 use crate::commands::{self, Run, scripting};
 #[cfg(feature = "server")]
@@ -27,7 +27,7 @@ use crate::time::ServerTime;
 /// `TIME` is `now`. The same calls with the same times give the same replies.
 ///
 /// ```
-/// use leasehold_store::{Reply, ServerTime, Store};
+/// use steadlock_store::{Reply, ServerTime, Store};
 ///
 /// let mut store = Store::new();
 /// let start = ServerTime::from_micros(1_700_000_000_000_000);
@@ -132,7 +132,7 @@ impl Store {
         self.data().set_transit(transit);
     }
 
-    /// Runs one of Leasehold's scripts, which is compiled once.
+    /// Runs one of Steadlock's scripts, which is compiled once.
     pub fn run_script<K, A>(&mut self, script: Script, keys: &[K], args: &[A], now: ServerTime) -> Reply
     where
         K: AsRef<[u8]>,

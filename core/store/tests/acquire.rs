@@ -1,7 +1,7 @@
 //! The acquire script, at a time of the test's choice.
 
-use leasehold_protocol::Script;
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_protocol::Script;
+use steadlock_store::{Reply, ServerTime, Store};
 
 /// Microseconds of one digit: as text they have to be padded.
 const NOW: u64 = 1_795_000_000_000_007;
@@ -57,7 +57,7 @@ fn what_is_no_token_is_refused_and_left_alone() {
     ] {
         let (mut store, reply) = acquire(Some(stored));
         let refusal = reply.into_result().unwrap_err().to_string();
-        assert!(refusal.contains("LEASEHOLD_TOKEN"), "{stored:?}: {refusal}");
+        assert!(refusal.contains("STEADLOCK_TOKEN"), "{stored:?}: {refusal}");
         let now = ServerTime::from_micros(NOW);
         assert_eq!(store.execute(&["GET", "token"], now), Reply::Bytes(stored.into()));
         assert_eq!(store.execute(&["EXISTS", "lock"], now), Reply::Int(0), "{stored:?}");
@@ -188,7 +188,7 @@ fn a_lease_out_of_range_is_refused_and_nothing_is_written() {
         let now = ServerTime::from_micros(NOW);
         let reply = store.run_script(Script::LockAcquire, &["lock", "token"], &[lease, "me"], now);
         let refusal = reply.into_result().unwrap_err().to_string();
-        assert!(refusal.contains("LEASEHOLD_ARGUMENT"), "{lease:?}: {refusal}");
+        assert!(refusal.contains("STEADLOCK_ARGUMENT"), "{lease:?}: {refusal}");
         assert_eq!(
             store.execute(&["KEYS", "*"], now),
             Reply::Array(Vec::new()),

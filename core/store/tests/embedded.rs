@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use leasehold_protocol::Script;
-use leasehold_store::{Embedded, Reply};
+use steadlock_protocol::Script;
+use steadlock_store::{Embedded, Reply};
 
 const LOCK: &[&str] = &["stock"];
 
@@ -41,7 +41,7 @@ fn a_refusal_has_a_code() {
     let error = store.run_script(Script::LockRenew, LOCK, &["30000", "me"]).unwrap_err();
     assert_eq!(error.code, "WRONGTYPE");
     let error = store.run_script(Script::LockRenew, LOCK, &["0", "me"]).unwrap_err();
-    assert_eq!(error.code, "LEASEHOLD_ARGUMENT");
+    assert_eq!(error.code, "STEADLOCK_ARGUMENT");
 }
 
 #[test]

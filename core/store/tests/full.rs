@@ -1,8 +1,8 @@
 //! Scripts on a full store: a waiter is told who holds the lock, nothing is half written, and a lock that is held
 //! can be renewed and released.
 
-use leasehold_protocol::Script;
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_protocol::Script;
+use steadlock_store::{Reply, ServerTime, Store};
 
 const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_007);
 const FREE: &str = "";

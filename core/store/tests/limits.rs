@@ -1,7 +1,7 @@
 //! What a store with limits refuses, and that everything else goes on.
 
-use leasehold_protocol::Script;
-use leasehold_store::{Limits, Reply, ServerTime, Store, SubscriberId};
+use steadlock_protocol::Script;
+use steadlock_store::{Limits, Reply, ServerTime, Store, SubscriberId};
 
 const NOW: ServerTime = ServerTime::from_micros(1_700_000_000_000_000);
 

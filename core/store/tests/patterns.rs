@@ -1,7 +1,7 @@
 //! The store's pattern matching beside that of Lua itself: the same results, the same errors.
 
-use leasehold_store::{Limits, Reply, ServerTime, Store};
 use mlua::{Lua, Variadic};
+use steadlock_store::{Limits, Reply, ServerTime, Store};
 
 /// Calls one of the functions, and shows all it gives.
 const CALL: &str = "

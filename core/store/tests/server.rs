@@ -5,9 +5,9 @@ mod support;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
-use leasehold_protocol::Script;
-use leasehold_store::server::Server;
-use leasehold_store::{Embedded, Reply};
+use steadlock_protocol::Script;
+use steadlock_store::server::Server;
+use steadlock_store::{Embedded, Reply};
 use tokio::sync::oneshot;
 
 use crate::support::Wire;
@@ -246,7 +246,7 @@ fn info_names_the_versions_and_counts_calls() {
     let all = info(&mut wire, &["INFO"]);
     for line in [
         "redis_version:7.0.15".to_owned(),
-        format!("leasehold_version:{}", env!("CARGO_PKG_VERSION")),
+        format!("steadlock_version:{}", env!("CARGO_PKG_VERSION")),
         "role:master".to_owned(),
         "loading:0".to_owned(),
         "cluster_enabled:0".to_owned(),

@@ -1,7 +1,7 @@
 //! The scripts of a semaphore, at a time of the test's choice: its limit, and clocks that go back.
 
-use leasehold_protocol::Script;
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_protocol::Script;
+use steadlock_store::{Reply, ServerTime, Store};
 
 /// A semaphore at a moment, in milliseconds.
 struct Semaphore {
@@ -66,7 +66,7 @@ fn a_lower_limit_throws_nobody_out_and_grants_nothing_until_enough_came_back() {
     assert_eq!(semaphore.acquire("b", "1", "3"), Ok(true));
     assert_eq!(semaphore.set_limit("1"), ints(&[1, 0]));
     assert_eq!(semaphore.permits(), Some((3, 1)));
-    assert_eq!(semaphore.acquire("c", "1", "3"), Err("LEASEHOLD_LIMIT".into()));
+    assert_eq!(semaphore.acquire("c", "1", "3"), Err("STEADLOCK_LIMIT".into()));
     assert_eq!(semaphore.renew("a", "2"), ints(&[1]), "holders go on");
     assert_eq!(semaphore.acquire("c", "1", "1"), Ok(false));
     assert_eq!(semaphore.release("a", "2"), ints(&[1, 0]));
@@ -115,7 +115,7 @@ fn a_limit_out_of_its_range_is_refused_before_the_first_write() {
     assert_eq!(semaphore.acquire("a", "1", "3"), Ok(true));
     for limit in ["0", "-1", "1000001", "2.5", "x", ""] {
         match semaphore.set_limit(limit) {
-            Reply::Error(error) => assert_eq!(error.code, "LEASEHOLD_ARGUMENT"),
+            Reply::Error(error) => assert_eq!(error.code, "STEADLOCK_ARGUMENT"),
             other => panic!("{limit:?}: {other:?}"),
         }
     }

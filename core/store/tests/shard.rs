@@ -1,6 +1,6 @@
 //! What a store does as a node of a cluster: sharded channels, and slots on their way.
 
-use leasehold_store::{Reply, ServerTime, Store, SubscriberId, Transit};
+use steadlock_store::{Reply, ServerTime, Store, SubscriberId, Transit};
 
 const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_000);
 

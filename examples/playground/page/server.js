@@ -39,7 +39,7 @@ const KINDS = {
     commands: (name) => [
       ['HGETALL', name],
       ['PTTL', name],
-      ['ZRANGE', `leasehold:{${name}}:fair`, '0', '-1'],
+      ['ZRANGE', `steadlock:{${name}}:fair`, '0', '-1'],
     ],
     read: ([fields, pttl, queue]) => ({ held: hash(fields, pttl, ''), queue }),
   },
@@ -47,8 +47,8 @@ const KINDS = {
     rows: ['writes', 'reads', 'reads'],
     commands: (name) => [
       ['TIME'],
-      ['HGETALL', `leasehold:{${name}}:rw`],
-      ['ZRANGE', `leasehold:{${name}}:rw-readers`, '0', '-1', 'WITHSCORES'],
+      ['HGETALL', `steadlock:{${name}}:rw`],
+      ['ZRANGE', `steadlock:{${name}}:rw-readers`, '0', '-1', 'WITHSCORES'],
     ],
     read([time, state, readers]) {
       const { writer, writer_until: until } = Object.fromEntries(pairs(state));
@@ -58,7 +58,7 @@ const KINDS = {
   },
   semaphore: {
     rows: ['permit', 'permit'],
-    commands: (name) => [['TIME'], ['ZRANGE', `leasehold:{${name}}:semaphore`, '0', '-1', 'WITHSCORES']],
+    commands: (name) => [['TIME'], ['ZRANGE', `steadlock:{${name}}:semaphore`, '0', '-1', 'WITHSCORES']],
     read: ([time, permits]) => ({ held: alive(pairs(permits), time, 'permit') }),
   },
   multi: {
@@ -114,7 +114,7 @@ export class Server {
     const { commands, read } = KINDS[kind];
     const look = async () => {
       try {
-        const cards = ['KEYS', `leasehold:{${prefix}*}:client`];
+        const cards = ['KEYS', `steadlock:{${prefix}*}:client`];
         const [keys, ...records] = await pipeline([cards, ...commands(prefix + lock)]);
         const at = now();
         await this.#learn(prefix, keys);
@@ -156,4 +156,4 @@ export class Server {
   }
 }
 
-const clientOf = (prefix, key) => key.slice(`leasehold:{${prefix}`.length, -'}:client'.length);
+const clientOf = (prefix, key) => key.slice(`steadlock:{${prefix}`.length, -'}:client'.length);

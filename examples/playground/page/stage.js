@@ -174,5 +174,5 @@ export class Stage extends EventTarget {
 
 /** The core, compiled once for all workers. */
 function compile() {
-  return WebAssembly.compileStreaming(fetch('leasehold/leasehold.wasm'));
+  return WebAssembly.compileStreaming(fetch('steadlock/steadlock.wasm'));
 }

@@ -7,10 +7,10 @@
 //
 // Between the last look and the write there is always time for a pause. `pause` stops a holder there.
 
-import { upstash } from './leasehold/adapters/upstash.js';
-import { connect, useCore } from './leasehold/index.js';
 import { Line } from './line.js';
 import { standStill } from './pause.js';
+import { upstash } from './steadlock/adapters/upstash.js';
+import { connect, useCore } from './steadlock/index.js';
 
 /** How often a holder says until when it may rely on its lease. */
 const BEAT_MS = 100;

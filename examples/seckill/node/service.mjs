@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
-import { connect } from 'leasehold';
+import { connect } from 'steadlock';
 
 const URL = process.env.REDIS_URL;
 const PREFIX = process.env.SECKILL_PREFIX;

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import redis.asyncio as redis
 
-import leasehold.aio
+import steadlock.aio
 
 URL = os.environ["REDIS_URL"]
 PREFIX = os.environ["SECKILL_PREFIX"]
@@ -21,7 +21,7 @@ CLICKS_AT_A_TIME = 8
 
 
 class Worker:
-    def __init__(self, client: leasehold.aio.Client, store: redis.Redis) -> None:
+    def __init__(self, client: steadlock.aio.Client, store: redis.Redis) -> None:
         self.lock = client.lock(f"{PREFIX}:voucher")
         self.store = store
         self.sold = 0
@@ -41,7 +41,7 @@ class Worker:
                 self.longest_wait = max(self.longest_wait, time.monotonic() - asked)
                 await self.sell(user, lease)
 
-    async def sell(self, user: str, lease: leasehold.aio.Lease) -> None:
+    async def sell(self, user: str, lease: steadlock.aio.Lease) -> None:
         """Sells to one user. Every line is a step of its own: without the lock, others would come in between."""
         stock = int(await self.store.get(f"{PREFIX}:stock") or 0)
         if stock == 0:
@@ -78,7 +78,7 @@ async def report(worker: Worker) -> None:
         await asyncio.sleep(0.2)
 
 
-def serve_metrics(client: leasehold.aio.Client) -> str:
+def serve_metrics(client: steadlock.aio.Client) -> str:
     """Lets Prometheus read what the client counts, at the address that comes back."""
 
     class Metrics(BaseHTTPRequestHandler):
@@ -98,7 +98,7 @@ def serve_metrics(client: leasehold.aio.Client) -> str:
 async def main() -> None:
     store = redis.from_url(URL, decode_responses=True)
     async with (
-        leasehold.aio.connect(URL, metrics=True) as client,
+        steadlock.aio.connect(URL, metrics=True) as client,
         # Nobody else sells as "python" meanwhile. Renewed each second.
         client.mutex(f"{PREFIX}:shift:python", lease=3, renew=True),
     ):

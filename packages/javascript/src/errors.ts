@@ -1,6 +1,6 @@
 import { type NativeClientInfo, type NativeFailure, type NativeHolder, native } from './native.js';
 
-/** The kinds of errors, the same in every language that Leasehold speaks. */
+/** The kinds of errors, the same in every language that Steadlock speaks. */
 export type ErrorKind =
   | 'LockTimeout'
   | 'NotOwner'
@@ -44,9 +44,9 @@ export interface ClientInfo {
   readonly pid: number;
   /** The program's name, without its folder; of Node, the script's. */
   readonly program: string;
-  /** The language that it uses Leasehold from, and the version of that: `node 20.20.2`. */
+  /** The language that it uses Steadlock from, and the version of that: `node 20.20.2`. */
   readonly language: string;
-  /** Leasehold's version. */
+  /** Steadlock's version. */
   readonly version: string;
   /** When the client was made, by that machine's clock, to the second. */
   readonly since: Date;
@@ -77,11 +77,11 @@ export interface ErrorDetails {
   readonly skipped?: boolean | undefined;
 }
 
-/** The root of all errors that Leasehold raises. Never contains a password. */
-export class LeaseholdError extends Error {
+/** The root of all errors that Steadlock raises. Never contains a password. */
+export class SteadlockError extends Error {
   /** The kind; the class name is the kind and `Error`. */
   readonly kind: ErrorKind;
-  /** The kind as a code: `LEASEHOLD_LOCK_TIMEOUT` for `LockTimeout`. */
+  /** The kind as a code: `STEADLOCK_LOCK_TIMEOUT` for `LockTimeout`. */
   readonly code: string;
   /** The lock's name, without the userinfo of a URL; `null` if no lock was involved. */
   readonly lockName: string | null;
@@ -107,9 +107,9 @@ export class LeaseholdError extends Error {
 
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    this.name = kind === 'Cancelled' ? 'LeaseholdError' : `${kind}Error`;
+    this.name = kind === 'Cancelled' ? 'SteadlockError' : `${kind}Error`;
     this.kind = kind;
-    this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
+    this.code = `STEADLOCK_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
     this.lockName = details.lockName === undefined ? null : native.shown(details.lockName);
     this.operation = details.operation ?? 'acquire';
     this.node = details.node ?? null;
@@ -119,7 +119,7 @@ export class LeaseholdError extends Error {
 }
 
 /** Timed out; another owner holds the lock. */
-export class LockTimeoutError extends LeaseholdError {
+export class LockTimeoutError extends SteadlockError {
   /** Who held the lock at the server's last answer; `null` if that was another part of this client. */
   readonly holder: Holder | null;
 
@@ -130,14 +130,14 @@ export class LockTimeoutError extends LeaseholdError {
 }
 
 /** The caller does not hold what it wants to release or extend. */
-export class NotOwnerError extends LeaseholdError {
+export class NotOwnerError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('NotOwner', message, details);
   }
 }
 
 /** The lease ended before its holder was done with it. */
-export class LockLostError extends LeaseholdError {
+export class LockLostError extends SteadlockError {
   /** Why, if that is known. */
   readonly reason: LostReason | null;
 
@@ -148,35 +148,35 @@ export class LockLostError extends LeaseholdError {
 }
 
 /** The server did not answer in time, could not be reached, or cannot serve for now. */
-export class UnavailableError extends LeaseholdError {
+export class UnavailableError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Unavailable', message, details);
   }
 }
 
 /** The server, the URL or a key is set up in a way that the lock cannot work with. */
-export class MisconfiguredError extends LeaseholdError {
+export class MisconfiguredError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Misconfigured', message, details);
   }
 }
 
 /** An argument is of the wrong type or out of its range. Nothing was sent. */
-export class InvalidArgumentError extends LeaseholdError {
+export class InvalidArgumentError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('InvalidArgument', message, details);
   }
 }
 
 /** The client was closed. */
-export class ClosedError extends LeaseholdError {
+export class ClosedError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Closed', message, details);
   }
 }
 
 /** The object was made before a `fork` of the process and does not work in the child. */
-export class ForkedError extends LeaseholdError {
+export class ForkedError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Forked', message, details);
   }
@@ -188,7 +188,7 @@ const CLASSES: Record<
   new (
     message: string,
     details?: ErrorDetails,
-  ) => LeaseholdError
+  ) => SteadlockError
 > = {
   LockTimeout: LockTimeoutError,
   NotOwner: NotOwnerError,
@@ -201,7 +201,7 @@ const CLASSES: Record<
 };
 
 /** @internal The error for one of the core's. */
-export function errorOf(failure: NativeFailure): LeaseholdError {
+export function errorOf(failure: NativeFailure): SteadlockError {
   const { kind, message, holder } = failure;
   const details = {
     ...failure,
@@ -210,7 +210,7 @@ export function errorOf(failure: NativeFailure): LeaseholdError {
     reason: failure.reason as LostReason | undefined,
   };
   const Class = CLASSES[kind as keyof typeof CLASSES];
-  return Class ? new Class(message, details) : new LeaseholdError(kind as ErrorKind, message, details);
+  return Class ? new Class(message, details) : new SteadlockError(kind as ErrorKind, message, details);
 }
 
 /** @internal A holder as users see it. */

@@ -1,4 +1,4 @@
-import { errorOf, type LeaseholdError, type LostReason } from './errors.js';
+import { errorOf, type LostReason, type SteadlockError } from './errors.js';
 import { native } from './native.js';
 import type { HoldSpan } from './telemetry.js';
 
@@ -71,7 +71,7 @@ export class Hold {
     this.#notHeldToTheEnd = reason;
   }
 
-  lostError(reason: LostReason, operation: 'extend' | 'release' = 'extend'): LeaseholdError {
+  lostError(reason: LostReason, operation: 'extend' | 'release' = 'extend'): SteadlockError {
     return errorOf(native.lostError(this.lockName, reason, operation === 'release'));
   }
 

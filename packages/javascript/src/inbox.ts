@@ -257,8 +257,8 @@ class Listener {
 function warnOf(held: number): void {
   const locks = held === 1 ? '1 lock, which stays' : `${held} locks, which stay`;
   warn(
-    `a Leasehold client was dropped while it held ${locks} held until the process ends; ` +
+    `a Steadlock client was dropped while it held ${locks} held until the process ends; ` +
       'keep its leases and release them, or close the client',
-    'LEASEHOLD_CLIENT_DROPPED',
+    'STEADLOCK_CLIENT_DROPPED',
   );
 }

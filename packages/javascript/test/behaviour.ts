@@ -13,11 +13,11 @@ import {
   type Client,
   InvalidArgumentError,
   type Lease,
-  LeaseholdError,
   type Lock,
   type LockOptions,
   ROOT,
   type Semaphore,
+  SteadlockError,
 } from './package.js';
 import { eventually } from './server.js';
 
@@ -342,7 +342,7 @@ async function fails(step: Step, asked: Promise<unknown>): Promise<void> {
     () => assert.fail(`no ${step.error}`),
     (reason) => reason,
   );
-  assert.ok(error instanceof LeaseholdError && error.kind === step.error, `${error}`);
+  assert.ok(error instanceof SteadlockError && error.kind === step.error, `${error}`);
 }
 
 function optionsOf(step: Step): AcquireOptions {

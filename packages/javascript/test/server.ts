@@ -1,5 +1,5 @@
 // Servers for tests. A redis-server: on a free port, with nothing saved, to be paused, killed and looked into;
-// and the embedded one, `leasehold serve`.
+// and the embedded one, `steadlock serve`.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -13,8 +13,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, ROOT } from './package.js';
 
-/** The `leasehold` command. */
-export const COMMAND = join(ROOT, 'target', 'release', 'leasehold');
+/** The `steadlock` command. */
+export const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
 
 export class RedisServer implements AsyncDisposable {
   readonly url: string;
@@ -42,7 +42,7 @@ export class RedisServer implements AsyncDisposable {
 
   static async start(...options: string[]): Promise<RedisServer> {
     for (;;) {
-      const folder = await mkdtemp(join(tmpdir(), 'leasehold-javascript-'));
+      const folder = await mkdtemp(join(tmpdir(), 'steadlock-javascript-'));
       const server = new RedisServer(await freePort(), folder, options);
       const log = await server.#run();
       if (log === undefined) return server;
@@ -105,7 +105,7 @@ export class RedisServer implements AsyncDisposable {
   }
 }
 
-/** `leasehold serve` on a free port. */
+/** `steadlock serve` on a free port. */
 export class EmbeddedServer implements AsyncDisposable {
   private constructor(
     readonly url: string,
@@ -125,7 +125,7 @@ export class EmbeddedServer implements AsyncDisposable {
       const isWhole = http !== undefined || !options.includes('--http');
       if (url !== undefined && isWhole) return new EmbeddedServer(url, http ?? '', child);
     }
-    return assert.fail(`leasehold serve ended: ${banner}`);
+    return assert.fail(`steadlock serve ended: ${banner}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

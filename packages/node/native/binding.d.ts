@@ -1,4 +1,4 @@
-/** What the native library exports: `bindings/node/src`. Private; users import `leasehold`. */
+/** What the native library exports: `bindings/node/src`. Private; users import `steadlock`. */
 
 /**
  * One client. Everything in it belongs to the thread of its JavaScript; the

@@ -14,7 +14,7 @@ import type { AddressFunction, ConnectOptions } from './options.js';
  * - `memory://`: a store inside this client, for tests and trying things out;
  *   `memory://name` is shared within the process. It excludes nobody outside.
  *
- * @param url the server; left out, the environment's `LEASEHOLD_URL`
+ * @param url the server; left out, the environment's `STEADLOCK_URL`
  * @throws UnavailableError if the server cannot be reached within `connectTimeoutMs`
  * @throws MisconfiguredError if there is no URL, the server is not one that locks can work with, or one side does
  * not accept the other's certificate
@@ -37,7 +37,7 @@ export async function connect(url?: string, options?: ConnectOptions): Promise<C
  * for the longest lease. A lock whose wait ends without a majority of answers
  * rejects with `UnavailableError`.
  *
- * @param urls the primaries, each as for `connect`, but none a `memory://` without a name; `LEASEHOLD_URL` does not count
+ * @param urls the primaries, each as for `connect`, but none a `memory://` without a name; `STEADLOCK_URL` does not count
  * @param options as for `connect`, the same for each primary
  * @throws UnavailableError if no majority can be reached within `connectTimeoutMs`
  * @throws MisconfiguredError if a primary is listed twice, or one is not a server that locks can work with
@@ -54,7 +54,7 @@ async function open(servers: Servers, options: ConnectOptions | undefined): Prom
 /** The server of a client as the native library takes it. */
 function oneServer(url: unknown): Servers {
   // Workers have an environment of their own, which only JavaScript sees.
-  return { url: string(url, 'the URL', 'connect') ?? process.env.LEASEHOLD_URL };
+  return { url: string(url, 'the URL', 'connect') ?? process.env.STEADLOCK_URL };
 }
 
 /** The primaries of a client as the native library takes them. How many there are is the core's business. */

@@ -63,7 +63,7 @@ type Place = (name: string) => unknown;
 const built: Place = (name) => {
   if (typeof __filename === 'undefined') return undefined;
   try {
-    return createRequire(__filename)(`../native/leasehold.${name}.node`);
+    return createRequire(__filename)(`../native/steadlock.${name}.node`);
   } catch (error) {
     return unlessBroken(error);
   }
@@ -77,19 +77,19 @@ const installed: Place = (name) => {
   try {
     switch (name) {
       case 'darwin-arm64':
-        return require('@leasehold/darwin-arm64');
+        return require('steadlock-darwin-arm64');
       case 'darwin-x64':
-        return require('@leasehold/darwin-x64');
+        return require('steadlock-darwin-x64');
       case 'linux-arm64-gnu':
-        return require('@leasehold/linux-arm64-gnu');
+        return require('steadlock-linux-arm64-gnu');
       case 'linux-arm64-musl':
-        return require('@leasehold/linux-arm64-musl');
+        return require('steadlock-linux-arm64-musl');
       case 'linux-x64-gnu':
-        return require('@leasehold/linux-x64-gnu');
+        return require('steadlock-linux-x64-gnu');
       case 'linux-x64-musl':
-        return require('@leasehold/linux-x64-musl');
+        return require('steadlock-linux-x64-musl');
       case 'win32-x64-msvc':
-        return require('@leasehold/win32-x64-msvc');
+        return require('steadlock-win32-x64-msvc');
     }
   } catch (error) {
     return unlessBroken(error);
@@ -110,11 +110,11 @@ export function load(name: string, ...places: Place[]): Binding {
   }
   throw new Error(
     TARGETS.includes(name)
-      ? `leasehold: the package @leasehold/${name}, which has the native library for this machine, is not installed. ` +
+      ? `steadlock: the package steadlock-${name}, which has the native library for this machine, is not installed. ` +
           'npm leaves it out with --omit=optional, and with a package-lock.json or node_modules of another system: ' +
           'remove both and run npm install'
-      : `leasehold: there is no native library for ${name}, only for ${TARGETS.join(', ')}; ` +
-          'build it on this machine from https://github.com/leasehold/leasehold',
+      : `steadlock: there is no native library for ${name}, only for ${TARGETS.join(', ')}; ` +
+          'build it on this machine from https://github.com/steadlock/steadlock',
   );
 }
 
@@ -122,7 +122,7 @@ function tried(name: string, place: Place): Binding | undefined {
   try {
     return place(name) as Binding | undefined;
   } catch (cause) {
-    throw new Error(`leasehold: the native library for ${name} cannot be loaded here: ${cause}`, { cause });
+    throw new Error(`steadlock: the native library for ${name} cannot be loaded here: ${cause}`, { cause });
   }
 }
 

@@ -8,7 +8,7 @@ function load(): Api {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     throw new Error(
-      'leasehold/opentelemetry needs the package @opentelemetry/api, which is missing; ' +
+      'steadlock/opentelemetry needs the package @opentelemetry/api, which is missing; ' +
         'install it with `npm install @opentelemetry/api`',
       { cause },
     );
@@ -23,7 +23,7 @@ export function guarded<T>(what: () => T): T | undefined {
     return what();
   } catch (error) {
     try {
-      api.diag.error('leasehold: telemetry failed', error);
+      api.diag.error('steadlock: telemetry failed', error);
     } catch {
       // Where failures are told is the program's own, and may fail too.
     }

@@ -7,19 +7,19 @@ import { headsOf, samplesOf } from './prometheus.js';
 
 /** The names that OpenTelemetry has the metrics by, and their units. `ci/api/metrics.json` has the same. */
 const NAMES: readonly (readonly [name: string, unit: string, prometheus: string])[] = [
-  ['leasehold.acquisitions', '{acquisition}', 'leasehold_acquisitions_total'],
-  ['leasehold.wait.duration', 's', 'leasehold_wait_seconds'],
-  ['leasehold.hold.duration', 's', 'leasehold_hold_seconds'],
-  ['leasehold.held', '{lease}', 'leasehold_held'],
-  ['leasehold.waiting', '{caller}', 'leasehold_waiting'],
-  ['leasehold.renewals', '{renewal}', 'leasehold_renewals_total'],
-  ['leasehold.losses', '{lease}', 'leasehold_losses_total'],
-  ['leasehold.connections.lost', '{connection}', 'leasehold_connections_lost_total'],
-  ['leasehold.reconnects', '{connection}', 'leasehold_reconnects_total'],
-  ['leasehold.connect.failures', '{try}', 'leasehold_connect_failures_total'],
-  ['leasehold.breakers.opened', '{breaker}', 'leasehold_breakers_opened_total'],
-  ['leasehold.breakers.open', '{breaker}', 'leasehold_breakers_open'],
-  ['leasehold.fair.queue', '{caller}', 'leasehold_fair_queue'],
+  ['steadlock.acquisitions', '{acquisition}', 'steadlock_acquisitions_total'],
+  ['steadlock.wait.duration', 's', 'steadlock_wait_seconds'],
+  ['steadlock.hold.duration', 's', 'steadlock_hold_seconds'],
+  ['steadlock.held', '{lease}', 'steadlock_held'],
+  ['steadlock.waiting', '{caller}', 'steadlock_waiting'],
+  ['steadlock.renewals', '{renewal}', 'steadlock_renewals_total'],
+  ['steadlock.losses', '{lease}', 'steadlock_losses_total'],
+  ['steadlock.connections.lost', '{connection}', 'steadlock_connections_lost_total'],
+  ['steadlock.reconnects', '{connection}', 'steadlock_reconnects_total'],
+  ['steadlock.connect.failures', '{try}', 'steadlock_connect_failures_total'],
+  ['steadlock.breakers.opened', '{breaker}', 'steadlock_breakers_opened_total'],
+  ['steadlock.breakers.open', '{breaker}', 'steadlock_breakers_open'],
+  ['steadlock.fair.queue', '{caller}', 'steadlock_fair_queue'],
 ];
 
 /** The bounds of the histograms' buckets, in seconds; the same table has them. */
@@ -49,8 +49,8 @@ export class Meters {
         observables.set(prometheus, meter[create](name, options));
       }
     }
-    this.waits = histograms.get('leasehold.wait.duration') as Histogram;
-    this.holds = histograms.get('leasehold.hold.duration') as Histogram;
+    this.waits = histograms.get('steadlock.wait.duration') as Histogram;
+    this.holds = histograms.get('steadlock.hold.duration') as Histogram;
     this.#meter = meter;
     this.#observables = observables;
     this.#observe = this.#observing(new WeakRef(engine));
@@ -75,7 +75,7 @@ export class Meters {
         for (const { name, labels, value } of samplesOf(engine.metrics())) {
           const observable = this.#observables.get(name);
           if (observable === undefined) continue;
-          const attributes = Array.from(labels, ([label, word]) => [`leasehold.${label}`, word]);
+          const attributes = Array.from(labels, ([label, word]) => [`steadlock.${label}`, word]);
           result.observe(observable, value, Object.fromEntries(attributes));
         }
       });

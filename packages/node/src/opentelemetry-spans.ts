@@ -75,20 +75,20 @@ class Waiting implements WaitSpan {
     this.#lock = lock;
     this.#kind = kindOf(lock.address);
     guarded(() => {
-      this.#named = { 'leasehold.kind': this.#kind, 'leasehold.lock': native.shown(lock.name) };
+      this.#named = { 'steadlock.kind': this.#kind, 'steadlock.lock': native.shown(lock.name) };
       this.#context = api.context.active();
-      this.#span = sinks.tracer.startSpan('leasehold.wait', { attributes: this.#named }, this.#context);
+      this.#span = sinks.tracer.startSpan('steadlock.wait', { attributes: this.#named }, this.#context);
     });
   }
 
   granted({ token, degraded }: GrantedLease): HoldSpan {
     const labels = this.#end(degraded ? 'degraded' : 'granted');
     const attributes = { ...this.#named };
-    if (token !== null) attributes['leasehold.token'] = token;
-    if (degraded) attributes['leasehold.degraded'] = true;
+    if (token !== null) attributes['steadlock.token'] = token;
+    if (degraded) attributes['steadlock.degraded'] = true;
     // The context of who asked: what is current now is that of whoever woke this thread.
     const context = this.#context;
-    const span = guarded(() => this.#sinks.tracer.startSpan('leasehold.hold', { attributes }, context));
+    const span = guarded(() => this.#sinks.tracer.startSpan('steadlock.hold', { attributes }, context));
     return new Holding(span, context, this.#sinks.holds, labels);
   }
 
@@ -105,15 +105,15 @@ class Waiting implements WaitSpan {
     const seconds = (performance.now() - this.#since) / 1e3;
     const span = this.#span;
     guarded(() => {
-      span?.setAttribute('leasehold.outcome', outcome);
+      span?.setAttribute('steadlock.outcome', outcome);
       if (failure !== undefined && !WELL.includes(outcome)) {
         span?.setAttribute('error.type', errorOf(failure).name);
         span?.setStatus({ code: api.SpanStatusCode.ERROR, message: failure.message });
       }
     });
     guarded(() => span?.end());
-    const labels = { 'leasehold.kind': this.#kind, 'leasehold.group': this.#groups.of(this.#lock) };
-    guarded(() => this.#sinks.waits.record(seconds, { ...labels, 'leasehold.outcome': outcome }, this.#context));
+    const labels = { 'steadlock.kind': this.#kind, 'steadlock.group': this.#groups.of(this.#lock) };
+    guarded(() => this.#sinks.waits.record(seconds, { ...labels, 'steadlock.outcome': outcome }, this.#context));
     return labels;
   }
 }
@@ -139,11 +139,11 @@ class Holding implements HoldSpan {
     const seconds = (performance.now() - this.#since) / 1e3;
     const span = this.#span;
     guarded(() => {
-      span?.setAttribute('leasehold.outcome', outcome);
+      span?.setAttribute('steadlock.outcome', outcome);
       // A release may be the first to find a loss.
       const why = lost ?? BAD.find((reason) => reason === outcome);
       if (why === undefined) return;
-      span?.setAttribute('leasehold.reason', why);
+      span?.setAttribute('steadlock.reason', why);
       if (BAD.includes(why)) {
         span?.setStatus({ code: api.SpanStatusCode.ERROR, message: `the lease was lost: ${why}` });
       }

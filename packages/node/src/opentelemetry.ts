@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-/** Leasehold for OpenTelemetry: spans of waits and leases, and the metrics. Needs the package `@opentelemetry/api`. */
+/** Steadlock for OpenTelemetry: spans of waits and leases, and the metrics. Needs the package `@opentelemetry/api`. */
 
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import { object } from './arguments.js';
@@ -33,10 +33,10 @@ export interface Instrumentation {
 /**
  * Tells OpenTelemetry what a client does, until the client is closed or `uninstrument` is called.
  *
- * - Spans: `leasehold.wait` from the call until the lock was granted or the wait ended otherwise, and `leasehold.hold`
+ * - Spans: `steadlock.wait` from the call until the lock was granted or the wait ended otherwise, and `steadlock.hold`
  *   from the grant until the lease was released or lost. Both are children of the span that is current where the lock
  *   is asked for.
- * - Metrics: what `client.metrics()` has, by names as `leasehold.held`. docs/metrics.md says what there is.
+ * - Metrics: what `client.metrics()` has, by names as `steadlock.held`. docs/metrics.md says what there is.
  *
  * If OpenTelemetry fails, no call of the client does: the failure goes to the API's `diag`.
  *
@@ -47,11 +47,11 @@ export interface Instrumentation {
  */
 export function instrument(client: Client, options?: InstrumentOptions): Instrumentation {
   const engine = Client.engineOf(client);
-  if (engine === undefined) throw refused('what is instrumented must be a client of leasehold');
+  if (engine === undefined) throw refused('what is instrumented must be a client of steadlock');
   if (engine.telemetry !== undefined) throw refused('the client is instrumented already; call `uninstrument` first');
   const given = object(options, 'the options', 'connect');
-  const meter = (given?.meterProvider ?? api.metrics).getMeter('leasehold', VERSION);
-  const tracer = (given?.tracerProvider ?? api.trace).getTracer('leasehold', VERSION);
+  const meter = (given?.meterProvider ?? api.metrics).getMeter('steadlock', VERSION);
+  const tracer = (given?.tracerProvider ?? api.trace).getTracer('steadlock', VERSION);
   const meters = new Meters(meter, engine);
   const spans = new Spans({ tracer, waits: meters.waits, holds: meters.holds });
   engine.telemetry = spans;

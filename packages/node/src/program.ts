@@ -20,7 +20,7 @@ export function languageOf({ deno, bun, node }: NodeJS.Dict<string>): string {
 
 /** @internal Warns the user of the program. */
 export function warn(message: string, code: string): void {
-  process.emitWarning(message, { type: 'LeaseholdWarning', code });
+  process.emitWarning(message, { type: 'SteadlockWarning', code });
 }
 
 const GIVES_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type ConnectOptions, connect, InvalidArgumentError, redlock, UnavailableError } from 'leasehold';
+import { type ConnectOptions, connect, InvalidArgumentError, redlock, UnavailableError } from 'steadlock';
 import { run } from './run.js';
 import { eventually, freePort, RedisServer } from './server.js';
 
@@ -54,7 +54,7 @@ describe('a cluster whose node announces another address', () => {
   it('does not keep the threads of a worker that is terminated while it is to answer', async () => {
     const program = `
       const { workerData } = require('node:worker_threads');
-      const { connect } = require('leasehold');
+      const { connect } = require('steadlock');
       connect(workerData.url, { addressMap: () => workerData.here, lazy: true }).then((client) => {
         client.lock('a').lock();
         // From here on nobody answers.
@@ -72,7 +72,7 @@ describe('a cluster whose node announces another address', () => {
             return false;
           }
         }).length;
-      const workerData = { url: process.env.LEASEHOLD_URL, here: '${here}' };
+      const workerData = { url: process.env.STEADLOCK_URL, here: '${here}' };
       const worker = new Worker(${JSON.stringify(program)}, { eval: true, workerData, execArgv: [] });
       while (asking() === 0) await sleep(2);
       await worker.terminate();

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Client, connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'leasehold';
+import { type Client, connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
 import { RedisServer } from './server.js';
 
 describe('bad input', () => {
@@ -28,7 +28,7 @@ describe('bad input', () => {
     ['with NUL', 'a\0b'],
     ['with odd braces', 'a{b'],
     ['with empty braces', '{}a'],
-    ['that is reserved', 'leasehold:x'],
+    ['that is reserved', 'steadlock:x'],
     ['that is reserved for Redisson', 'redisson_lock__channel:{x}'],
   ] as const) {
     it(`a name ${what} is refused`, async () => {
@@ -145,13 +145,13 @@ describe('bad input', () => {
       const error = await connect(url).catch((error) => error);
       assert.ok(error instanceof InvalidArgumentError || error instanceof MisconfiguredError, `${url}: ${error}`);
     }
-    const before = process.env.LEASEHOLD_URL;
-    delete process.env.LEASEHOLD_URL;
+    const before = process.env.STEADLOCK_URL;
+    delete process.env.STEADLOCK_URL;
     await assert.rejects(connect(), MisconfiguredError);
-    process.env.LEASEHOLD_URL = server.url;
+    process.env.STEADLOCK_URL = server.url;
     await (await connect()).close();
-    if (before === undefined) delete process.env.LEASEHOLD_URL;
-    else process.env.LEASEHOLD_URL = before;
+    if (before === undefined) delete process.env.STEADLOCK_URL;
+    else process.env.STEADLOCK_URL = before;
   });
 
   it('a refused connection is unavailable', async () => {
@@ -188,9 +188,9 @@ describe('bad input', () => {
   });
 
   it('a corrupt fencing token is told, and nothing is written', async () => {
-    await server.store.set('leasehold:{corrupt}:token', 'soup');
+    await server.store.set('steadlock:{corrupt}:token', 'soup');
     await assert.rejects(client.lock('corrupt').lock({ waitMs: 100 }), MisconfiguredError);
     assert.equal(await server.store.exists('corrupt'), 0);
-    await server.store.del('leasehold:{corrupt}:token');
+    await server.store.del('steadlock:{corrupt}:token');
   });
 });

@@ -1,9 +1,9 @@
-// The scenarios that all languages share, on each transport. LEASEHOLD_BEHAVIOUR=memory,serve,redis picks transports.
-// LEASEHOLD_BEHAVIOUR_URLS gives servers, on which each kind plays one scenario.
+// The scenarios that all languages share, on each transport. STEADLOCK_BEHAVIOUR=memory,serve,redis picks transports.
+// STEADLOCK_BEHAVIOUR_URLS gives servers, on which each kind plays one scenario.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { connect, redlock } from 'leasehold';
+import { connect, redlock } from 'steadlock';
 import { play, type Transport } from './behaviour.js';
 import { EmbeddedServer, RedisServer } from './server.js';
 
@@ -17,7 +17,7 @@ function transport(start: () => Promise<{ urls: string[]; stop: () => Promise<un
       return {
         count: urls.length,
         open(isRedlock, { leaseMs }) {
-          const options = { leaseMs, tlsCaFile: process.env.LEASEHOLD_BEHAVIOUR_CA };
+          const options = { leaseMs, tlsCaFile: process.env.STEADLOCK_BEHAVIOUR_CA };
           return isRedlock ? redlock(urls, options) : connect(urls[0], options);
         },
         stop: async () => void (await stop()),
@@ -39,12 +39,12 @@ const ALL: Record<string, Transport> = {
 };
 
 // What stands in a URL has no blank.
-const urls = process.env.LEASEHOLD_BEHAVIOUR_URLS?.split(' ');
+const urls = process.env.STEADLOCK_BEHAVIOUR_URLS?.split(' ');
 if (urls) {
   play({ urls: transport(async () => ({ urls, stop: async () => {} })) }, { onlyFirst: true });
 } else {
-  for (const name of (process.env.LEASEHOLD_BEHAVIOUR ?? 'memory,serve,redis').split(',')) {
-    const chosen = ALL[name] ?? assert.fail('LEASEHOLD_BEHAVIOUR names memory, serve and redis');
+  for (const name of (process.env.STEADLOCK_BEHAVIOUR ?? 'memory,serve,redis').split(',')) {
+    const chosen = ALL[name] ?? assert.fail('STEADLOCK_BEHAVIOUR names memory, serve and redis');
     play({ [name]: chosen });
   }
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { type Client, connect, InvalidArgumentError } from 'leasehold';
+import { type Client, connect, InvalidArgumentError } from 'steadlock';
 import { eventually, RedisServer } from './server.js';
 
 type Listener = () => void;
@@ -54,7 +54,7 @@ describe('an acquisition that is aborted', () => {
     await using other = await connect(server.url);
     const giving = new AbortController();
     const waiting = other.readWriteLock('pages').write.lock({ signal: giving.signal });
-    await eventually(5_000, () => server.store.hexists('leasehold:{pages}:rw', 'mark'));
+    await eventually(5_000, () => server.store.hexists('steadlock:{pages}:rw', 'mark'));
     giving.abort();
     await assert.rejects(waiting);
     await held.release();

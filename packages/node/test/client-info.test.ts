@@ -15,7 +15,7 @@ import {
   InvalidArgumentError,
   LockTimeoutError,
   redlock,
-} from 'leasehold';
+} from 'steadlock';
 import { run } from './run.js';
 import { COMMAND, RedisServer } from './server.js';
 
@@ -122,7 +122,7 @@ describe('the client of a holder', () => {
     await using _none = await connect('memory://', { clientLabel: '', clientInfo: undefined });
   });
 
-  it('is named by `leasehold inspect`', async (test) => {
+  it('is named by `steadlock inspect`', async (test) => {
     if (!existsSync(COMMAND)) return test.skip(`${COMMAND} is not built`);
     await using client = await connect(server.url, { clientLabel: 'blue' });
     const lease = await client.lock('inspected').lock();
@@ -139,7 +139,7 @@ describe('the client of a holder', () => {
     await using client = await connect(server.url);
     const lease = await client.lock('shared').lock();
     const ended = await run(
-      `import { connect } from 'leasehold';
+      `import { connect } from 'steadlock';
       const client = await connect();
       console.log((await client.lock('shared').holder()).client.pid);
       const own = await client.lock('own').lock();

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ClosedError, connect, redlock, UnavailableError } from 'leasehold';
+import { ClosedError, connect, redlock, UnavailableError } from 'steadlock';
 import { collectGarbage, nativeClients, residentMemory, threads } from './garbage.js';
 import { eventually, freePort, RedisServer } from './server.js';
 
@@ -107,8 +107,8 @@ describe('a client', () => {
       return heard.warnings.length > 0;
     });
     const [warning] = heard.warnings;
-    assert.equal(warning?.name, 'LeaseholdWarning');
-    assert.equal(warning?.code, 'LEASEHOLD_CLIENT_DROPPED');
+    assert.equal(warning?.name, 'SteadlockWarning');
+    assert.equal(warning?.code, 'STEADLOCK_CLIENT_DROPPED');
     assert.match(warning?.message ?? '', /dropped while it held 2 locks, which stay held/);
     // Garbage collection releases nothing: it goes on being renewed.
     await sleep(900);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect } from 'leasehold';
+import { connect } from 'steadlock';
 import { RedisServer } from './server.js';
 
 describe('two clients', () => {

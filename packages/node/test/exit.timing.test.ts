@@ -26,7 +26,7 @@ describe('a program', () => {
     for (const url of [server.url, 'memory://']) {
       endedWell(
         await run(
-          `import { connect } from 'leasehold';
+          `import { connect } from 'steadlock';
           const client = await connect();
           await (await client.lock('idle').lock()).release();
           console.log('done');`,
@@ -39,7 +39,7 @@ describe('a program', () => {
   it('ends by itself while it holds a lock, and frees it', async () => {
     endedWell(
       await run(
-        `import { connect } from 'leasehold';
+        `import { connect } from 'steadlock';
         const client = await connect();
         await client.lock('exit:{held}').lock();
         await (await connect()).lock('exit:{held}:too').lock();
@@ -51,7 +51,7 @@ describe('a program', () => {
   });
 
   it('frees its locks also after process.exit and an uncaught error', async () => {
-    const program = `import { connect } from 'leasehold';
+    const program = `import { connect } from 'steadlock';
       const client = await connect();
       await client.lock('exit:{last}').lock();
       console.log('done');`;
@@ -67,7 +67,7 @@ describe('a program', () => {
   it('leaves nothing behind when it ends right after an abort', async () => {
     for (let round = 0; round < 10; round++) {
       await run(
-        `import { connect } from 'leasehold';
+        `import { connect } from 'steadlock';
         const client = await connect();
         const controller = new AbortController();
         client.lock('exit:{abort}').lock({ signal: controller.signal }).catch(() => process.exit());
@@ -83,7 +83,7 @@ describe('a program', () => {
     await server.store.hset('exit:{taken}', 'somebody', '1');
     await server.store.pexpire('exit:{taken}', 300);
     const ended = await run(
-      `import { connect } from 'leasehold';
+      `import { connect } from 'steadlock';
       const lease = await (await connect()).lock('exit:{taken}').lock();
       console.log('done', await lease.release());`,
       server.url,
@@ -94,7 +94,7 @@ describe('a program', () => {
 
   it('does not keep a rejection nobody can handle', async () => {
     const ended = await run(
-      `import { connect } from 'leasehold';
+      `import { connect } from 'steadlock';
       await connect('redis://127.0.0.1:1', { connectTimeoutMs: 200 }).catch(() => {});
       const client = await connect();
       const lease = await client.lock('exit:{r}').lock();
@@ -112,7 +112,7 @@ describe('a program', () => {
     ['a held lock', `await client.lock('gone').lock();`],
   ] as const) {
     it(`ends soon with ${what} when its server hangs, and when it is gone`, async () => {
-      const text = `import { connect } from 'leasehold';
+      const text = `import { connect } from 'steadlock';
         const client = await connect();
         ${program}
         console.log('ready');

@@ -15,7 +15,7 @@ import {
   MisconfiguredError,
   NotOwnerError,
   type Semaphore,
-} from 'leasehold';
+} from 'steadlock';
 import { EmbeddedServer, eventually, RedisServer } from './server.js';
 
 for (const transport of ['memory', 'serve', 'redis'] as const) {

@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Client, connect, type Lease, LockLostError, UnavailableError } from 'leasehold';
+import { type Client, connect, type Lease, LockLostError, UnavailableError } from 'steadlock';
 import { eventually } from './server.js';
 
 /** What a program raises of its own. */

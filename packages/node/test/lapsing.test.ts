@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Client, ClosedError, connect, type Lease, LockLostError, NotOwnerError } from 'leasehold';
+import { type Client, ClosedError, connect, type Lease, LockLostError, NotOwnerError } from 'steadlock';
 import { collectGarbage } from './garbage.js';
 import { eventually } from './server.js';
 

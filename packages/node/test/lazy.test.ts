@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'leasehold';
+import { connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
 import { freePort, RedisServer } from './server.js';
 
 it('is made before its server is up, and waits for it at its first use', async () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { type Client, ClosedError, connect, type Lease, type Lock, LockLostError, NotOwnerError } from 'leasehold';
+import { type Client, ClosedError, connect, type Lease, type Lock, LockLostError, NotOwnerError } from 'steadlock';
 import { eventually, RedisServer } from './server.js';
 
 const mistake = new Error('mine');
@@ -34,7 +34,7 @@ describe('a lost lock', () => {
   } as const;
 
   for (const [word, lose] of Object.entries(losses)) {
-    const lost = { name: 'LockLostError', code: 'LEASEHOLD_LOCK_LOST', reason: word, operation: 'release' };
+    const lost = { name: 'LockLostError', code: 'STEADLOCK_LOCK_LOST', reason: word, operation: 'release' };
 
     it(`is told by the release that finds it ${word}`, async () => {
       const lock = client.lock(`finds-${word}`);
@@ -64,7 +64,7 @@ describe('a lost lock', () => {
   it('of a semaphore is told by the release that finds it out', async () => {
     const semaphore = client.semaphore('permits', 2);
     const lease = await semaphore.acquire(2);
-    await server.store.del('leasehold:{permits}:semaphore');
+    await server.store.del('steadlock:{permits}:semaphore');
     await assert.rejects(semaphore.release(lease), { name: 'LockLostError', reason: 'expired' });
     assert.equal(await lease.release(), 'expired');
   });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Client, connect, InvalidArgumentError, LockLostError, LockTimeoutError, NotOwnerError } from 'leasehold';
+import { type Client, connect, InvalidArgumentError, LockLostError, LockTimeoutError, NotOwnerError } from 'steadlock';
 import { eventually, RedisServer } from './server.js';
 
 for (const transport of ['memory', 'redis'] as const) {
@@ -133,7 +133,7 @@ for (const transport of ['memory', 'redis'] as const) {
         .catch((error) => error);
       assert.ok(refused instanceof LockTimeoutError);
       assert.equal(refused.kind, 'LockTimeout');
-      assert.equal(refused.code, 'LEASEHOLD_LOCK_TIMEOUT');
+      assert.equal(refused.code, 'STEADLOCK_LOCK_TIMEOUT');
       assert.equal(refused.lockName, 'held');
       assert.match(refused.holder?.owner ?? '', /^[0-9a-f-]{36}:\d+$/);
       assert.ok((refused.holder?.remainingMs ?? 0) > 20_000);

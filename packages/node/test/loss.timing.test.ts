@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Client, connect, type Lease, LockLostError, type LostReason, UnavailableError } from 'leasehold';
+import { type Client, connect, type Lease, LockLostError, type LostReason, UnavailableError } from 'steadlock';
 import { elapsed, eventually, RedisServer } from './server.js';
 
 const LEASE_MS = 1_500;

@@ -1,13 +1,13 @@
 // A client does not grow with what it has done.
 //
-// LEASEHOLD_LONG=1 makes it 100,000 names and 100,000 lapsed leases (`npm run test:long`).
+// STEADLOCK_LONG=1 makes it 100,000 names and 100,000 lapsed leases (`npm run test:long`).
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { run } from './run.js';
 import { RedisServer } from './server.js';
 
-const IS_LONG = process.env.LEASEHOLD_LONG !== undefined;
+const IS_LONG = process.env.STEADLOCK_LONG !== undefined;
 const NAMES = IS_LONG ? 100_000 : 3_000;
 const LEASES = IS_LONG ? 100_000 : 3_000;
 const AT_ONCE = 500;
@@ -29,7 +29,7 @@ async function staysFlat(count: number, batch: string): Promise<void> {
   const ended = await run(
     `import { setFlagsFromString } from 'node:v8';
     import { runInNewContext } from 'node:vm';
-    import { connect } from 'leasehold';
+    import { connect } from 'steadlock';
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc');
     const client = await connect();

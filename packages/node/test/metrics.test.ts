@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { type Client, connect, InvalidArgumentError, LockTimeoutError } from 'leasehold';
+import { type Client, connect, InvalidArgumentError, LockTimeoutError } from 'steadlock';
 import { eventually, RedisServer } from './server.js';
 
 /** The sum of the samples of a name that have these labels. */
@@ -20,22 +20,22 @@ it('counts what a client does, and says so after its end', async () => {
   const client = await connect('memory://', { metrics: true, keyPrefix: 'shop:' });
   const stock = { kind: 'lock', group: 'stock' };
   await client.using('stock:42', async () => {
-    assert.equal(number(client, 'leasehold_held', stock), 1);
+    assert.equal(number(client, 'steadlock_held', stock), 1);
     await assert.rejects(client.lock('stock:42').lock({ waitMs: 50 }), LockTimeoutError);
     const abort = new AbortController();
     const waits = client.lock('stock:42').lock({ signal: abort.signal });
-    await eventually(10_000, async () => number(client, 'leasehold_waiting', stock) === 1);
+    await eventually(10_000, async () => number(client, 'steadlock_waiting', stock) === 1);
     abort.abort();
     await assert.rejects(waits);
   });
   await client.close();
   for (const outcome of ['granted', 'timed_out', 'cancelled']) {
-    assert.equal(number(client, 'leasehold_acquisitions_total', { ...stock, outcome }), 1, outcome);
+    assert.equal(number(client, 'steadlock_acquisitions_total', { ...stock, outcome }), 1, outcome);
   }
-  assert.equal(number(client, 'leasehold_wait_seconds_count', stock), 3);
-  assert.ok(number(client, 'leasehold_wait_seconds_sum', stock) >= 0.05);
-  assert.equal(number(client, 'leasehold_hold_seconds_count', stock), 1);
-  assert.equal(number(client, 'leasehold_held') + number(client, 'leasehold_waiting'), 0);
+  assert.equal(number(client, 'steadlock_wait_seconds_count', stock), 3);
+  assert.ok(number(client, 'steadlock_wait_seconds_sum', stock) >= 0.05);
+  assert.equal(number(client, 'steadlock_hold_seconds_count', stock), 1);
+  assert.equal(number(client, 'steadlock_held') + number(client, 'steadlock_waiting'), 0);
   assert.ok(!client.metrics().includes('stock:') && !client.metrics().includes('shop'));
 });
 
@@ -46,10 +46,10 @@ it('has a text of heads and samples, and nothing else', async () => {
   assert.ok(text.endsWith('\n'));
   const known = new Set<string>();
   for (const line of text.trimEnd().split('\n')) {
-    const type = /^# TYPE (leasehold_\w+) (counter|gauge|histogram)$/.exec(line);
+    const type = /^# TYPE (steadlock_\w+) (counter|gauge|histogram)$/.exec(line);
     if (type?.[1]) known.add(type[1]);
-    else if (!line.startsWith('# HELP leasehold_')) {
-      const sample = /^(leasehold_\w+)(?:\{(?:\w+="[^"]*",?)+\})? [\d.]+$/.exec(line);
+    else if (!line.startsWith('# HELP steadlock_')) {
+      const sample = /^(steadlock_\w+)(?:\{(?:\w+="[^"]*",?)+\})? [\d.]+$/.exec(line);
       assert.ok(sample?.[1] && known.has(sample[1].replace(/_(bucket|sum|count)$/, '')), line);
     }
   }
@@ -61,18 +61,18 @@ it('counts losses, renewals and reconnects', async () => {
   const lease = await client.lock('stock:1').lock();
   const reaches = (name: string, labels: Record<string, string>) =>
     eventually(20_000, async () => number(client, name, labels) >= 1);
-  await reaches('leasehold_renewals_total', { group: 'stock', outcome: 'renewed' });
+  await reaches('steadlock_renewals_total', { group: 'stock', outcome: 'renewed' });
   await server.kill();
   await server.restart();
-  await reaches('leasehold_losses_total', { kind: 'lock', group: 'stock', reason: 'removed' });
-  await reaches('leasehold_reconnects_total', { link: 'calls' });
+  await reaches('steadlock_losses_total', { kind: 'lock', group: 'stock', reason: 'removed' });
+  await reaches('steadlock_reconnects_total', { link: 'calls' });
   assert.equal(lease.lostReason, 'removed');
 });
 
 it('counts groups beyond the cap as other', async () => {
   await using client = await connect('memory://', { metrics: true, metricsGroups: 2 });
   for (const group of 'abcd') await client.using(`${group}:1`, async () => {});
-  const granted = (group: string) => number(client, 'leasehold_acquisitions_total', { group, outcome: 'granted' });
+  const granted = (group: string) => number(client, 'steadlock_acquisitions_total', { group, outcome: 'granted' });
   assert.deepEqual(['a', 'b', 'c', 'other'].map(granted), [1, 1, 0, 2]);
 });
 
@@ -101,5 +101,5 @@ it('counts the queues that one chooses', async () => {
   await using client = await connect('memory://', { metrics: true, metricsQueues: ['report'] });
   const lock = client.fairLock('report');
   await lock.unlock(await lock.lock());
-  while (!client.metrics().includes('leasehold_fair_queue{queue="report"} 0')) await lock.isLocked();
+  while (!client.metrics().includes('steadlock_fair_queue{queue="report"} 0')) await lock.isLocked();
 });

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { describe, it } from 'node:test';
 
 type Tables = typeof import('../dist/number-table');
-const { NumberTable } = createRequire(require.resolve('leasehold'))('./number-table.js') as Tables;
+const { NumberTable } = createRequire(require.resolve('steadlock'))('./number-table.js') as Tables;
 
 describe('a number table', () => {
   it('is a Map for ids that ascend, also when some stay for long', () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { connect, type Observation } from 'leasehold';
+import { connect, type Observation } from 'steadlock';
 import { run } from './run.js';
 import { eventually, RedisServer } from './server.js';
 
@@ -34,7 +34,7 @@ it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
 it('lets a process end whose listeners wait for trouble, and one where nobody listens', async () => {
   for (const listen of ["client.events.on('lost', () => {});", '']) {
     const ended = await run(
-      `import { connect } from 'leasehold';
+      `import { connect } from 'steadlock';
        const client = await connect('memory://');
        ${listen}
        await client.lock('door').lock();
@@ -48,7 +48,7 @@ it('lets a process end whose listeners wait for trouble, and one where nobody li
 it('does not lose answers when a listener throws', async () => {
   await using server = await RedisServer.start();
   const ended = await run(
-    `import { connect } from 'leasehold';
+    `import { connect } from 'steadlock';
      process.on('uncaughtException', (error) => console.log(error.message));
      const client = await connect(undefined, { leaseMs: 300 });
      client.events.on('lost', () => { throw new Error('a defect of the program'); });

@@ -8,8 +8,8 @@ import { afterEach, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { context, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 import { SimpleSpanProcessor, TracerProvider as Tracers } from '@opentelemetry/sdk-trace';
-import { connect, type Lease, LockTimeoutError } from 'leasehold';
-import { type InstrumentOptions, instrument } from 'leasehold/opentelemetry';
+import { connect, type Lease, LockTimeoutError } from 'steadlock';
+import { type InstrumentOptions, instrument } from 'steadlock/opentelemetry';
 import { nativeClients } from './garbage.js';
 import { run } from './run.js';
 import { eventually } from './server.js';
@@ -137,23 +137,23 @@ it('many callers at once have their own spans, each of which ends once', async (
     for (const span of recorded.spans()) {
       const parent = span.parentSpanContext?.spanId ?? assert.fail('a span without its parent');
       const counts = found.get(parent) ?? [0, 0];
-      counts[span.name === 'leasehold.wait' ? 0 : 1] += 1;
+      counts[span.name === 'steadlock.wait' ? 0 : 1] += 1;
       found.set(parent, counts);
       ids.add(span.spanContext().spanId);
     }
     assert.equal(ids.size, recorded.spans().length);
     const words = [...found].map(([parent, counts]) => [parent, counts.join(' ')] as const);
     assert.deepEqual(new Map(words.sort()), new Map([...wanted].sort()));
-    const times = [...(await recorded.numbers('leasehold.hold.duration')).values()];
+    const times = [...(await recorded.numbers('steadlock.hold.duration')).values()];
     const holds = [...found.values()].reduce((sum, [, count]) => sum + count, 0);
     assert.equal(
       times.reduce((sum, count) => sum + count, 0),
       holds,
     );
     // The client counts those too that were granted while their callers aborted.
-    const all = [...counted(client, 'leasehold_hold_seconds_count').values()].reduce((sum, count) => sum + count, 0);
+    const all = [...counted(client, 'steadlock_hold_seconds_count').values()].reduce((sum, count) => sum + count, 0);
     assert.ok(all >= holds && all <= holds + CALLERS / 4);
-    const closed = recorded.told().filter(({ attributes }) => attributes['leasehold.reason'] === 'closed');
+    const closed = recorded.told().filter(({ attributes }) => attributes['steadlock.reason'] === 'closed');
     assert.equal(closed.length, leases.length);
     // That a span was ended twice would be among them.
     assert.deepEqual(newComplaints(), []);
@@ -173,9 +173,9 @@ it('a client that nobody has any more is freed, and read no more', async () => {
 });
 
 it('the package needs OpenTelemetry only for this module, which says that it is missing', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'leasehold-node-'));
+  const folder = mkdtempSync(join(tmpdir(), 'steadlock-node-'));
   try {
-    const installed = join(folder, 'node_modules', 'leasehold');
+    const installed = join(folder, 'node_modules', 'steadlock');
     mkdirSync(installed, { recursive: true });
     for (const part of ['dist', 'package.json']) cpSync(join(ROOT, part), join(installed, part), { recursive: true });
     symlinkSync(join(ROOT, 'native'), join(installed, 'native'));
@@ -183,11 +183,11 @@ it('the package needs OpenTelemetry only for this module, which says that it is 
       `import { createRequire } from 'node:module';
       process.chdir(${JSON.stringify(folder)});
       const require = createRequire(process.cwd() + '/');
-      const { connect } = require('leasehold');
+      const { connect } = require('steadlock');
       const client = await connect('memory://', { metrics: true });
       console.log(await client.using('stock:42', () => 'held'));
       await client.close();
-      for (const load of [() => require('leasehold/opentelemetry'), () => import(require.resolve('leasehold/opentelemetry'))]) {
+      for (const load of [() => require('steadlock/opentelemetry'), () => import(require.resolve('steadlock/opentelemetry'))]) {
         try {
           await load();
         } catch (error) {

@@ -15,16 +15,16 @@ import {
   MisconfiguredError,
   redlock,
   UnavailableError,
-} from 'leasehold';
-import { instrument } from 'leasehold/opentelemetry';
+} from 'steadlock';
+import { instrument } from 'steadlock/opentelemetry';
 import { eventually, RedisServer } from './server.js';
 import { counted, newComplaints, numbersOf, outside, positive, Recorded, TABLE, type Told } from './telemetry.js';
 
 const SOON_MS = 20_000;
-const LOCK = { 'leasehold.kind': 'lock', 'leasehold.lock': 'stock:42' };
+const LOCK = { 'steadlock.kind': 'lock', 'steadlock.lock': 'stock:42' };
 const WAIT: Told = {
-  name: 'leasehold.wait',
-  attributes: { ...LOCK, 'leasehold.outcome': 'granted' },
+  name: 'steadlock.wait',
+  attributes: { ...LOCK, 'steadlock.outcome': 'granted' },
   status: 'ok',
 };
 
@@ -40,27 +40,27 @@ function wait(outcome: string, errorType?: string): Told {
   const error = errorType === undefined ? {} : { 'error.type': errorType };
   return {
     ...WAIT,
-    attributes: { ...LOCK, 'leasehold.outcome': outcome, ...error },
+    attributes: { ...LOCK, 'steadlock.outcome': outcome, ...error },
     status: errorType === undefined ? 'ok' : 'error',
   };
 }
 
 function hold(token: number | null, outcome: string, reason?: string): Told {
-  const lost = reason === undefined ? {} : { 'leasehold.reason': reason };
-  const numbered = token === null ? {} : { 'leasehold.token': token };
+  const lost = reason === undefined ? {} : { 'steadlock.reason': reason };
+  const numbered = token === null ? {} : { 'steadlock.token': token };
   return {
-    name: 'leasehold.hold',
-    attributes: { ...LOCK, ...numbered, 'leasehold.outcome': outcome, ...lost },
+    name: 'steadlock.hold',
+    attributes: { ...LOCK, ...numbered, 'steadlock.outcome': outcome, ...lost },
     status: reason !== undefined && ['expired', 'removed', 'stolen'].includes(reason) ? 'error' : 'ok',
   };
 }
 
 /** What was recorded of waits and leases is what the client has counted. */
 async function agrees(client: Client, recorded: Recorded): Promise<void> {
-  const waits = await recorded.numbers('leasehold.wait.duration');
-  assert.deepEqual(waits, positive(counted(client, 'leasehold_acquisitions_total')));
-  const holds = await recorded.numbers('leasehold.hold.duration');
-  assert.deepEqual(holds, positive(counted(client, 'leasehold_hold_seconds_count')));
+  const waits = await recorded.numbers('steadlock.wait.duration');
+  assert.deepEqual(waits, positive(counted(client, 'steadlock_acquisitions_total')));
+  const holds = await recorded.numbers('steadlock.hold.duration');
+  assert.deepEqual(holds, positive(counted(client, 'steadlock_hold_seconds_count')));
 }
 
 afterEach(() => assert.deepEqual(newComplaints(), []));
@@ -102,7 +102,7 @@ describe('spans', () => {
     const spans = recorded.spans().filter(({ parentSpanContext }) => parentSpanContext?.spanId === spanId);
     assert.deepEqual(
       spans.map(({ name }) => name),
-      ['leasehold.wait', 'leasehold.hold'],
+      ['steadlock.wait', 'steadlock.hold'],
     );
     const [wait, hold] = spans;
     const end = ([seconds, nanoseconds]: readonly [number, number]) => seconds * 1e9 + nanoseconds;
@@ -110,7 +110,7 @@ describe('spans', () => {
     const alone = recorded.spans().filter(({ parentSpanContext }) => parentSpanContext === undefined);
     assert.deepEqual(
       alone.map(({ name }) => name),
-      ['leasehold.hold'],
+      ['steadlock.hold'],
     );
     await client.close();
   });
@@ -151,10 +151,10 @@ describe('spans', () => {
       'write_lock a:rw released',
     );
     const told = recorded.told();
-    const waits = told.filter(({ name }) => name === 'leasehold.wait');
-    const holds = told.filter(({ name }) => name === 'leasehold.hold');
+    const waits = told.filter(({ name }) => name === 'steadlock.wait');
+    const holds = told.filter(({ name }) => name === 'steadlock.hold');
     const words = ({ attributes: of }: Told) =>
-      `${of['leasehold.kind']} ${of['leasehold.lock']} ${of['leasehold.outcome']}`;
+      `${of['steadlock.kind']} ${of['steadlock.lock']} ${of['steadlock.outcome']}`;
     assert.deepEqual(holds.map(words), taken);
     assert.deepEqual(
       waits.map(words),
@@ -175,7 +175,7 @@ describe('spans', () => {
       await assert.rejects(lock.lock({ waitMs: 20 }), LockTimeoutError);
       const abort = new AbortController();
       const waits = lock.lock({ signal: abort.signal });
-      await eventually(SOON_MS, () => [...counted(client, 'leasehold_waiting').values()].includes(1));
+      await eventually(SOON_MS, () => [...counted(client, 'steadlock_waiting').values()].includes(1));
       abort.abort(new Error('enough'));
       await assert.rejects(waits, /enough/);
       return lease.token;
@@ -201,7 +201,7 @@ describe('spans', () => {
 
     await server.kill();
     await assert.rejects(lock.lock({ waitMs: 1_000 }), UnavailableError);
-    await eventually(SOON_MS, () => counted(client, 'leasehold_breakers_open').get('') === 1);
+    await eventually(SOON_MS, () => counted(client, 'steadlock_breakers_open').get('') === 1);
     recorded.told();
     await assert.rejects(lock.lock(), UnavailableError);
     assert.deepEqual(recorded.told(), [wait('unavailable', 'UnavailableError')]);
@@ -214,7 +214,7 @@ describe('spans', () => {
     await client.close();
     await closes;
     const held = hold(local.token, 'lost', 'closed');
-    const degraded = { ...held, attributes: { ...held.attributes, 'leasehold.degraded': true } };
+    const degraded = { ...held, attributes: { ...held.attributes, 'steadlock.degraded': true } };
     assert.deepEqual(
       recorded.told().sort((one, other) => (one.name < other.name ? -1 : 1)),
       [degraded, wait('closed', 'ClosedError')],
@@ -271,7 +271,7 @@ describe('spans', () => {
     instrument(client, recorded);
     await client.using(client.mutex('stock:42'), () => {});
     await client.using(client.lock('stock:42'), () => {});
-    const kinds = recorded.told().map(({ attributes }) => attributes['leasehold.kind']);
+    const kinds = recorded.told().map(({ attributes }) => attributes['steadlock.kind']);
     assert.deepEqual(kinds, ['mutex', 'mutex', 'lock', 'lock']);
     await agrees(client, recorded);
     await client.close();
@@ -299,7 +299,7 @@ describe('metrics', () => {
       breakerFailures: 3,
       metricsQueues: ['hot'],
     });
-    await eventually(SOON_MS, () => client.metrics().includes('leasehold_fair_queue{queue="hot"} 0'));
+    await eventually(SOON_MS, () => client.metrics().includes('steadlock_fair_queue{queue="hot"} 0'));
     const lock = client.lock('stock:42');
     const lease = await lock.lock();
     assert.equal(await lock.tryLock(), null);
@@ -348,15 +348,15 @@ describe('metrics', () => {
     const numbers: Record<string, [unknown, number][]> = {};
     for (const { descriptor, dataPoints } of await recorded.metrics()) {
       numbers[descriptor.name] = dataPoints.map(({ attributes, value }) => {
-        return [attributes['leasehold.group'], typeof value === 'number' ? value : (value as { count: number }).count];
+        return [attributes['steadlock.group'], typeof value === 'number' ? value : (value as { count: number }).count];
       });
     }
     const ones = [odd, 'second', 'third', 'none'].map((group) => [group, 1] as const);
     const taken = new Map<unknown, number>([...ones, ['other', 2]]);
-    for (const name of ['leasehold.wait.duration', 'leasehold.hold.duration']) {
+    for (const name of ['steadlock.wait.duration', 'steadlock.hold.duration']) {
       assert.deepEqual(new Map(numbers[name]), taken, name);
     }
-    const granted = numbers['leasehold.acquisitions']?.filter(([, number]) => number > 0);
+    const granted = numbers['steadlock.acquisitions']?.filter(([, number]) => number > 0);
     assert.deepEqual(new Map(granted), taken);
     await client.close();
   });

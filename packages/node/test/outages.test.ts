@@ -13,7 +13,7 @@ import {
   type OnUnavailable,
   redlock,
   UnavailableError,
-} from 'leasehold';
+} from 'steadlock';
 import { elapsed, eventually, RedisServer } from './server.js';
 
 const SOON_MS = 20_000;

@@ -6,11 +6,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import * as leasehold from 'leasehold';
+import * as steadlock from 'steadlock';
 import { run } from './run.js';
 import { RedisServer } from './server.js';
 
-const exported: Record<string, unknown> = { ...leasehold };
+const exported: Record<string, unknown> = { ...steadlock };
 const ROOT = join(__dirname, '..', '..');
 
 /** What a user may write, in both module systems. */
@@ -61,7 +61,7 @@ try {
   await lease.release();
 } catch (error) {
   if (error instanceof LockTimeoutError) console.log(error.holder?.owner, error.kind, error.code);
-  if (error instanceof LeaseholdError) console.log(error.lockName, error.operation, error.skipped, error.retryable);
+  if (error instanceof SteadlockError) console.log(error.lockName, error.operation, error.skipped, error.retryable);
 }
 {
   await using other = await connect();
@@ -98,21 +98,21 @@ describe('the package', () => {
   after(() => rmSync(folder, { recursive: true }));
 
   it('has types for import and for require', () => {
-    const names = 'connect, LeaseholdError, LockTimeoutError, redlock';
+    const names = 'connect, SteadlockError, LockTimeoutError, redlock';
     const telemetry = 'Instrumentation, InstrumentOptions';
     const types = 'Client, ClientInfo, Holder, Lease, Lock, LostReason, OnUnavailable, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
-      `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n` +
-        `import { trace } from '@opentelemetry/api';\nimport { instrument } from 'leasehold/opentelemetry';\n` +
-        `import type { ${telemetry} } from 'leasehold/opentelemetry';\n${SAMPLE}`,
+      `import { ${names} } from 'steadlock';\nimport type { ${types} } from 'steadlock';\n` +
+        `import { trace } from '@opentelemetry/api';\nimport { instrument } from 'steadlock/opentelemetry';\n` +
+        `import type { ${telemetry} } from 'steadlock/opentelemetry';\n${SAMPLE}`,
     );
     writeFileSync(
       join(folder, 'cjs.cts'),
-      `import leasehold = require('leasehold');\nimport type { ${types} } from 'leasehold';\n` +
-        `import { trace } from '@opentelemetry/api';\nimport opentelemetry = require('leasehold/opentelemetry');\n` +
-        `import type { ${telemetry} } from 'leasehold/opentelemetry';\nconst { instrument } = opentelemetry;\n` +
-        `const { ${names} } = leasehold;\ntype LeaseholdError = leasehold.LeaseholdError;\n` +
+      `import steadlock = require('steadlock');\nimport type { ${types} } from 'steadlock';\n` +
+        `import { trace } from '@opentelemetry/api';\nimport opentelemetry = require('steadlock/opentelemetry');\n` +
+        `import type { ${telemetry} } from 'steadlock/opentelemetry';\nconst { instrument } = opentelemetry;\n` +
+        `const { ${names} } = steadlock;\ntype SteadlockError = steadlock.SteadlockError;\n` +
         `async function main(): Promise<void> {${SAMPLE}}\nvoid main();\n`,
     );
     const compiler = createRequire(__filename).resolve('typescript/package.json');
@@ -129,21 +129,21 @@ describe('the package', () => {
 
   it('is one module with one set of classes, imported or required', async () => {
     const ended = await run(
-      `import * as imported from 'leasehold';
+      `import * as imported from 'steadlock';
       import { createRequire } from 'node:module';
-      const required = createRequire(process.cwd() + '/')('leasehold');
+      const required = createRequire(process.cwd() + '/')('steadlock');
       const names = Object.keys(required).sort();
       for (const name of names) if (imported[name] !== required[name]) throw new Error(name);
       console.log(names.join(' '));
-      const { instrument } = await import('leasehold/opentelemetry');
-      const all = createRequire(process.cwd() + '/')('leasehold/opentelemetry');
+      const { instrument } = await import('steadlock/opentelemetry');
+      const all = createRequire(process.cwd() + '/')('steadlock/opentelemetry');
       if (all.instrument !== instrument) throw new Error('instrument');
       console.log(Object.keys(all).join(' '));`,
       'memory://',
     );
     assert.equal(ended.errors, '');
     const [names, telemetry] = ended.output.split('\n');
-    assert.deepEqual(names?.split(' '), Object.keys(leasehold).sort());
+    assert.deepEqual(names?.split(' '), Object.keys(steadlock).sort());
     assert.equal(telemetry, 'instrument');
   });
 
@@ -151,7 +151,7 @@ describe('the package', () => {
     const ended = await run(
       `const before = process.report.excludeNetwork;
       process.report.getReport = () => { throw new Error('a report was made'); };
-      const { connect } = await import('leasehold');
+      const { connect } = await import('steadlock');
       await (await connect('memory://')).close();
       console.log(process.report.excludeNetwork === before);`,
       'memory://',
@@ -175,7 +175,7 @@ describe('the package', () => {
       load('linux-x64-gnu', nowhere, () => binding),
       binding,
     );
-    assert.throws(() => load('linux-x64-gnu', nowhere), /@leasehold\/linux-x64-gnu.*--omit=optional/);
+    assert.throws(() => load('linux-x64-gnu', nowhere), /steadlock-linux-x64-gnu.*--omit=optional/);
     assert.throws(() => load('sunos-x64', nowhere), /no native library for sunos-x64, only for .*linux-x64-gnu/);
     const broken = () => assert.fail("version `GLIBC_2.28' not found");
     assert.throws(
@@ -187,7 +187,7 @@ describe('the package', () => {
   it('loads the package of each machine that it names', () => {
     const source = readFileSync(join(ROOT, 'dist', 'native.js'), 'utf8');
     const named = /TARGETS = \[([^\]]*)\]/.exec(source)?.[1]?.match(/[\w-]+/g);
-    const loaded = [...source.matchAll(/case '([\w-]+)':\s+return require\('@leasehold\/([\w-]+)'\)/g)];
+    const loaded = [...source.matchAll(/case '([\w-]+)':\s+return require\('steadlock-([\w-]+)'\)/g)];
     assert.ok(named?.length);
     assert.deepEqual(
       loaded.map(([, name]) => name),
@@ -201,9 +201,9 @@ describe('the package', () => {
     const { errorOf } = createRequire(__filename)(join(ROOT, 'dist', 'errors.js'));
     for (const kind of native.vocabulary().kinds as string[]) {
       const error = errorOf({ kind, message: 'text', operation: 'acquire', lockName: 'name', retryable: false });
-      assert.ok(error instanceof leasehold.LeaseholdError);
+      assert.ok(error instanceof steadlock.SteadlockError);
       assert.equal(error.kind, kind);
-      assert.match(error.code, /^LEASEHOLD(_[A-Z]+)+$/);
+      assert.match(error.code, /^STEADLOCK(_[A-Z]+)+$/);
       assert.equal(error.lockName, 'name');
       assert.equal(error.skipped, false);
       // Cancelling is the host's own in Node, so that this kind has no class.
@@ -217,7 +217,7 @@ describe('the package', () => {
     const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const { FACTORIES } = createRequire(__filename)(join(ROOT, 'dist', 'kinds.js'));
     assert.deepEqual(Object.keys(FACTORIES), native.vocabulary().lockKinds);
-    await using client = await leasehold.connect('memory://');
+    await using client = await steadlock.connect('memory://');
     for (const factory of Object.values(FACTORIES) as 'lock'[]) {
       assert.equal(typeof client[factory], 'function', factory);
     }

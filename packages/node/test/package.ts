@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 
 export { Redis } from 'ioredis';
-export * from 'leasehold';
+export * from 'steadlock';
 
 /** The project's folder. */
 export const ROOT = join(__dirname, '..', '..', '..', '..');

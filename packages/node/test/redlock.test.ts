@@ -9,7 +9,7 @@ import {
   NotOwnerError,
   redlock,
   UnavailableError,
-} from 'leasehold';
+} from 'steadlock';
 import { elapsed, eventually, RedisServer } from './server.js';
 
 describe('a lock on a majority of primaries', () => {
@@ -115,14 +115,14 @@ describe('a lock on a majority of primaries', () => {
   });
 
   it('does not ask the environment for a server', async () => {
-    const before = process.env.LEASEHOLD_URL;
-    process.env.LEASEHOLD_URL = urls[0];
+    const before = process.env.STEADLOCK_URL;
+    process.env.STEADLOCK_URL = urls[0];
     try {
       await using client = await redlock(urls);
       await (await client.lock('a').lock()).release();
     } finally {
-      if (before === undefined) delete process.env.LEASEHOLD_URL;
-      else process.env.LEASEHOLD_URL = before;
+      if (before === undefined) delete process.env.STEADLOCK_URL;
+      else process.env.STEADLOCK_URL = before;
     }
   });
 });

@@ -16,7 +16,7 @@ export interface Ended {
 export async function run(program: string, url: string, onOutput?: (output: string) => void): Promise<Ended> {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
     cwd: join(__dirname, '..', '..'),
-    env: { ...process.env, LEASEHOLD_URL: url },
+    env: { ...process.env, STEADLOCK_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

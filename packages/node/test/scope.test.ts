@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Client, ClosedError, connect, InvalidArgumentError, type Lease, LockLostError } from 'leasehold';
+import { type Client, ClosedError, connect, InvalidArgumentError, type Lease, LockLostError } from 'steadlock';
 import { RedisServer } from './server.js';
 
 describe('a scope', () => {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
-import { type Client, connect, redlock } from 'leasehold';
+import { type Client, connect, redlock } from 'steadlock';
 
 interface Shapes {
   readonly secrets: { raw: string; encoded: string; marks: string[] }[];
@@ -90,12 +90,12 @@ async function use(listen: Listen, make: (client: Client) => unknown): Promise<v
 
 const places: Record<string, Place> = {
   connect: (listen, given) => open(listen, given),
-  'connect by LEASEHOLD_URL': async (listen, given) => {
-    const before = process.env.LEASEHOLD_URL;
-    process.env.LEASEHOLD_URL = typeof given === 'string' ? given : '';
+  'connect by STEADLOCK_URL': async (listen, given) => {
+    const before = process.env.STEADLOCK_URL;
+    process.env.STEADLOCK_URL = typeof given === 'string' ? given : '';
     await open(listen, undefined);
-    if (before === undefined) delete process.env.LEASEHOLD_URL;
-    else process.env.LEASEHOLD_URL = before;
+    if (before === undefined) delete process.env.STEADLOCK_URL;
+    else process.env.STEADLOCK_URL = before;
   },
   'connect to a list': (listen, given) => open(listen, [given]),
   'redlock, one of the primaries': (listen, given) => openRedlock(listen, ['memory://a', given, 'memory://b']),

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { type Client, connect, InvalidArgumentError, type Lease, type Lock, NotOwnerError, redlock } from 'leasehold';
+import { type Client, connect, InvalidArgumentError, type Lease, type Lock, NotOwnerError, redlock } from 'steadlock';
 import { eventually, RedisServer } from './server.js';
 
 const AT_ONCE = 100;

@@ -22,7 +22,7 @@ import {
   MetricReader,
 } from '@opentelemetry/sdk-metrics';
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
-import type { Client } from 'leasehold';
+import type { Client } from 'steadlock';
 
 interface Table {
   readonly client: readonly {
@@ -91,7 +91,7 @@ export class Recorded {
 
   /** Our spans that have ended, in that order. */
   spans(): ReadableSpan[] {
-    return this.#exporter.getFinishedSpans().filter(({ instrumentationScope: { name } }) => name === 'leasehold');
+    return this.#exporter.getFinishedSpans().filter(({ instrumentationScope: { name } }) => name === 'steadlock');
   }
 
   /** The same, without what is of no interest; they are forgotten then. */
@@ -107,14 +107,14 @@ export class Recorded {
   async metrics(): Promise<MetricData[]> {
     const { resourceMetrics, errors } = await this.#reader.collect();
     assert.deepEqual(errors, []);
-    return resourceMetrics.scopeMetrics.flatMap(({ scope, metrics }) => (scope.name === 'leasehold' ? metrics : []));
+    return resourceMetrics.scopeMetrics.flatMap(({ scope, metrics }) => (scope.name === 'steadlock' ? metrics : []));
   }
 
   /** Whether a reading of the client's counts has anything. What was read once is repeated by other readers. */
   async isRead(): Promise<boolean> {
     const { resourceMetrics } = await this.#changes.collect();
     const metrics = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
-    return metrics.some(({ descriptor: { name }, dataPoints }) => name === 'leasehold.held' && dataPoints.length > 0);
+    return metrics.some(({ descriptor: { name }, dataPoints }) => name === 'steadlock.held' && dataPoints.length > 0);
   }
 
   /** What a metric says, by its attributes; of a histogram, how many were recorded. */
@@ -140,7 +140,7 @@ export function counted(from: Client | string, name: string): Map<string, number
   return sorted(
     lines.map((line) => {
       const labels = [...line.matchAll(/(\w+)="([^"]*)"/g)];
-      const attributes = Object.fromEntries(labels.map(([, label, word]) => [`leasehold.${label}`, word as string]));
+      const attributes = Object.fromEntries(labels.map(([, label, word]) => [`steadlock.${label}`, word as string]));
       return [keyOf(attributes), Number(line.slice(line.lastIndexOf(' ')))];
     }),
   );

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { connect, InvalidArgumentError, MisconfiguredError } from 'leasehold';
+import { connect, InvalidArgumentError, MisconfiguredError } from 'steadlock';
 import { freePort, RedisServer } from './server.js';
 
 describe('a server that demands client certificates', () => {
@@ -16,7 +16,7 @@ describe('a server that demands client certificates', () => {
   const file = (name: string) => join(folder, name);
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'leasehold-tls-'));
+    folder = await mkdtemp(join(tmpdir(), 'steadlock-tls-'));
     execFileSync(join(__dirname, '..', '..', '..', '..', 'ci', 'support', 'certificates.sh'), [folder]);
     const port = await freePort();
     url = `rediss://localhost:${port}`;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Client, connect } from 'leasehold';
+import { type Client, connect } from 'steadlock';
 import { RedisServer } from './server.js';
 
 describe('the watchdog', () => {

@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { connect } from 'leasehold';
+import { connect } from 'steadlock';
 import { run } from './run.js';
 import { eventually, RedisServer } from './server.js';
 
 const HOLDS = `
   const { parentPort, workerData } = require('node:worker_threads');
-  const { connect } = require('leasehold');
+  const { connect } = require('steadlock');
   (async () => {
     const client = await connect(workerData.url);
     const lease = await client.lock(workerData.name).lock();
@@ -52,7 +52,7 @@ describe('a worker thread', () => {
     const contends = `
       const { workerData } = require('node:worker_threads');
       const { setTimeout: sleep } = require('node:timers/promises');
-      const { connect } = require('leasehold');
+      const { connect } = require('steadlock');
       const shared = new Int32Array(workerData.shared);
       (async () => {
         const client = await connect(workerData.url);
@@ -86,7 +86,7 @@ describe('a worker thread', () => {
       const program = ${JSON.stringify(HOLDS)};
       for (let round = 0; round < 10; round++) {
         const stay = round % 2 === 0;
-        const workerData = { url: process.env.LEASEHOLD_URL, name: 'round-' + round, stay };
+        const workerData = { url: process.env.STEADLOCK_URL, name: 'round-' + round, stay };
         const worker = new Worker(program, { eval: true, workerData, execArgv: [] });
         const ended = once(worker, 'exit');
         await once(worker, 'message');

@@ -25,8 +25,8 @@ from typing import Any, Protocol, TypeAlias
 
 import pytest
 
-import leasehold
-from leasehold import _native, aio
+import steadlock
+from steadlock import _native, aio
 
 Step: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[], Any]
@@ -160,7 +160,7 @@ class Run:
 
     def _connect(self) -> Any:
         lease = seconds(self._scenario.get("lease_ms"))
-        authority = os.environ.get("LEASEHOLD_BEHAVIOUR_CA")
+        authority = os.environ.get("STEADLOCK_BEHAVIOUR_CA")
         if self._kind == "redlock":
             return self._face.library.redlock(self._urls, lease=lease, tls_ca_file=authority)
         return self._face.library.connect(self._urls[0], lease=lease, tls_ca_file=authority)
@@ -210,7 +210,7 @@ class Run:
             return
         error = failure(left, step, PATIENCE)
         if "is" in step:
-            assert isinstance(error, leasehold.LockLostError)
+            assert isinstance(error, steadlock.LockLostError)
             assert error.reason in one_or_many(step["is"])
 
     def _do_extend(self, step: Step) -> None:
@@ -278,13 +278,13 @@ class Run:
 
     def _acquiring(self, step: Step) -> Work:
         lock = self._lock(step)
-        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
+        if isinstance(lock, steadlock.Semaphore | aio.Semaphore):
             return lambda: lock.acquire(step.get("permits", 1))
         return lambda: self._face.take(lock)
 
     def _is_locked(self, step: Step) -> bool:
         lock = self._lock(step)
-        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
+        if isinstance(lock, steadlock.Semaphore | aio.Semaphore):
             return bool(self._ask(step, lock.available) < lock.limit)
         return bool(self._ask(step, lock.locked))
 
@@ -313,7 +313,7 @@ class Run:
     def _plain_lock(self, step: Step) -> Any:
         """Of a semaphore, one permit as a lock."""
         lock = self._lock(step)
-        return lock.permits(1) if isinstance(lock, leasehold.Semaphore | aio.Semaphore) else lock
+        return lock.permits(1) if isinstance(lock, steadlock.Semaphore | aio.Semaphore) else lock
 
     def _lock(self, step: Step) -> Any:
         """The lock object that the step names, or else a new one."""
@@ -356,7 +356,7 @@ class Run:
 class Threads:
     """Tasks are threads."""
 
-    library = leasehold
+    library = steadlock
     cancelled: type[BaseException] = KeyboardInterrupt
 
     def __init__(self, main_thread: ThreadActor) -> None:
@@ -369,9 +369,9 @@ class Threads:
         actor.start()
         return actor
 
-    def take(self, lock: leasehold.Lock) -> leasehold.Lease | None:
+    def take(self, lock: steadlock.Lock) -> steadlock.Lease | None:
         if not lock.acquire():
-            raise leasehold.LockTimeoutError("acquire() said no")
+            raise steadlock.LockTimeoutError("acquire() said no")
         return lock.lease
 
     def announced(self, made: threading.Event, work: Work) -> Any:
@@ -386,7 +386,7 @@ class Threads:
         finally:
             sys.setprofile(None)
 
-    def lost(self, lease: leasehold.Lease, seconds: float) -> bool:
+    def lost(self, lease: steadlock.Lease, seconds: float) -> bool:
         return lease.lost.wait(seconds)
 
 
@@ -441,7 +441,7 @@ class Tasks:
 
     async def take(self, lock: aio.Lock) -> aio.Lease | None:
         if not await lock.acquire():
-            raise leasehold.LockTimeoutError("acquire() said no")
+            raise steadlock.LockTimeoutError("acquire() said no")
         return lock.lease
 
     def announced(self, made: threading.Event, work: Work) -> Any:
@@ -502,9 +502,9 @@ def outcome(future: Future[Any], step: Step, patience: float) -> Any:
     return None
 
 
-def failure(future: Future[Any], step: Step, patience: float) -> leasehold.LeaseholdError:
+def failure(future: Future[Any], step: Step, patience: float) -> steadlock.SteadlockError:
     """The error that the step names, which the call must have ended in."""
-    with pytest.raises(leasehold.LeaseholdError) as caught:
+    with pytest.raises(steadlock.SteadlockError) as caught:
         future.result(patience)
     assert type(caught.value).__name__ == f"{step['error']}Error"
     return caught.value

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from servers import RedisServer, Store, store_of
 
-import leasehold
+import steadlock
 
 
 @pytest.fixture(scope="session")
@@ -48,14 +48,14 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client(url: str) -> Iterator[leasehold.Client]:
-    with leasehold.connect(url) as client:
+def client(url: str) -> Iterator[steadlock.Client]:
+    with steadlock.connect(url) as client:
         yield client
 
 
 @pytest.fixture
-async def aclient(url: str) -> AsyncIterator[leasehold.aio.Client]:
-    async with leasehold.aio.connect(url) as client:
+async def aclient(url: str) -> AsyncIterator[steadlock.aio.Client]:
+    async with steadlock.aio.connect(url) as client:
         yield client
 
 

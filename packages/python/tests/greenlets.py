@@ -1,6 +1,6 @@
 """A program of greenlets: `greenlets.py ORDER CHECK URL`.
 
-ORDER says whether the standard library is patched: before leasehold is imported
+ORDER says whether the standard library is patched: before steadlock is imported
 (`patched`), after a client was made (`late`), or not at all (`unpatched`).
 """
 
@@ -29,9 +29,9 @@ ORDER, CHECK, URL = sys.argv[1:]
 if ORDER == "patched":
     monkey.patch_all()
 
-import leasehold  # noqa: E402 - what is patched counts at its import
+import steadlock  # noqa: E402 - what is patched counts at its import
 
-client = leasehold.connect(URL)
+client = steadlock.connect(URL)
 if ORDER == "late":
     monkey.patch_all()
 
@@ -86,7 +86,7 @@ def greenlets_own() -> None:
         def leave() -> None:
             try:
                 lock.release()
-            except leasehold.NotOwnerError:
+            except steadlock.NotOwnerError:
                 return
             raise AssertionError("another greenlet released it")
 
@@ -103,7 +103,7 @@ def ended_waits_leave_nothing() -> None:
             assert gevent.spawn(lock.try_acquire, 0.02).get() is None
             assert late.get() == "late"
         killed.kill()
-    with leasehold.connect(URL) as other:
+    with steadlock.connect(URL) as other:
         # Nobody that is gone waits before it.
         assert other.lock("door").acquire(timeout=5) or URL == "memory://"
     assert not client._connection.events.waits._requests
@@ -137,14 +137,14 @@ def every_call_lets_others_go_on() -> None:
     nobody = f"redis://127.0.0.1:{silent.getsockname()[1]}"
     with others_go_on():
         try:
-            leasehold.connect(nobody, connect_timeout=0.1)
-        except leasehold.UnavailableError:
+            steadlock.connect(nobody, connect_timeout=0.1)
+        except steadlock.UnavailableError:
             pass
         else:
             raise AssertionError("nobody answers there")
     with others_go_on():
-        lazy = leasehold.connect(nobody, lazy=True)
-        with suppress(leasehold.UnavailableError):
+        lazy = steadlock.connect(nobody, lazy=True)
+        with suppress(steadlock.UnavailableError):
             lazy.lock("x").acquire(timeout=0.1)
         lazy.close()
     client.close()
@@ -154,7 +154,7 @@ def every_call_lets_others_go_on() -> None:
 def outages() -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     nobody = f"redis://127.0.0.1:{silent.getsockname()[1]}"
-    with leasehold.connect(
+    with steadlock.connect(
         nobody, lazy=True, connect_timeout=0.1, breaker_failures=1, breaker_pause=60, on_unavailable="skip"
     ) as cut_off:
         skipped = cut_off.lock("door")
@@ -164,7 +164,7 @@ def outages() -> None:
         refused = None
         try:
             skipped.acquire()
-        except leasehold.UnavailableError as error:
+        except steadlock.UnavailableError as error:
             refused = error
         assert refused is not None
         assert refused.skipped
@@ -177,9 +177,9 @@ def outages() -> None:
 
 
 def losses_are_heard() -> None:
-    heard: list[leasehold.Lease] = []
+    heard: list[steadlock.Lease] = []
 
-    def hear(lease: leasehold.Lease) -> None:
+    def hear(lease: steadlock.Lease) -> None:
         gevent.sleep(0.001)
         heard.append(lease)
 
@@ -208,7 +208,7 @@ class Stuck(logging.Handler):
 
 def a_stuck_handler_holds_up_no_loss() -> None:
     stuck = Stuck()
-    logging.getLogger("leasehold").addHandler(stuck)
+    logging.getLogger("steadlock").addHandler(stuck)
     for name in ("door", "window"):
         lease = client.lock(name, max_hold=0.15).try_acquire()
         assert lease is not None
@@ -230,7 +230,7 @@ def a_stuck_handler_holds_up_no_loss() -> None:
 def the_log_of_who_only_waits() -> None:
     stuck = Stuck()
     stuck.may_go_on.set()
-    logging.getLogger("leasehold").addHandler(stuck)
+    logging.getLogger("steadlock").addHandler(stuck)
     assert client.lock("window", max_hold=0.15).try_acquire()
     with gevent.Timeout(5):
         while not stuck.events:
@@ -298,7 +298,7 @@ def a_fork_beside_waiters() -> None:
         child = gevent.os.fork()
         if child == 0:
             # The greenlet that waits is here too, and must not take what comes to this one.
-            own = client.lock("window") if URL != "memory://" else leasehold.connect("memory://").lock("window")
+            own = client.lock("window") if URL != "memory://" else steadlock.connect("memory://").lock("window")
             with gevent.Timeout(20):
                 for _ in range(200):
                     with own:
@@ -332,7 +332,7 @@ def a_loop_is_one_greenlets() -> None:
     async def second() -> None:
         try:
             lock.acquire()
-        except leasehold.InvalidArgumentError:
+        except steadlock.InvalidArgumentError:
             return
         raise AssertionError("it was not refused")
 
@@ -362,7 +362,7 @@ def an_interrupt_among_results() -> None:
     answer = waits.answer
 
     def interrupted(completed: list[Any]) -> None:
-        if any(isinstance(one[1], leasehold._native.Lease) for one in completed):
+        if any(isinstance(one[1], steadlock._native.Lease) for one in completed):
             waits.answer = answer  # type: ignore[method-assign]
             signal.raise_signal(signal.SIGINT)
         answer(completed)
@@ -385,7 +385,7 @@ def telemetry_of_greenlets() -> None:
     from telemetry import Collected, attributes, id_of, parent_of
 
     collected = Collected()
-    with leasehold.connect(URL, metrics=True) as measured:
+    with steadlock.connect(URL, metrics=True) as measured:
         collected.instrument(measured)
 
         def sell(number: int) -> int:
@@ -412,7 +412,7 @@ def telemetry_of_greenlets() -> None:
                 # Who waits hears of losses.
                 measured.lock("stock:3").locked()
                 gevent.sleep(0.005)
-        assert attributes(collected.holds()[-1])["leasehold.reason"] == "expired"
+        assert attributes(collected.holds()[-1])["steadlock.reason"] == "expired"
 
 
 started = time.monotonic()

@@ -20,7 +20,7 @@ import redis
 
 @functools.cache
 def server_program() -> str:
-    """Which server these tests run on: ci/support/server says, by `LEASEHOLD_TEST_SERVER`."""
+    """Which server these tests run on: ci/support/server says, by `STEADLOCK_TEST_SERVER`."""
     script = Path(__file__).parents[3] / "ci" / "support" / "server"
     return subprocess.check_output([str(script)], text=True).strip()
 
@@ -88,8 +88,8 @@ class RedisServer:
 
 @contextlib.contextmanager
 def development_server() -> Iterator[str]:
-    """Runs `leasehold serve` and gives its URL."""
-    command = Path(__file__).parents[3] / "target" / "release" / "leasehold"
+    """Runs `steadlock serve` and gives its URL."""
+    command = Path(__file__).parents[3] / "target" / "release" / "steadlock"
     assert command.exists(), f"{command} is missing; build it by `just build-cli`"
     process = subprocess.Popen(
         [command, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

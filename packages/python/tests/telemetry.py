@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.trace import StatusCode
 
-from leasehold.opentelemetry import Instrumentation, instrument
+from steadlock.opentelemetry import Instrumentation, instrument
 
 Attributes: TypeAlias = dict[str, Any]
 Numbers: TypeAlias = dict[frozenset[tuple[str, Any]], float]
@@ -47,15 +47,15 @@ class Collected(SpanProcessor):
             return [span for span in self._ended if span.name == name]
 
     def waits(self) -> list[ReadableSpan]:
-        return self.spans("leasehold.wait")
+        return self.spans("steadlock.wait")
 
     def holds(self) -> list[ReadableSpan]:
-        return self.spans("leasehold.hold")
+        return self.spans("steadlock.hold")
 
     def hold(self) -> ReadableSpan:
         """The only hold, once it has ended."""
         with self._changed:
-            assert self._changed.wait_for(lambda: any(s.name == "leasehold.hold" for s in self._ended), LIMIT)
+            assert self._changed.wait_for(lambda: any(s.name == "steadlock.hold" for s in self._ended), LIMIT)
         (hold,) = self.holds()
         return hold
 
@@ -70,7 +70,7 @@ class Collected(SpanProcessor):
 
     def outcomes(self) -> list[str]:
         """How the waits ended, in this order."""
-        return [attributes(span)["leasehold.outcome"] for span in self.waits()]
+        return [attributes(span)["steadlock.outcome"] for span in self.waits()]
 
     def metrics(self) -> dict[str, Any]:
         """All metrics by their names, as a reader gets them."""
@@ -78,7 +78,7 @@ class Collected(SpanProcessor):
         if data is None:
             return {}
         scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics]
-        assert {scope.scope.name for scope in scopes} <= {"leasehold"}
+        assert {scope.scope.name for scope in scopes} <= {"steadlock"}
         return {metric.name: metric for scope in scopes for metric in scope.metrics}
 
     def numbers(self, name: str) -> Numbers:
@@ -116,6 +116,6 @@ def is_error(span: ReadableSpan) -> bool:
 def eventually_waits(text: Callable[[], str]) -> None:
     """Waits until a caller of a client waits for a lock."""
     end = time.monotonic() + LIMIT
-    while not any(line.startswith("leasehold_waiting") and line.endswith(" 1") for line in text().split("\n")):
+    while not any(line.startswith("steadlock_waiting") and line.endswith(" 1") for line in text().split("\n")):
         assert time.monotonic() < end, text()
         time.sleep(0.005)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from servers import RedisServer, eventually, store_of
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 ANNOUNCED = "10.255.0.1:7000"
 
@@ -35,11 +35,11 @@ def url_of(node: RedisServer) -> str:
 
 async def test_a_table_says_where_an_announced_node_is(node: RedisServer) -> None:
     table = {ANNOUNCED: f"127.0.0.1:{node.port}"}
-    with leasehold.connect(url_of(node), address_map=table) as client, client.lock("a", wait=10):
+    with steadlock.connect(url_of(node), address_map=table) as client, client.lock("a", wait=10):
         pass
     async with aio.connect(url_of(node), address_map=table) as other, other.lock("a", wait=10):
         pass
-    with leasehold.connect(url_of(node)) as client, pytest.raises(leasehold.UnavailableError):
+    with steadlock.connect(url_of(node)) as client, pytest.raises(steadlock.UnavailableError):
         client.lock("a").acquire(timeout=3)
 
 
@@ -50,7 +50,7 @@ async def test_a_function_says_it_on_a_thread_of_its_own(node: RedisServer) -> N
         asked.append((announced, threading.current_thread() is threading.main_thread()))
         return f"127.0.0.1:{node.port}"
 
-    with leasehold.connect(url_of(node), address_map=where) as client, client.lock("a", wait=10):
+    with steadlock.connect(url_of(node), address_map=where) as client, client.lock("a", wait=10):
         pass
     async with aio.connect(url_of(node), address_map=where) as other, other.lock("a", wait=10):
         pass
@@ -69,20 +69,20 @@ async def test_a_function_says_it_on_a_thread_of_its_own(node: RedisServer) -> N
     ],
 )
 def test_a_function_that_fails_makes_connecting_fail(node: RedisServer, where: Any, cause: str) -> None:
-    with leasehold.connect(url_of(node), address_map=where) as client:
-        with pytest.raises(leasehold.UnavailableError, match=cause) as raised:
+    with steadlock.connect(url_of(node), address_map=where) as client:
+        with pytest.raises(steadlock.UnavailableError, match=cause) as raised:
             client.lock("a").acquire(timeout=3)
         assert "hunter2" not in str(raised.value)
 
 
 ENDS_WHILE_ASKED = """
-import leasehold, sys, threading, time
+import steadlock, sys, threading, time
 asked = threading.Event()
 def where(announced):
     asked.set()
     for _ in range(5_000):
         time.sleep(float(sys.argv[2]))
-client = leasehold.connect(sys.argv[1], address_map=where, lazy=True)
+client = steadlock.connect(sys.argv[1], address_map=where, lazy=True)
 threading.Thread(target=client.lock("a").acquire, daemon=True).start()
 asked.wait()
 print("ends", flush=True)
@@ -99,12 +99,12 @@ def test_a_program_ends_while_a_function_is_asked(node: RedisServer, pause: floa
 
 def test_what_is_no_map_is_refused() -> None:
     for bad in ({"10.0.0.1": "localhost:1"}, {"": "h:1"}, {"h:1": "redis://h:1"}):
-        with pytest.raises(leasehold.InvalidArgumentError, match="address_map"):
-            leasehold.connect("redis+cluster://127.0.0.1:1", address_map=bad)
-        with pytest.raises(leasehold.InvalidArgumentError, match="address_map"):
-            leasehold.redlock([f"redis+cluster://127.0.0.1:{port}" for port in (1, 2, 3)], address_map=bad)
-    with pytest.raises(leasehold.InvalidArgumentError, match="redis\\+cluster://"):
-        leasehold.connect("memory://", address_map={"h:1": "h:2"})
+        with pytest.raises(steadlock.InvalidArgumentError, match="address_map"):
+            steadlock.connect("redis+cluster://127.0.0.1:1", address_map=bad)
+        with pytest.raises(steadlock.InvalidArgumentError, match="address_map"):
+            steadlock.redlock([f"redis+cluster://127.0.0.1:{port}" for port in (1, 2, 3)], address_map=bad)
+    with pytest.raises(steadlock.InvalidArgumentError, match="redis\\+cluster://"):
+        steadlock.connect("memory://", address_map={"h:1": "h:2"})
     for wrong in (7, "h:1", [("h:1", "h:2")], {"h:1": 7}, {7: "h:1"}):
         with pytest.raises(TypeError, match="address_map"):
-            leasehold.connect("redis+cluster://127.0.0.1:1", address_map=wrong)  # type: ignore[arg-type]
+            steadlock.connect("redis+cluster://127.0.0.1:1", address_map=wrong)  # type: ignore[arg-type]

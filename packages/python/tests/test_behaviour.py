@@ -1,5 +1,5 @@
-"""What every language's locks do, on every transport. `LEASEHOLD_BEHAVIOUR` picks transports;
-`LEASEHOLD_BEHAVIOUR_URLS` gives servers, on which each kind plays one scenario."""
+"""What every language's locks do, on every transport. `STEADLOCK_BEHAVIOUR` picks transports;
+`STEADLOCK_BEHAVIOUR_URLS` gives servers, on which each kind plays one scenario."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from behaviour import one_of_each_kind, run_in_tasks, run_in_threads, scenarios
 from servers import RedisServer, development_server
 
 # What stands in a URL has no blank.
-URLS = os.environ.get("LEASEHOLD_BEHAVIOUR_URLS", "").split()
-TRANSPORTS = ["urls"] if URLS else os.environ.get("LEASEHOLD_BEHAVIOUR", "memory,serve,redis").split(",")
+URLS = os.environ.get("STEADLOCK_BEHAVIOUR_URLS", "").split()
+TRANSPORTS = ["urls"] if URLS else os.environ.get("STEADLOCK_BEHAVIOUR", "memory,serve,redis").split(",")
 PLAYED = one_of_each_kind(len(URLS)) if URLS else scenarios()
 PAIRS = [pytest.param(scenario, kind, id=f"{kind}: {scenario['name']}") for scenario, kind in PLAYED]
 
@@ -35,7 +35,7 @@ def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]
             case "urls":
                 urls = URLS
             case _:
-                pytest.fail(f"LEASEHOLD_BEHAVIOUR names {name!r}; it knows memory, serve and redis")
+                pytest.fail(f"STEADLOCK_BEHAVIOUR names {name!r}; it knows memory, serve and redis")
         yield name, urls
 
 

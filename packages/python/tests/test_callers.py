@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import pytest
 
-import leasehold
+import steadlock
 
 T = TypeVar("T")
 AT_ONCE = 5
 
 
-async def test_two_tasks_are_not_in_one_lock_together(client: leasehold.Client) -> None:
+async def test_two_tasks_are_not_in_one_lock_together(client: steadlock.Client) -> None:
     lock = client.lock("door")
     left = asyncio.Event()
 
@@ -33,11 +33,11 @@ async def test_two_tasks_are_not_in_one_lock_together(client: leasehold.Client) 
     assert lock.try_acquire() is None
     # It would stop the task that must release it. Nothing waits, so this test ends.
     for wait in (None, 3600):
-        with pytest.raises(leasehold.InvalidArgumentError, match=r"leasehold\.aio"):
+        with pytest.raises(steadlock.InvalidArgumentError, match=r"steadlock\.aio"):
             lock.try_acquire(wait=wait)
-    with pytest.raises(leasehold.InvalidArgumentError, match=r"leasehold\.aio"), client.multi_lock([lock]):
+    with pytest.raises(steadlock.InvalidArgumentError, match=r"steadlock\.aio"), client.multi_lock([lock]):
         pass
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         lock.release()
     left.set()
     await holds
@@ -45,11 +45,11 @@ async def test_two_tasks_are_not_in_one_lock_together(client: leasehold.Client) 
         assert lock.owned()
 
 
-def test_a_task_does_not_enter_what_the_thread_around_its_loop_holds(client: leasehold.Client) -> None:
+def test_a_task_does_not_enter_what_the_thread_around_its_loop_holds(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     async def main() -> None:
-        with pytest.raises(leasehold.InvalidArgumentError, match=r"leasehold\.aio"):
+        with pytest.raises(steadlock.InvalidArgumentError, match=r"steadlock\.aio"):
             lock.acquire()
 
     with lock:
@@ -57,7 +57,7 @@ def test_a_task_does_not_enter_what_the_thread_around_its_loop_holds(client: lea
         assert lock.owned()
 
 
-async def test_what_an_ended_task_left_held_is_released_by_another(client: leasehold.Client) -> None:
+async def test_what_an_ended_task_left_held_is_released_by_another(client: steadlock.Client) -> None:
     # A notebook runs each cell in a task of its own.
     lock = client.lock("door")
 
@@ -67,14 +67,14 @@ async def test_what_an_ended_task_left_held_is_released_by_another(client: lease
     await asyncio.create_task(cell())
     assert lock.owned()
     # But not entered, also not by two.
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         lock.acquire()
     assert await asyncio.to_thread(lock.owned) is False
     assert lock.release() == "released"
     assert not lock.locked()
 
 
-async def test_other_threads_of_a_loops_locks_wait_for_it(client: leasehold.Client) -> None:
+async def test_other_threads_of_a_loops_locks_wait_for_it(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with lock:
         waiter = asyncio.create_task(asyncio.to_thread(lock.try_acquire, 30))
@@ -91,8 +91,8 @@ def in_job(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair_lock"])
-def test_a_scope_that_one_thread_entered_ends_in_another(client: leasehold.Client, kind: str) -> None:
-    lock: leasehold.Lock = getattr(client, kind)("door")
+def test_a_scope_that_one_thread_entered_ends_in_another(client: steadlock.Client, kind: str) -> None:
+    lock: steadlock.Lock = getattr(client, kind)("door")
 
     @contextmanager
     def dependency() -> Iterator[None]:
@@ -108,7 +108,7 @@ def test_a_scope_that_one_thread_entered_ends_in_another(client: leasehold.Clien
             assert not lock.locked()
 
 
-def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: leasehold.Client) -> None:
+def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with ThreadPoolExecutor(1) as pool:
         in_job(pool, lock.__enter__)
@@ -119,13 +119,13 @@ def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: leasehold.Cli
     assert not lock.locked()
 
 
-def test_a_scope_of_nobody_is_not_left(client: leasehold.Client) -> None:
+def test_a_scope_of_nobody_is_not_left(client: steadlock.Client) -> None:
     lock = client.lock("door")
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         lock.__exit__(None, None, None)
 
 
-def test_threads_that_draw_no_contexts_own_by_thread(client: leasehold.Client) -> None:
+def test_threads_that_draw_no_contexts_own_by_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(lock.acquire).result(AT_ONCE)

@@ -20,26 +20,26 @@ import pytest
 from servers import RedisServer, Store
 from test_forks import in_child
 
-import leasehold
-from leasehold import _options, aio
+import steadlock
+from steadlock import _options, aio
 
 LANGUAGE = f"python {sys.version.split()[0].rstrip('+')}"
-COMMAND = Path(__file__).parents[3] / "target" / "release" / "leasehold"
+COMMAND = Path(__file__).parents[3] / "target" / "release" / "steadlock"
 
 HOLDER = """
-import leasehold, sys
-with leasehold.connect(sys.argv[1], client_label="blue") as client, client.lock("door"):
+import steadlock, sys
+with steadlock.connect(sys.argv[1], client_label="blue") as client, client.lock("door"):
     print("held", flush=True)
     sys.stdin.readline()
 """
 
 
-def is_this_process(holder: leasehold.Holder | None, label: str = "blue") -> None:
+def is_this_process(holder: steadlock.Holder | None, label: str = "blue") -> None:
     assert holder is not None
     info = holder.client
     assert info is not None
     assert (info.host, info.pid, info.label) == (socket.gethostname(), os.getpid(), label)
-    assert (info.language, info.version) == (LANGUAGE, leasehold.__version__)
+    assert (info.language, info.version) == (LANGUAGE, steadlock.__version__)
     program = _options._program()
     # A worker of pytest-xdist has no script, and is known by its executable.
     assert info.program.startswith("python") if program is None else info.program == program
@@ -47,7 +47,7 @@ def is_this_process(holder: leasehold.Holder | None, label: str = "blue") -> Non
     assert timedelta(0) <= datetime.now(UTC) - info.since < timedelta(seconds=60)
 
 
-def names_this_process(refusal: leasehold.LockTimeoutError) -> None:
+def names_this_process(refusal: steadlock.LockTimeoutError) -> None:
     is_this_process(refusal.holder)
     assert f"(blue), pid {os.getpid()} on {socket.gethostname()}" in str(refusal)
 
@@ -59,10 +59,10 @@ def place(url: str) -> str:
 
 
 def test_a_holder_is_named(place: str) -> None:
-    with leasehold.connect(place, client_label="blue") as theirs, leasehold.connect(place) as ours:
+    with steadlock.connect(place, client_label="blue") as theirs, steadlock.connect(place) as ours:
         with theirs.lock("door"):
             is_this_process(ours.lock("door").holder())
-            with pytest.raises(leasehold.LockTimeoutError) as refusal, ours.lock("door", wait=0.1):
+            with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.1):
                 pass
             names_this_process(refusal.value)
         with theirs.semaphore("seats", 1).hold():
@@ -75,7 +75,7 @@ async def test_a_holder_is_named_in_tasks(place: str) -> None:
     async with aio.connect(place, client_label="blue") as theirs, aio.connect(place) as ours:
         async with theirs.lock("door"):
             is_this_process(await ours.lock("door").holder())
-            with pytest.raises(leasehold.LockTimeoutError) as refusal:
+            with pytest.raises(steadlock.LockTimeoutError) as refusal:
                 async with ours.lock("door", wait=0.1):
                     pass
             names_this_process(refusal.value)
@@ -90,12 +90,12 @@ def memories() -> list[str]:
 
 def test_the_holder_of_a_redlock_is_named(memories: list[str]) -> None:
     with (
-        leasehold.redlock(memories, client_label="blue") as theirs,
-        leasehold.redlock(memories) as ours,
+        steadlock.redlock(memories, client_label="blue") as theirs,
+        steadlock.redlock(memories) as ours,
         theirs.lock("door"),
     ):
         is_this_process(ours.lock("door").holder())
-        with pytest.raises(leasehold.LockTimeoutError) as refusal, ours.lock("door", wait=0.1):
+        with pytest.raises(steadlock.LockTimeoutError) as refusal, ours.lock("door", wait=0.1):
             pass
         is_this_process(refusal.value.holder)
 
@@ -110,10 +110,10 @@ async def test_the_holder_of_a_redlock_is_named_in_tasks(memories: list[str]) ->
 
 
 def test_a_client_in_the_child_of_a_fork_is_the_child(server: RedisServer) -> None:
-    with leasehold.connect(server.url, client_label="blue") as client, client.lock("window"):
+    with steadlock.connect(server.url, client_label="blue") as client, client.lock("window"):
 
         def work() -> None:
-            with client.lock("door"), leasehold.connect(server.url) as other:
+            with client.lock("door"), steadlock.connect(server.url) as other:
                 is_this_process(other.lock("door").holder())
 
         in_child(work)
@@ -158,7 +158,7 @@ def test_a_program_is_known_by_its_script_or_module(
     (tmp_path / "shop").mkdir()
     for file in ("orders.py", "shop/__init__.py", "shop/__main__.py", "shop/orders.py"):
         (tmp_path / file).write_text("" if file == "shop/__init__.py" else HOLDER)
-    with holding(server, *command, folder=tmp_path) as pid, leasehold.connect(server.url) as client:
+    with holding(server, *command, folder=tmp_path) as pid, steadlock.connect(server.url) as client:
         holder = client.lock("door").holder()
         assert holder is not None
         assert holder.client is not None
@@ -189,7 +189,7 @@ def test_odd_arguments_of_a_program_are_no_trouble(
 ) -> None:
     monkeypatch.setattr(sys, "argv", arguments)
     assert _options._program() == program
-    with leasehold.connect("memory://") as client, client.lock("door"):
+    with steadlock.connect("memory://") as client, client.lock("door"):
         pass
     monkeypatch.delattr(sys, "argv")
     assert _options._program() is None
@@ -197,8 +197,8 @@ def test_odd_arguments_of_a_program_are_no_trouble(
 
 def test_a_client_may_say_and_ask_nothing(server: RedisServer, store: Store) -> None:
     with (
-        leasehold.connect(server.url, client_info=False) as silent,
-        leasehold.connect(server.url) as talking,
+        steadlock.connect(server.url, client_info=False) as silent,
+        steadlock.connect(server.url) as talking,
         silent.lock("door"),
     ):
         assert store.keys("*:client") == []
@@ -210,7 +210,7 @@ def test_a_client_may_say_and_ask_nothing(server: RedisServer, store: Store) -> 
             holder = silent.lock("window").holder()
             assert holder is not None
             assert holder.client is None
-            with pytest.raises(leasehold.LockTimeoutError) as refusal, silent.lock("window", wait=0.1):
+            with pytest.raises(steadlock.LockTimeoutError) as refusal, silent.lock("window", wait=0.1):
                 pass
             assert refusal.value.holder is not None
             assert refusal.value.holder.client is None
@@ -220,11 +220,11 @@ def test_a_client_may_say_and_ask_nothing(server: RedisServer, store: Store) -> 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"client_label": "a\nb"}, leasehold.InvalidArgumentError),
-        ({"client_label": "\x1b[2J"}, leasehold.InvalidArgumentError),
-        ({"client_label": "x" * 201}, leasehold.InvalidArgumentError),
-        ({"client_label": "a\ud800"}, leasehold.InvalidArgumentError),
-        ({"client_label": "blue", "client_info": False}, leasehold.InvalidArgumentError),
+        ({"client_label": "a\nb"}, steadlock.InvalidArgumentError),
+        ({"client_label": "\x1b[2J"}, steadlock.InvalidArgumentError),
+        ({"client_label": "x" * 201}, steadlock.InvalidArgumentError),
+        ({"client_label": "a\ud800"}, steadlock.InvalidArgumentError),
+        ({"client_label": "blue", "client_info": False}, steadlock.InvalidArgumentError),
         ({"client_label": 7}, TypeError),
         ({"client_label": b"blue"}, TypeError),
         ({"client_info": None}, TypeError),
@@ -238,8 +238,8 @@ def test_wrong_options_are_refused(memories: list[str], options: dict[str, Any],
             pass
 
     attempts: list[Callable[[], object]] = [
-        lambda: leasehold.connect("memory://", **options).close(),
-        lambda: leasehold.redlock(memories, **options).close(),
+        lambda: steadlock.connect("memory://", **options).close(),
+        lambda: steadlock.redlock(memories, **options).close(),
         lambda: asyncio.run(awaited(lambda: aio.connect("memory://", **options))),
         lambda: asyncio.run(awaited(lambda: aio.redlock(memories, **options))),
     ]
@@ -250,13 +250,13 @@ def test_wrong_options_are_refused(memories: list[str], options: dict[str, Any],
 
 def test_the_longest_label_is_read_as_it_was_given() -> None:
     label = "ä" * 200
-    with leasehold.connect("memory://", client_label=label) as client, client.lock("door"):
+    with steadlock.connect("memory://", client_label=label) as client, client.lock("door"):
         is_this_process(client.lock("door").holder(), label)
 
 
 @pytest.mark.parametrize("seconds", [0, 253402300799, 2**40, 2**64 - 1])
 def test_any_instant_that_a_server_has_is_a_date(server: RedisServer, store: Store, seconds: int) -> None:
-    with leasehold.connect(server.url) as theirs, leasehold.connect(server.url) as ours, theirs.lock("door"):
+    with steadlock.connect(server.url) as theirs, steadlock.connect(server.url) as ours, theirs.lock("door"):
         (key,) = store.keys("*:client")
         store.set(key, f"host=worker-7\nsince={seconds}")
         holder = ours.lock("door").holder()
@@ -268,13 +268,13 @@ def test_any_instant_that_a_server_has_is_a_date(server: RedisServer, store: Sto
 
 def test_who_a_holder_is_cannot_be_changed_and_survives_pickling() -> None:
     since = datetime(2026, 11, 25, tzinfo=UTC)
-    info = leasehold.ClientInfo("worker-7", 4121, "orders.py", "python 3.11.7", "0.1.0", since, "blue")
-    holder = leasehold.Holder("owner", 1.5, info)
-    error = pickle.loads(pickle.dumps(leasehold.LockTimeoutError("text", holder=holder)))
+    info = steadlock.ClientInfo("worker-7", 4121, "orders.py", "python 3.11.7", "0.1.0", since, "blue")
+    holder = steadlock.Holder("owner", 1.5, info)
+    error = pickle.loads(pickle.dumps(steadlock.LockTimeoutError("text", holder=holder)))
     assert error.holder == holder
     with pytest.raises(AttributeError):
         info.pid = 1  # type: ignore[misc]
-    assert leasehold.Holder("owner", None).client is None
+    assert steadlock.Holder("owner", None).client is None
 
 
 @pytest.mark.skipif(not COMMAND.exists(), reason="the command is not built")
@@ -285,21 +285,21 @@ def test_the_command_names_a_holder(server: RedisServer, tmp_path: Path) -> None
         found = json.loads(subprocess.check_output(inspect, text=True))
         info = found["servers"][0]["holds"][0]["holder"]["info"]
         assert (info["host"], info["pid"], info["program"]) == (socket.gethostname(), pid, "orders.py")
-        assert (info["language"], info["version"], info["label"]) == (LANGUAGE, leasehold.__version__, "blue")
+        assert (info["language"], info["version"], info["label"]) == (LANGUAGE, steadlock.__version__, "blue")
 
 
 def test_the_queues_that_one_chooses_are_counted(server: RedisServer) -> None:
-    with leasehold.connect(server.url, metrics=True, metrics_queues=["report"]) as client:
+    with steadlock.connect(server.url, metrics=True, metrics_queues=["report"]) as client:
         with client.fair_lock("report"):
             pass
         for _ in range(1_000):
-            if 'leasehold_fair_queue{queue="report"} 0' in client.metrics():
+            if 'steadlock_fair_queue{queue="report"} 0' in client.metrics():
                 break
             assert client.lock("b").holder() is None
         else:
             raise AssertionError(client.metrics())
     for names in ("report", 7, [7]):
         with pytest.raises(TypeError, match="metrics_queues"):
-            leasehold.connect("memory://", metrics=True, metrics_queues=names)  # type: ignore[arg-type]
-    with pytest.raises(leasehold.InvalidArgumentError, match="metrics_queues"):
-        leasehold.connect("memory://", metrics_queues=["report"])
+            steadlock.connect("memory://", metrics=True, metrics_queues=names)  # type: ignore[arg-type]
+    with pytest.raises(steadlock.InvalidArgumentError, match="metrics_queues"):
+        steadlock.connect("memory://", metrics_queues=["report"])

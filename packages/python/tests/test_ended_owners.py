@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 ENDED_THREAD = "still held by a thread that has ended"
 ENDED_TASK = "still held by a task that has ended"
@@ -25,7 +25,7 @@ def in_thread(work: Callable[[], object]) -> None:
     thread.join()
 
 
-def test_what_an_ended_thread_held_is_released_with_a_warning(client: leasehold.Client) -> None:
+def test_what_an_ended_thread_held_is_released_with_a_warning(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with pytest.warns(RuntimeWarning, match=ENDED_THREAD):
         in_thread(lambda: [lock.acquire(), lock.acquire()])
@@ -34,9 +34,9 @@ def test_what_an_ended_thread_held_is_released_with_a_warning(client: leasehold.
     assert not lock.locked()
 
 
-def test_a_lease_that_somebody_has_outlives_its_thread(client: leasehold.Client) -> None:
+def test_a_lease_that_somebody_has_outlives_its_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
-    kept: list[leasehold.Lease | None] = []
+    kept: list[steadlock.Lease | None] = []
     in_thread(lambda: kept.append(lock.try_acquire()))
     gc.collect()
     assert lock.locked()
@@ -51,7 +51,7 @@ def test_a_lease_that_somebody_has_outlives_its_thread(client: leasehold.Client)
     assert lock.acquire(timeout=10)
 
 
-def test_an_entered_scope_outlives_its_thread(client: leasehold.Client) -> None:
+def test_an_entered_scope_outlives_its_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
     in_thread(lock.__enter__)
     gc.collect()
@@ -60,7 +60,7 @@ def test_an_entered_scope_outlives_its_thread(client: leasehold.Client) -> None:
     assert not lock.locked()
 
 
-def test_a_listener_keeps_no_lease(client: leasehold.Client) -> None:
+def test_a_listener_keeps_no_lease(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     def listen() -> None:
@@ -75,7 +75,7 @@ def test_a_listener_keeps_no_lease(client: leasehold.Client) -> None:
     assert not client._connection.watched
 
 
-def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: leasehold.Client) -> None:
+def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     def lapse() -> None:
@@ -88,7 +88,7 @@ def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: leasehold.Client) 
     assert lock.acquire(timeout=10)
 
 
-def test_garbage_alone_releases_nothing(client: leasehold.Client) -> None:
+def test_garbage_alone_releases_nothing(client: steadlock.Client) -> None:
     lock = client.lock("door")
     assert lock.acquire()
     gc.collect()
@@ -97,7 +97,7 @@ def test_garbage_alone_releases_nothing(client: leasehold.Client) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
-def test_threads_end_while_others_acquire(client: leasehold.Client) -> None:
+def test_threads_end_while_others_acquire(client: steadlock.Client) -> None:
     # Ends are told in the midst of whatever runs: nothing may hang, and nothing stay.
     def leave(number: int) -> None:
         for turn in range(20):
@@ -118,7 +118,7 @@ def test_threads_end_while_others_acquire(client: leasehold.Client) -> None:
     assert client._connection.holds.all() == []
 
 
-def test_a_child_releases_nothing_of_its_parents_threads(client: leasehold.Client) -> None:
+def test_a_child_releases_nothing_of_its_parents_threads(client: steadlock.Client) -> None:
     lock = client.lock("door")
     leave = threading.Event()
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from servers import RedisServer, Store, free_port, store_of
 
-import leasehold
-from leasehold import _native, aio, errors
+import steadlock
+from steadlock import _native, aio, errors
 
-BAD_NAMES = ["", "n" * 513, "a\0b", "a{b", "{}z", "a}b", "leasehold:x", "redisson_x", "a\ud800b"]
+BAD_NAMES = ["", "n" * 513, "a\0b", "a{b", "{}z", "a}b", "steadlock:x", "redisson_x", "a\ud800b"]
 BAD_LEASES = [0, -1, math.nan, math.inf, -math.inf, 0.099, 24 * 3600 + 1, 10**400]
 BAD_WAITS = [-2, math.nan, -math.inf]
 BAD_URLS = [
@@ -32,59 +32,59 @@ def test_every_kind_of_the_core_has_its_class() -> None:
     assert {*_native.ERROR_KINDS} - {"Cancelled"} == {*errors._BY_KIND}
     for kind, found in errors._BY_KIND.items():
         assert found.__name__ == f"{kind}Error"
-        assert getattr(leasehold, found.__name__) is found
-        assert issubclass(found, leasehold.LeaseholdError)
+        assert getattr(steadlock, found.__name__) is found
+        assert issubclass(found, steadlock.SteadlockError)
 
 
 @pytest.mark.parametrize(
     ("error", "builtin"),
     [
-        (leasehold.ClosedError, RuntimeError),
-        (leasehold.ForkedError, RuntimeError),
-        (leasehold.InvalidArgumentError, ValueError),
-        (leasehold.LockLostError, RuntimeError),
-        (leasehold.LockTimeoutError, TimeoutError),
-        (leasehold.MisconfiguredError, RuntimeError),
-        (leasehold.NotOwnerError, RuntimeError),
-        (leasehold.UnavailableError, ConnectionError),
+        (steadlock.ClosedError, RuntimeError),
+        (steadlock.ForkedError, RuntimeError),
+        (steadlock.InvalidArgumentError, ValueError),
+        (steadlock.LockLostError, RuntimeError),
+        (steadlock.LockTimeoutError, TimeoutError),
+        (steadlock.MisconfiguredError, RuntimeError),
+        (steadlock.NotOwnerError, RuntimeError),
+        (steadlock.UnavailableError, ConnectionError),
     ],
 )
 def test_errors_are_also_what_python_calls_such_things(
-    error: type[leasehold.LeaseholdError], builtin: type[Exception]
+    error: type[steadlock.SteadlockError], builtin: type[Exception]
 ) -> None:
     assert issubclass(error, builtin)
 
 
 def test_errors_survive_pickling() -> None:
-    error = leasehold.LockTimeoutError("text", lock_name="door", operation="acquire", holder=leasehold.Holder("o", 1.5))
+    error = steadlock.LockTimeoutError("text", lock_name="door", operation="acquire", holder=steadlock.Holder("o", 1.5))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.lock_name, again.operation, again.holder) == (
         "text",
         "door",
         "acquire",
-        leasehold.Holder("o", 1.5),
+        steadlock.Holder("o", 1.5),
     )
-    again = pickle.loads(pickle.dumps(leasehold.UnavailableError("text", node="redis://host:1/0", retryable=True)))
+    again = pickle.loads(pickle.dumps(steadlock.UnavailableError("text", node="redis://host:1/0", retryable=True)))
     assert (again.node, again.retryable) == ("redis://host:1/0", True)
-    again = pickle.loads(pickle.dumps(leasehold.LockLostError("text", cause="why", reason="expired")))
+    again = pickle.loads(pickle.dumps(steadlock.LockLostError("text", cause="why", reason="expired")))
     assert (again.cause, again.reason) == ("why", "expired")
 
 
 def test_the_cause_is_told_without_advice() -> None:
     url = f"redis://127.0.0.1:{free_port()}"
-    with pytest.raises(leasehold.UnavailableError, match="is the server running") as caught:
-        leasehold.connect(url)
+    with pytest.raises(steadlock.UnavailableError, match="is the server running") as caught:
+        steadlock.connect(url)
     cause = caught.value.cause
     assert cause is not None
     assert "refused" in cause
     assert "is the server running" not in cause
-    with leasehold.connect("memory://") as client:
+    with steadlock.connect("memory://") as client:
         assert client.mutex("door").acquire()
-        with pytest.raises(leasehold.LockTimeoutError) as refused, client.mutex("door", wait=0):
+        with pytest.raises(steadlock.LockTimeoutError) as refused, client.mutex("door", wait=0):
             pass
         assert refused.value.cause is not None
         assert refused.value.cause.startswith("held by ")
-        with pytest.raises(leasehold.InvalidArgumentError) as bad:
+        with pytest.raises(steadlock.InvalidArgumentError) as bad:
             client.lock("").acquire()
         assert bad.value.cause is None
 
@@ -92,75 +92,75 @@ def test_the_cause_is_told_without_advice() -> None:
 @pytest.fixture
 def real(server: RedisServer, store: Store) -> Any:
     """A client of a server that must stay empty."""
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         yield client
     assert store.keys("*") == []
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
-def test_bad_names_are_refused(real: leasehold.Client, name: str) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_bad_names_are_refused(real: steadlock.Client, name: str) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock(name).acquire()
 
 
 @pytest.mark.parametrize("lease", BAD_LEASES)
-def test_bad_leases_are_refused(real: leasehold.Client, lease: float) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_bad_leases_are_refused(real: steadlock.Client, lease: float) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock("door", lease=lease).acquire()
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock("door").try_acquire(lease=lease)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock("door").try_acquire(lease=lease, renew=True)
-    with pytest.raises(leasehold.InvalidArgumentError):
-        leasehold.connect("memory://", lease=lease)
+    with pytest.raises(steadlock.InvalidArgumentError):
+        steadlock.connect("memory://", lease=lease)
 
 
 @pytest.mark.parametrize("wait", BAD_WAITS)
-def test_bad_waits_are_refused(real: leasehold.Client, wait: float) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_bad_waits_are_refused(real: steadlock.Client, wait: float) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock("door").try_acquire(wait=wait)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock("door").acquire(timeout=wait)
 
 
-def test_a_timeout_without_blocking_is_refused(real: leasehold.Client) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_a_timeout_without_blocking_is_refused(real: steadlock.Client) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         real.lock("door").acquire(blocking=False, timeout=1)
 
 
 @pytest.mark.parametrize("wrong", ["5", True, b"5"])
-def test_what_is_no_duration_is_a_type_error(real: leasehold.Client, wrong: Any) -> None:
+def test_what_is_no_duration_is_a_type_error(real: steadlock.Client, wrong: Any) -> None:
     with pytest.raises(TypeError):
         real.lock("door", lease=wrong)
     with pytest.raises(TypeError):
         real.lock("door").acquire(timeout=wrong)
 
 
-def test_a_name_that_is_no_text_is_a_type_error(real: leasehold.Client) -> None:
+def test_a_name_that_is_no_text_is_a_type_error(real: steadlock.Client) -> None:
     with pytest.raises(TypeError):
         real.lock(b"door")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
 async def test_bad_names_are_refused_in_asyncio(aclient: aio.Client, name: str) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.lock(name).acquire()
 
 
 @pytest.mark.parametrize("lease", BAD_LEASES)
 async def test_bad_leases_are_refused_in_asyncio(aclient: aio.Client, lease: float) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.lock("door").try_acquire(lease=lease)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.lock("door").try_acquire(lease=lease, renew=True)
     assert not await aclient.lock("door").locked()
 
 
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_malformed_urls_are_refused(url: str) -> None:
-    with pytest.raises((leasehold.InvalidArgumentError, leasehold.MisconfiguredError)):
-        leasehold.connect(url)
-    with pytest.raises((leasehold.InvalidArgumentError, leasehold.MisconfiguredError)):
+    with pytest.raises((steadlock.InvalidArgumentError, steadlock.MisconfiguredError)):
+        steadlock.connect(url)
+    with pytest.raises((steadlock.InvalidArgumentError, steadlock.MisconfiguredError)):
         asyncio.run(enter(url))
 
 
@@ -170,54 +170,54 @@ async def enter(url: str) -> None:
 
 
 def test_no_url_at_all_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEASEHOLD_URL", raising=False)
-    with pytest.raises(leasehold.MisconfiguredError, match="LEASEHOLD_URL"):
-        leasehold.connect()
+    monkeypatch.delenv("STEADLOCK_URL", raising=False)
+    with pytest.raises(steadlock.MisconfiguredError, match="STEADLOCK_URL"):
+        steadlock.connect()
 
 
 def test_a_refused_connection_is_unavailable() -> None:
     url = f"redis://127.0.0.1:{free_port()}"
-    with pytest.raises(leasehold.UnavailableError):
-        leasehold.connect(url, connect_timeout=1)
-    with pytest.raises(leasehold.UnavailableError):
+    with pytest.raises(steadlock.UnavailableError):
+        steadlock.connect(url, connect_timeout=1)
+    with pytest.raises(steadlock.UnavailableError):
         asyncio.run(enter(url))
 
 
 def test_a_wrong_password_is_refused_and_never_shown() -> None:
     with RedisServer("--requirepass", "right") as server:
         url = f"redis://:s3cret-guess@127.0.0.1:{server.port}"
-        with pytest.raises(leasehold.MisconfiguredError) as caught:
-            leasehold.connect(url)
+        with pytest.raises(steadlock.MisconfiguredError) as caught:
+            steadlock.connect(url)
         assert "s3cret-guess" not in "".join(map(str, (caught.value, caught.value.args, repr(caught.value))))
-        with leasehold.connect(f"redis://:right@127.0.0.1:{server.port}") as client, client.lock("door"):
+        with steadlock.connect(f"redis://:right@127.0.0.1:{server.port}") as client, client.lock("door"):
             pass
 
 
 def test_a_key_of_the_wrong_type_is_misconfigured(server: RedisServer, store: Store) -> None:
     store.set("door", "not a lock")
-    with leasehold.connect(server.url) as client:
-        with pytest.raises(leasehold.MisconfiguredError):
+    with steadlock.connect(server.url) as client:
+        with pytest.raises(steadlock.MisconfiguredError):
             client.lock("door").acquire()
-        with pytest.raises(leasehold.MisconfiguredError):
+        with pytest.raises(steadlock.MisconfiguredError):
             client.lock("door").locked()
     assert store.get("door") == "not a lock"
     assert store.keys("door*") == ["door"]
 
 
 def test_a_corrupt_token_is_misconfigured_and_left_alone(server: RedisServer, store: Store) -> None:
-    store.set("leasehold:{door}:token", "zero")
-    with leasehold.connect(server.url) as client, pytest.raises(leasehold.MisconfiguredError):
+    store.set("steadlock:{door}:token", "zero")
+    with steadlock.connect(server.url) as client, pytest.raises(steadlock.MisconfiguredError):
         client.lock("door").acquire()
-    assert store.keys("*door*") == ["leasehold:{door}:token"]
+    assert store.keys("*door*") == ["steadlock:{door}:token"]
 
 
 def test_a_closed_client_refuses_everything(url: str) -> None:
-    client = leasehold.connect(url)
+    client = steadlock.connect(url)
     lock = client.lock("door")
     client.close()
     client.close()
     for operation in (lock.acquire, lock.try_acquire, lock.locked, lock.__enter__):
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             operation()
 
 
@@ -226,16 +226,16 @@ async def test_a_closed_client_of_asyncio_refuses_everything(url: str) -> None:
     lock = client.lock("door")
     await client.close()
     for operation in (lock.acquire, lock.try_acquire, lock.locked, lock.__aenter__):
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             await operation()
 
 
 def test_a_server_that_is_gone_is_unavailable(own_server: RedisServer) -> None:
-    with leasehold.connect(own_server.url, command_timeout=0.3, lease=1) as client:
+    with steadlock.connect(own_server.url, command_timeout=0.3, lease=1) as client:
         own_server.kill()
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             client.lock("door").try_acquire()
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             client.lock("door").acquire()
         own_server.start()
         assert client.lock("door").acquire(timeout=10)

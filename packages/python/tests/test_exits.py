@@ -10,7 +10,7 @@ import time
 import pytest
 from servers import RedisServer, Store
 
-import leasehold
+import steadlock
 
 EXIT_LIMIT = 0.5
 
@@ -30,8 +30,8 @@ def succeeds(program: str, *args: str) -> str:
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "client.close()"])
 def test_a_program_that_ends_frees_what_its_main_thread_holds(server: RedisServer, store: Store, ending: str) -> None:
     program = f"""
-import leasehold, sys
-client = leasehold.connect(sys.argv[1])
+import steadlock, sys
+client = steadlock.connect(sys.argv[1])
 client.lock("door").acquire()
 client.lock("window").acquire()
 {ending}
@@ -41,17 +41,17 @@ client.lock("window").acquire()
 
 
 IN_A_THREAD = """
-import leasehold, sys
-lock = leasehold.connect(sys.argv[1]).lock("door", lease=3, renew=True)
+import steadlock, sys
+lock = steadlock.connect(sys.argv[1]).lock("door", lease=3, renew=True)
 lock.acquire()
 print("held", flush=True)
 sys.stdin.read()
 """
 
 IN_A_TASK = """
-import asyncio, leasehold, sys
+import asyncio, steadlock, sys
 async def main():
-    async with leasehold.aio.connect(sys.argv[1]) as client:
+    async with steadlock.aio.connect(sys.argv[1]) as client:
         async with client.lock("door").hold(lease=3, renew=True):
             print("held", flush=True)
             await asyncio.to_thread(sys.stdin.read)
@@ -77,14 +77,14 @@ def test_what_a_killed_program_held_is_free_after_the_lease_s_own_length(
         finally:
             process.kill()
     # The client's lease, which would keep it for longer, is 30 s.
-    with leasehold.connect(server.url) as client, client.lock("door", wait=10):
+    with steadlock.connect(server.url) as client, client.lock("door", wait=10):
         assert store.hkeys("door") != owner
 
 
 def test_a_program_that_fails_frees_what_it_holds(server: RedisServer, store: Store) -> None:
     program = """
-import leasehold, sys
-client = leasehold.connect(sys.argv[1])
+import steadlock, sys
+client = steadlock.connect(sys.argv[1])
 client.lock("door").acquire()
 raise SystemExit("failed")
 """
@@ -94,8 +94,8 @@ raise SystemExit("failed")
 
 def test_a_thread_that_goes_on_keeps_its_lock_until_it_ends(server: RedisServer, store: Store) -> None:
     program = """
-import leasehold, sys, threading, time
-client = leasehold.connect(sys.argv[1])
+import steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1])
 def work():
     with client.lock("door") as lease:
         threading.main_thread().join()
@@ -110,8 +110,8 @@ threading.Thread(target=work).start()
 def test_the_lock_of_a_daemon_thread_lapses_by_itself(server: RedisServer, store: Store) -> None:
     # The thread may still be inside until the very end: nobody else may be let in before.
     program = """
-import leasehold, sys, threading, time
-client = leasehold.connect(sys.argv[1], lease=2)
+import steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1], lease=2)
 held = threading.Event()
 def work():
     with client.lock("door"):
@@ -135,7 +135,7 @@ try:
 except ImportError:  # before Python 3.13
     import _xxsubinterpreters as interpreters
     number = interpreters.create(isolated=False)
-interpreters.run_string(number, "import leasehold")
+interpreters.run_string(number, "import steadlock")
 print("last")
 """
     assert succeeds(program) == "last\n"
@@ -143,8 +143,8 @@ print("last")
 
 def test_a_daemon_thread_that_waits_does_not_disturb_the_end(server: RedisServer, store: Store) -> None:
     program = """
-import contextlib, leasehold, sys, threading, time
-client = leasehold.connect(sys.argv[1])
+import contextlib, steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1])
 client.lock("door").acquire()
 started = threading.Barrier(9)
 def work(n):
@@ -152,7 +152,7 @@ def work(n):
     lock = client.lock("door")
     while True:
         # Waits that short may end before the server was asked.
-        with contextlib.suppress(leasehold.UnavailableError):
+        with contextlib.suppress(steadlock.UnavailableError):
             lock.acquire(timeout=0.01 * n if n else -1)
 for n in range(8):
     threading.Thread(target=work, args=[n], daemon=True).start()
@@ -166,8 +166,8 @@ time.sleep(0.1)
 
 def test_listeners_do_not_disturb_the_end(server: RedisServer) -> None:
     program = """
-import leasehold, sys
-client = leasehold.connect(sys.argv[1], lease=0.3)
+import steadlock, sys
+client = steadlock.connect(sys.argv[1], lease=0.3)
 for n in range(20):
     client.lock(f"door-{n}").try_acquire().lost
 """
@@ -177,10 +177,10 @@ for n in range(20):
 
 def test_an_asyncio_program_frees_what_its_tasks_held(server: RedisServer, store: Store) -> None:
     program = """
-import asyncio, leasehold, sys
+import asyncio, steadlock, sys
 async def main():
     global client, lease
-    client = await leasehold.aio.connect(sys.argv[1])
+    client = await steadlock.aio.connect(sys.argv[1])
     lease = await client.lock("door").try_acquire()
 asyncio.run(main())
 """
@@ -190,10 +190,10 @@ asyncio.run(main())
 
 def test_a_loop_in_a_daemon_thread_keeps_its_lock(server: RedisServer, store: Store) -> None:
     program = """
-import asyncio, leasehold, sys, threading
+import asyncio, steadlock, sys, threading
 held = threading.Event()
 async def main():
-    client = await leasehold.aio.connect(sys.argv[1], lease=2)
+    client = await steadlock.aio.connect(sys.argv[1], lease=2)
     async with client.lock("door"):
         held.set()
         await asyncio.sleep(60)
@@ -206,16 +206,16 @@ held.wait()
 
 def test_collection_frees_no_lock_and_warns(server: RedisServer, store: Store) -> None:
     program = """
-import gc, leasehold, sys, time, warnings
+import gc, steadlock, sys, time, warnings
 def forget():
-    leasehold.connect(sys.argv[1], lease=0.5).lock("door").acquire()
+    steadlock.connect(sys.argv[1], lease=0.5).lock("door").acquire()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     forget()
     gc.collect()
 print(len(caught), caught[0].category.__name__)
 time.sleep(1)
-with leasehold.connect(sys.argv[1]) as client:
+with steadlock.connect(sys.argv[1]) as client:
     print(client.lock("door").locked())
 """
     assert succeeds(program, server.url) == "1 ResourceWarning\nTrue\n"
@@ -224,17 +224,17 @@ with leasehold.connect(sys.argv[1]) as client:
 
 TIMED = """
 import atexit, sys, time
-# Registered first, and so called last: after what Leasehold does at the end.
+# Registered first, and so called last: after what Steadlock does at the end.
 atexit.register(lambda: print(time.monotonic() - ended, flush=True))
-import asyncio, leasehold
+import asyncio, steadlock
 async def hold(url):
     global client
-    client = await leasehold.aio.connect(url)
+    client = await steadlock.aio.connect(url)
     await client.lock("task").acquire()
 if sys.argv[2] == "aio":
     asyncio.run(hold(sys.argv[1]))
 else:
-    client = leasehold.connect(sys.argv[1])
+    client = steadlock.connect(sys.argv[1])
     for n in range(10):
         client.lock(f"door-{n}").acquire()
     client.lock("watched").try_acquire().lost

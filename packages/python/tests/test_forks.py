@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from servers import RedisServer, Store
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 def in_child(work: Callable[[], None]) -> None:
@@ -37,7 +37,7 @@ def in_child(work: Callable[[], None]) -> None:
 
 
 def test_an_inherited_client_works_in_the_child(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lock = client.lock("door")
         with lock:
             pass
@@ -54,7 +54,7 @@ def test_an_inherited_client_works_in_the_child(server: RedisServer) -> None:
 
 
 def test_the_child_of_a_fork_owns_nothing(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lock = client.lock("door")
         with lock as lease:
 
@@ -63,7 +63,7 @@ def test_the_child_of_a_fork_owns_nothing(server: RedisServer) -> None:
                 assert lock.lease is None
                 assert lock.locked()
                 assert lock.try_acquire() is None
-                with pytest.raises(leasehold.NotOwnerError):
+                with pytest.raises(steadlock.NotOwnerError):
                     lock.release()
 
             in_child(work)
@@ -72,18 +72,18 @@ def test_the_child_of_a_fork_owns_nothing(server: RedisServer) -> None:
 
 
 def test_an_inherited_lease_is_refused_in_the_child(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lock = client.lock("door")
         with lock as lease:
 
             def work() -> None:
                 assert not lease.is_valid()
                 assert lease.remaining() == 0
-                with pytest.raises(leasehold.ForkedError):
+                with pytest.raises(steadlock.ForkedError):
                     lease.release()
-                with pytest.raises(leasehold.ForkedError):
+                with pytest.raises(steadlock.ForkedError):
                     lease.extend()
-                with pytest.raises(leasehold.ForkedError):
+                with pytest.raises(steadlock.ForkedError):
                     lock.__exit__(None, None, None)
 
             in_child(work)
@@ -95,8 +95,8 @@ def test_an_inherited_lease_is_refused_in_the_child(server: RedisServer) -> None
 SAME_ID = """
 import asyncio, ctypes, os, sys, threading, traceback
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 CLONE_NEWPID = 0x20000000
 
@@ -116,7 +116,7 @@ def work():
     for call in (lease.release, lease.extend):
         try:
             call()
-        except leasehold.ForkedError:
+        except steadlock.ForkedError:
             continue
         raise AssertionError(f"{call} went through")
     with client.lock("other") as other:
@@ -125,7 +125,7 @@ def work():
     asyncio.run(enter(tasks))
 
 
-client = leasehold.connect(sys.argv[1])
+client = steadlock.connect(sys.argv[1])
 tasks = asyncio.run(connect())
 lease = client.lock("door").try_acquire()
 assert os.getpid() == 1
@@ -168,7 +168,7 @@ def as_first_process() -> list[str] | None:
 
 
 def test_ids_and_tokens_of_the_child_are_its_own(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         with client.lock("mine"):
             (mine,) = map(str, store.hgetall("mine"))
             read, write = os.pipe()
@@ -186,12 +186,12 @@ def test_ids_and_tokens_of_the_child_are_its_own(server: RedisServer, store: Sto
 
 
 def test_a_private_memory_client_is_refused_in_the_child() -> None:
-    with leasehold.connect("memory://") as client:
+    with steadlock.connect("memory://") as client:
         with client.lock("door"):
             pass
 
         def work() -> None:
-            with pytest.raises(leasehold.ForkedError):
+            with pytest.raises(steadlock.ForkedError):
                 client.lock("door").acquire()
 
         in_child(work)
@@ -200,7 +200,7 @@ def test_a_private_memory_client_is_refused_in_the_child() -> None:
 
 
 def test_losses_are_heard_in_the_child_and_in_the_parent(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url, lease=1) as client:
+    with steadlock.connect(server.url, lease=1) as client:
         lease = client.lock("mine").try_acquire()
         assert lease is not None
         lost = lease.lost
@@ -220,7 +220,7 @@ def test_losses_are_heard_in_the_child_and_in_the_parent(server: RedisServer, st
 
 
 def test_a_fork_while_other_threads_use_the_client(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         stop = threading.Event()
 
         def keep_busy(name: str) -> None:
@@ -247,7 +247,7 @@ def test_a_fork_while_other_threads_use_the_client(server: RedisServer) -> None:
 
 
 def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client, client.lock("door") as lease:
+    with steadlock.connect(server.url) as client, client.lock("door") as lease:
 
         def work() -> None:
             with client.lock("other"):
@@ -260,13 +260,13 @@ def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> Non
 
 
 def test_what_was_closed_before_the_fork_is_closed_in_the_child(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lock = client.lock("door")
         with lock:
             pass
 
     def work() -> None:
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             lock.acquire()
         client.close()
 
@@ -274,7 +274,7 @@ def test_what_was_closed_before_the_fork_is_closed_in_the_child(server: RedisSer
 
 
 def test_a_child_of_a_child_works_too(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
 
         def grandchild() -> None:
             with client.lock("door"):
@@ -325,7 +325,7 @@ def count(url: str, rounds: int) -> None:
     """Adds to a number as carelessly as can be."""
     import redis
 
-    with leasehold.connect(url) as client, redis.Redis.from_url(url) as store:
+    with steadlock.connect(url) as client, redis.Redis.from_url(url) as store:
         for _ in range(rounds):
             with client.lock("door"):
                 value = int(store.get("count") or 0)

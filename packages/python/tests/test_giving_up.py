@@ -18,8 +18,8 @@ from types import FrameType
 import pytest
 from servers import RedisServer, Store, eventually, store_of
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 def occupy(store: Store, milliseconds: int = 60_000) -> None:
@@ -101,7 +101,7 @@ async def test_leaving_a_scope_by_cancellation_frees_the_lock(server: RedisServe
 @pytest.mark.timing
 def test_a_wait_ends_at_its_deadline(server: RedisServer, store: Store) -> None:
     occupy(store)
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         started = time.monotonic()
         assert client.lock("door").try_acquire(wait=0.3) is None
         assert 0.3 <= time.monotonic() - started < 0.35
@@ -109,15 +109,15 @@ def test_a_wait_ends_at_its_deadline(server: RedisServer, store: Store) -> None:
 
 @pytest.mark.timing
 def test_a_wait_ends_at_its_deadline_though_the_server_is_stopped(own_server: RedisServer) -> None:
-    with leasehold.connect(own_server.url, command_timeout=0.5) as client:
+    with steadlock.connect(own_server.url, command_timeout=0.5) as client:
         lock = client.lock("door")
         with own_server.paused():
             started = time.monotonic()
-            with pytest.raises(leasehold.UnavailableError):
+            with pytest.raises(steadlock.UnavailableError):
                 lock.try_acquire(wait=0.3)
             assert time.monotonic() - started < 0.35
             started = time.monotonic()
-            with pytest.raises(leasehold.UnavailableError):
+            with pytest.raises(steadlock.UnavailableError):
                 lock.try_acquire()
             assert time.monotonic() - started < 0.55
         with store_of(own_server) as store:
@@ -125,9 +125,9 @@ def test_a_wait_ends_at_its_deadline_though_the_server_is_stopped(own_server: Re
 
 
 INTERRUPTED = """
-import signal, sys, time, leasehold
+import signal, sys, time, steadlock
 url, call = sys.argv[1:]
-client = leasehold.connect(url)
+client = steadlock.connect(url)
 lock = client.lock("door")
 print("waiting", flush=True)
 try:
@@ -169,7 +169,7 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
     before = signal.signal(signal.SIGALRM, strike)
     struck = 0
     try:
-        with leasehold.connect(server.url) as client:
+        with steadlock.connect(server.url) as client:
             lock = client.lock("door")
             for round_ in range(300):
                 try:
@@ -212,8 +212,8 @@ class Strike:
             raise StruckError
 
 
-PACKAGE = str(Path(leasehold.__file__).parent)
-SCOPES: dict[str, Callable[[leasehold.Client], AbstractContextManager[leasehold.Lease]]] = {
+PACKAGE = str(Path(steadlock.__file__).parent)
+SCOPES: dict[str, Callable[[steadlock.Client], AbstractContextManager[steadlock.Lease]]] = {
     "lock": lambda client: client.lock("door"),
     "hold": lambda client: client.lock("door").hold(wait=5),
     "mutex": lambda client: client.mutex("door"),
@@ -233,7 +233,7 @@ def strikes() -> Iterator[Strike]:
 
 
 @pytest.mark.parametrize("kind", SCOPES)
-def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(client: leasehold.Client, kind: str) -> None:
+def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(client: steadlock.Client, kind: str) -> None:
     is_left: list[bool] = []
     for strike in strikes():
         scope = SCOPES[kind](client)
@@ -251,7 +251,7 @@ def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(client: leaseh
     assert is_left == [False] * (len(is_left) - 1) + [True]
 
 
-def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease(client: leasehold.Client) -> None:
+def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease(client: steadlock.Client) -> None:
     lock = client.lock("door")
     for strike in strikes():
         with lock as outer:
@@ -268,7 +268,7 @@ def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease
         assert not lock.locked()
 
 
-def test_what_the_body_raised_is_the_context_of_an_interrupt_in_its_end(client: leasehold.Client) -> None:
+def test_what_the_body_raised_is_the_context_of_an_interrupt_in_its_end(client: steadlock.Client) -> None:
     body = ValueError()
     strike = Strike(0)
 
@@ -286,19 +286,19 @@ def test_what_the_body_raised_is_the_context_of_an_interrupt_in_its_end(client: 
 
 
 def test_one_exception_that_strikes_twice_is_no_circle(
-    client: leasehold.Client, monkeypatch: pytest.MonkeyPatch
+    client: steadlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = TimeoutError("soft limit")
-    find = leasehold.Lock._innermost_scope
+    find = steadlock.Lock._innermost_scope
     left = [limit, limit]
 
-    def find_or_strike(lock: leasehold.Lock) -> leasehold.Lease | None:
+    def find_or_strike(lock: steadlock.Lock) -> steadlock.Lease | None:
         if left:
             raise left.pop()
         return find(lock)
 
     lock = client.lock("door")
-    monkeypatch.setattr(leasehold.Lock, "_innermost_scope", find_or_strike)
+    monkeypatch.setattr(steadlock.Lock, "_innermost_scope", find_or_strike)
     with pytest.raises(TimeoutError) as caught, lock:
         pass
     assert caught.value is limit
@@ -306,7 +306,7 @@ def test_one_exception_that_strikes_twice_is_no_circle(
     assert not lock.locked()
 
 
-def test_the_error_of_an_end_has_what_is_handled_around_it_as_its_context(client: leasehold.Client) -> None:
+def test_the_error_of_an_end_has_what_is_handled_around_it_as_its_context(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.1)
     around = ValueError()
 
@@ -317,12 +317,12 @@ def test_the_error_of_an_end_has_what_is_handled_around_it_as_its_context(client
             with lock as lease:
                 assert lease.lost.wait(10)
 
-    with pytest.raises(leasehold.LockLostError) as caught:
+    with pytest.raises(steadlock.LockLostError) as caught:
         lose()
     assert caught.value.__context__ is around
 
 
-def test_the_end_of_a_scope_is_called_as_any_function(client: leasehold.Client) -> None:
+def test_the_end_of_a_scope_is_called_as_any_function(client: steadlock.Client) -> None:
     lock = client.lock("door")
     assert lock.__exit__.__name__ == "__exit__"
     lock.__enter__()
@@ -333,7 +333,7 @@ def test_the_end_of_a_scope_is_called_as_any_function(client: leasehold.Client) 
 
 def test_ctrl_c_ends_connecting(own_server: RedisServer) -> None:
     program = (
-        "import leasehold, sys; print('connecting', flush=True); leasehold.connect(sys.argv[1], connect_timeout=30)"
+        "import steadlock, sys; print('connecting', flush=True); steadlock.connect(sys.argv[1], connect_timeout=30)"
     )
     with own_server.paused():
         command = [sys.executable, "-c", program, own_server.url]
@@ -346,14 +346,14 @@ def test_ctrl_c_ends_connecting(own_server: RedisServer) -> None:
     assert "KeyboardInterrupt" in stderr
 
 
-def test_waiting_threads_hear_of_a_close(client: leasehold.Client) -> None:
+def test_waiting_threads_hear_of_a_close(client: steadlock.Client) -> None:
     lock = client.lock("door")
     errors: list[BaseException] = []
 
     def wait() -> None:
         try:
             lock.acquire()
-        except leasehold.ClosedError as error:
+        except steadlock.ClosedError as error:
             errors.append(error)
 
     assert lock.acquire()
@@ -375,5 +375,5 @@ async def test_waiting_tasks_hear_of_a_close(aclient: aio.Client) -> None:
     task = asyncio.create_task(wait())
     await asyncio.sleep(0.05)
     await aclient.close()
-    with pytest.raises(leasehold.ClosedError):
+    with pytest.raises(steadlock.ClosedError):
         await task

@@ -30,22 +30,22 @@ CHECKS = [
 EVENTLET = """
 import warnings; warnings.simplefilter("ignore")
 import eventlet
-import leasehold
+import steadlock
 # Who has imported it and does not use it is not refused.
-lock = leasehold.connect("memory://").lock("door")
+lock = steadlock.connect("memory://").lock("door")
 with lock: pass
 
 def refused(operation, call):
     try:
         call()
-    except leasehold.MisconfiguredError as error:
+    except steadlock.MisconfiguredError as error:
         assert error.operation == operation, error.operation
         assert "eventlet" in str(error) and "gevent" in str(error), error
     else:
         raise AssertionError("it was not refused")
 
 lease = lock.try_acquire()
-eventlet.spawn(refused, "connect", lambda: leasehold.connect("memory://")).wait()
+eventlet.spawn(refused, "connect", lambda: steadlock.connect("memory://")).wait()
 eventlet.spawn(refused, "acquire", lock.acquire).wait()
 assert lease.release() == "released"
 """

@@ -9,11 +9,11 @@ import pytest
 from servers import RedisServer, Store
 from test_threads import in_another_thread
 
-import leasehold
-from leasehold import _kinds, _native, aio
+import steadlock
+from steadlock import _kinds, _native, aio
 
 
-def test_every_kind_of_the_core_has_its_factory(client: leasehold.Client) -> None:
+def test_every_kind_of_the_core_has_its_factory(client: steadlock.Client) -> None:
     assert [*_kinds.FACTORIES] == _native.LOCK_KINDS
     made = {
         "lock": client.lock("door"),
@@ -26,12 +26,12 @@ def test_every_kind_of_the_core_has_its_factory(client: leasehold.Client) -> Non
     assert made.keys() == _kinds.FACTORIES.keys()
     for kind, lock in made.items():
         assert lock._settings.address.split("\0")[0] == kind
-        assert callable(getattr(leasehold.Client, _kinds.FACTORIES[kind]))
+        assert callable(getattr(steadlock.Client, _kinds.FACTORIES[kind]))
         assert callable(getattr(aio.Client, _kinds.FACTORIES[kind]))
         assert lock.name == "door"
 
 
-def test_the_length_of_a_member_is_counted_in_bytes(client: leasehold.Client) -> None:
+def test_the_length_of_a_member_is_counted_in_bytes(client: steadlock.Client) -> None:
     both = client.multi_lock([client.lock("tür"), client.lock("fenêtre")])
     with both as lease:
         assert both.name == lease.name == "tür, fenêtre"
@@ -40,34 +40,34 @@ def test_the_length_of_a_member_is_counted_in_bytes(client: leasehold.Client) ->
 
 
 @pytest.mark.parametrize("kind", ["mutex", "fair_lock"])
-def test_mutex_and_fair_lock_are_used_like_a_lock(client: leasehold.Client, kind: str) -> None:
-    lock: leasehold.Lock = getattr(client, kind)("door", wait=0.02)
+def test_mutex_and_fair_lock_are_used_like_a_lock(client: steadlock.Client, kind: str) -> None:
+    lock: steadlock.Lock = getattr(client, kind)("door", wait=0.02)
     with lock as lease:
         assert lock.lease is lease
         assert lock.owned()
         assert lock.locked()
         assert lease.token is not None
         assert in_another_thread(lock.try_acquire) is None
-        with pytest.raises(leasehold.LockTimeoutError):
+        with pytest.raises(steadlock.LockTimeoutError):
             in_another_thread(lock.__enter__)
     assert not lock.locked()
     with lock.hold(lease=5) as lease:
         assert lease.remaining() <= 5
     assert lock.acquire()
     assert lock.release() == "released"
-    without: leasehold.Lock = getattr(client, kind)("door", fencing=False)
+    without: steadlock.Lock = getattr(client, kind)("door", fencing=False)
     with without as lease:
         assert lease.token is None
 
 
-def test_a_mutex_is_not_entered_again(client: leasehold.Client) -> None:
+def test_a_mutex_is_not_entered_again(client: steadlock.Client) -> None:
     mutex = client.mutex("door")
     with mutex:
         assert mutex.try_acquire() is None
         assert mutex.acquire(timeout=0.05) is False
 
 
-def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: leasehold.Client) -> None:
+def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: steadlock.Client) -> None:
     with client.read_write_lock("door").write as writing, client.semaphore("door", 2) as permit:
         assert client.read_write_lock("door").write.lease is writing
         assert client.semaphore("door", 2).lease is permit
@@ -77,7 +77,7 @@ def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: leasehold.Cl
             assert client.mutex("door").lease is None
 
 
-def test_a_fair_lock_is_entered_inside_of_a_plain_one_and_may_release_it(client: leasehold.Client) -> None:
+def test_a_fair_lock_is_entered_inside_of_a_plain_one_and_may_release_it(client: steadlock.Client) -> None:
     plain, fair = client.lock("door"), client.fair_lock("door")
     with plain, fair as inner:
         assert fair.lease is inner
@@ -87,11 +87,11 @@ def test_a_fair_lock_is_entered_inside_of_a_plain_one_and_may_release_it(client:
     assert not plain.locked()
     assert plain.lease is None
     for lock in (plain, fair):
-        with pytest.raises(leasehold.NotOwnerError):
+        with pytest.raises(steadlock.NotOwnerError):
             lock.release()
 
 
-def test_readers_share_and_a_writer_is_alone(client: leasehold.Client) -> None:
+def test_readers_share_and_a_writer_is_alone(client: steadlock.Client) -> None:
     door = client.read_write_lock("door", wait=0.02)
     assert door.name == door.read.name == door.write.name == "door"
     with door.read as lease:
@@ -105,7 +105,7 @@ def test_readers_share_and_a_writer_is_alone(client: leasehold.Client) -> None:
         assert in_another_thread(door.read.try_acquire) is None
 
 
-def test_a_writer_reads_and_keeps_the_read_when_it_stops_writing(client: leasehold.Client) -> None:
+def test_a_writer_reads_and_keeps_the_read_when_it_stops_writing(client: steadlock.Client) -> None:
     door = client.read_write_lock("door")
     assert door.write.acquire()
     with door.read as reading:
@@ -113,12 +113,12 @@ def test_a_writer_reads_and_keeps_the_read_when_it_stops_writing(client: leaseho
         assert reading.is_valid()
         assert not door.write.owned()
         assert in_another_thread(door.write.try_acquire) is None
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             door.write.acquire()
     assert in_another_thread(lambda: door.write.acquire() and door.write.release()) == "released"
 
 
-def test_a_semaphore_counts_permits(client: leasehold.Client) -> None:
+def test_a_semaphore_counts_permits(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 3, wait=0.02)
     assert (seats.name, seats.limit, seats.available()) == ("seats", 3, 3)
     two = seats.acquire(2)
@@ -126,7 +126,7 @@ def test_a_semaphore_counts_permits(client: leasehold.Client) -> None:
     assert two.name == "seats"
     assert seats.available() == 1
     assert seats.try_acquire(2) is None
-    with pytest.raises(leasehold.LockTimeoutError) as caught:
+    with pytest.raises(steadlock.LockTimeoutError) as caught:
         seats.acquire(2)
     assert caught.value.lock_name == "seats"
     with seats as one:
@@ -141,24 +141,24 @@ def test_a_semaphore_counts_permits(client: leasehold.Client) -> None:
     assert seats.available() == 3
 
 
-def test_a_semaphore_releases_what_the_thread_took_last(client: leasehold.Client) -> None:
+def test_a_semaphore_releases_what_the_thread_took_last(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 5)
     first, second = seats.acquire(2), seats.acquire(3)
     assert seats.lease is second
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         in_another_thread(seats.release)
     assert seats.release() == "released"
     assert (first.is_valid(), second.is_valid()) == (True, False)
     assert seats.release() == "released"
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         seats.release()
     assert seats.available() == 5
 
 
-def test_permits_are_a_lock(client: leasehold.Client) -> None:
+def test_permits_are_a_lock(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 3, wait=0.02)
     two = seats.permits(2)
-    assert isinstance(two, leasehold.Lock)
+    assert isinstance(two, steadlock.Lock)
     assert two.name == "seats"
     assert not two.locked()
     with two as lease:
@@ -170,11 +170,11 @@ def test_permits_are_a_lock(client: leasehold.Client) -> None:
         assert seats.release() == "released"
     assert seats.available() == 3
     for wrong in (0, 4):
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             seats.permits(wrong).acquire()
 
 
-def test_a_thread_waits_for_a_permit(client: leasehold.Client) -> None:
+def test_a_thread_waits_for_a_permit(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 1)
     entered = threading.Event()
 
@@ -191,19 +191,19 @@ def test_a_thread_waits_for_a_permit(client: leasehold.Client) -> None:
 
 
 @pytest.mark.parametrize("permits", [0, -1, 4, 10**20, 1.5])
-def test_bad_counts_of_permits_are_refused(client: leasehold.Client, permits: Any) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_bad_counts_of_permits_are_refused(client: steadlock.Client, permits: Any) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         client.semaphore("seats", 3).acquire(permits)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1_000_001, 1.5])
-def test_bad_limits_are_refused(client: leasehold.Client, limit: Any) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_bad_limits_are_refused(client: steadlock.Client, limit: Any) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         client.semaphore("seats", limit).acquire()
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "leasehold:x", "a\ud800b"], ids=ascii)
-def test_bad_names_are_refused_of_every_kind(client: leasehold.Client, name: str) -> None:
+@pytest.mark.parametrize("name", ["", "a\0b", "steadlock:x", "a\ud800b"], ids=ascii)
+def test_bad_names_are_refused_of_every_kind(client: steadlock.Client, name: str) -> None:
     for work in (
         lambda: client.mutex(name).acquire(),
         lambda: client.fair_lock(name).acquire(),
@@ -212,11 +212,11 @@ def test_bad_names_are_refused_of_every_kind(client: leasehold.Client, name: str
         lambda: client.semaphore(name, 1).acquire(),
         lambda: client.multi_lock([client.lock(name)]).acquire(),
     ):
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             work()
 
 
-def test_several_locks_are_held_as_one(client: leasehold.Client) -> None:
+def test_several_locks_are_held_as_one(client: steadlock.Client) -> None:
     members = [client.lock("b"), client.mutex("a"), client.semaphore("c", 2)]
     all_of_them = client.multi_lock(members, wait=0.02)
     assert all_of_them.name == "b, a, c"
@@ -236,7 +236,7 @@ def test_several_locks_are_held_as_one(client: leasehold.Client) -> None:
         assert lease.remaining() <= 2
 
 
-def test_several_permits_are_one_of_several_locks(client: leasehold.Client) -> None:
+def test_several_permits_are_one_of_several_locks(client: steadlock.Client) -> None:
     seats = client.semaphore("seats", 3)
     with client.multi_lock([client.lock("door"), seats.permits(2)]):
         assert seats.available() == 1
@@ -245,7 +245,7 @@ def test_several_permits_are_one_of_several_locks(client: leasehold.Client) -> N
     assert seats.available() == 3
 
 
-def test_several_locks_are_entered_again_in_any_order(client: leasehold.Client) -> None:
+def test_several_locks_are_entered_again_in_any_order(client: steadlock.Client) -> None:
     one, two = client.lock("a"), client.fair_lock("b")
     with client.multi_lock([one, two]) as outer, client.multi_lock([two, one]) as inner:
         assert inner is not outer
@@ -257,24 +257,24 @@ def test_several_locks_are_entered_again_in_any_order(client: leasehold.Client) 
     assert not two.locked()
 
 
-def test_several_locks_that_are_none_are_refused(client: leasehold.Client) -> None:
+def test_several_locks_that_are_none_are_refused(client: steadlock.Client) -> None:
     lock = client.lock("a")
     both = client.multi_lock([lock, client.lock("b")])
     for wrong in ([], [lock, lock], [both, client.lock("c")]):
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             client.multi_lock(wrong).acquire()
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         both.locked()
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         both.holder()
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         client.force_release(both)
     assert not lock.locked()
 
 
 @pytest.mark.parametrize("kind", _kinds.FACTORIES)
 def test_the_server_says_who_holds_a_lock(url: str, kind: str) -> None:
-    with leasehold.connect(url, lease=30) as client:
+    with steadlock.connect(url, lease=30) as client:
         door = client.read_write_lock("door")
         locks = {
             "lock": client.lock("door"),
@@ -298,19 +298,19 @@ def test_the_server_says_who_holds_a_lock(url: str, kind: str) -> None:
             assert second.owner != first.owner, "each grant has an owner id of its own"
 
 
-def test_locks_of_another_client_are_refused(client: leasehold.Client) -> None:
-    with leasehold.connect("memory://") as other:
+def test_locks_of_another_client_are_refused(client: steadlock.Client) -> None:
+    with steadlock.connect("memory://") as other:
         lock = other.lock("door")
-        with pytest.raises(leasehold.InvalidArgumentError) as caught:
+        with pytest.raises(steadlock.InvalidArgumentError) as caught:
             client.multi_lock([client.lock("a"), lock])
         assert (caught.value.lock_name, caught.value.operation) == ("door", "acquire")
-        with pytest.raises(leasehold.InvalidArgumentError) as caught:
+        with pytest.raises(steadlock.InvalidArgumentError) as caught:
             client.force_release(lock)
         assert (caught.value.lock_name, caught.value.operation) == ("door", "release")
 
 
 def test_a_forced_release_takes_a_lock_from_its_holder(url: str) -> None:
-    with leasehold.connect(url, lease=0.9) as client:
+    with steadlock.connect(url, lease=0.9) as client:
         for lock in (client.lock("door"), client.semaphore("seats", 2), client.read_write_lock("book").read):
             assert client.force_release(lock) is False
             lease = in_another_thread(lock.try_acquire)
@@ -323,20 +323,20 @@ def test_a_forced_release_takes_a_lock_from_its_holder(url: str) -> None:
 
 
 def test_an_operator_changes_the_limit_of_a_semaphore(url: str) -> None:
-    with leasehold.connect(url, lease=0.9) as client:
+    with steadlock.connect(url, lease=0.9) as client:
         seats = client.semaphore("seats", 3)
         assert client.set_limit("seats", 1) is False, "nobody holds a permit"
         with seats.hold(permits=2) as lease:
             assert client.set_limit("seats", 1) is True
             assert seats.available() == 0
-            with pytest.raises(leasehold.MisconfiguredError):
+            with pytest.raises(steadlock.MisconfiguredError):
                 seats.try_acquire()
             assert client.semaphore("seats", 1).try_acquire() is None
             assert not lease.lost.wait(1.2), "the holder's lease is renewed"
             assert client.set_limit("seats", 4) is True
             assert client.semaphore("seats", 4).available() == 2
         for limit in (0, 1_000_001, 1.5):
-            with pytest.raises(leasehold.InvalidArgumentError) as caught:
+            with pytest.raises(steadlock.InvalidArgumentError) as caught:
                 client.set_limit("seats", limit)  # type: ignore[arg-type]
             assert caught.value.operation == "set_limit"
         with pytest.raises(TypeError):
@@ -344,7 +344,7 @@ def test_an_operator_changes_the_limit_of_a_semaphore(url: str) -> None:
 
 
 def test_a_closed_client_refuses_every_kind(url: str) -> None:
-    client = leasehold.connect(url)
+    client = steadlock.connect(url)
     lock, seats = client.fair_lock("door"), client.semaphore("seats", 2)
     both = client.multi_lock([lock, seats])
     client.close()
@@ -356,12 +356,12 @@ def test_a_closed_client_refuses_every_kind(url: str) -> None:
         lambda: client.force_release(lock),
         lambda: client.set_limit("seats", 2),
     ):
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             operation()
 
 
 def test_a_mutex_is_in_the_layout_of_other_libraries(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         with client.mutex("door"):
             assert store.type("door") == "string"
             assert store.lock("door", blocking=False).acquire() is False
@@ -373,7 +373,7 @@ def test_a_mutex_is_in_the_layout_of_other_libraries(server: RedisServer, store:
         assert client.mutex("door").release() == "released"
 
 
-def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
-    assert repr(client.mutex("door")).startswith("<unlocked leasehold.Lock object 'door' at ")
-    assert repr(client.semaphore("seats", 3)).startswith("<unlocked leasehold.Semaphore object 'seats' at ")
+def test_reprs_say_what_things_are(client: steadlock.Client) -> None:
+    assert repr(client.mutex("door")).startswith("<unlocked steadlock.Lock object 'door' at ")
+    assert repr(client.semaphore("seats", 3)).startswith("<unlocked steadlock.Semaphore object 'seats' at ")
     assert "'door'" in repr(client.read_write_lock("door"))

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ async def test_a_fair_lock_may_release_what_was_taken_through_a_plain_one(aclien
     assert await plain.acquire()
     assert await fair.release() == "released"
     assert plain.lease is None
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         await plain.release()
 
 
@@ -57,7 +57,7 @@ async def test_readers_share_and_a_writer_reads(aclient: aio.Client) -> None:
         other = await in_another_task(door.read.try_acquire)
         assert other is not None
         assert await in_another_task(door.write.acquire) is False
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             await door.write.acquire()
         await other.release()
     assert await door.write.acquire()
@@ -73,7 +73,7 @@ async def test_a_semaphore_counts_permits(aclient: aio.Client) -> None:
     two = await seats.acquire(2)
     assert await seats.available() == 1
     assert await seats.try_acquire(2) is None
-    with pytest.raises(leasehold.LockTimeoutError):
+    with pytest.raises(steadlock.LockTimeoutError):
         await seats.acquire(2)
     async with seats as one:
         assert seats.lease is one
@@ -88,7 +88,7 @@ async def test_a_semaphore_counts_permits(aclient: aio.Client) -> None:
 async def test_a_semaphore_releases_what_the_task_took_last(aclient: aio.Client) -> None:
     seats = aclient.semaphore("seats", 5)
     first, second = await seats.acquire(2), await seats.acquire(3)
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         await in_another_task(seats.release)
     assert await seats.release() == "released"
     assert (first.is_valid(), second.is_valid()) == (True, False)
@@ -116,7 +116,7 @@ async def test_the_server_says_who_holds_a_lock(aclient: aio.Client) -> None:
         assert holder is not None
         assert holder.remaining is not None
         assert 15 < holder.remaining <= 20
-        with pytest.raises(leasehold.LockTimeoutError) as caught:
+        with pytest.raises(steadlock.LockTimeoutError) as caught:
             await in_another_task(lock.hold(wait=0.02).__aenter__)
         assert caught.value.holder is not None
         assert caught.value.holder.owner == holder.owner
@@ -135,11 +135,11 @@ async def test_an_operator_changes_the_limit_of_a_semaphore(aclient: aio.Client)
     assert await aclient.set_limit("seats", 2) is False, "nobody holds a permit"
     async with seats.hold(permits=3) as lease:
         assert await aclient.set_limit("seats", 2) is True
-        with pytest.raises(leasehold.MisconfiguredError):
+        with pytest.raises(steadlock.MisconfiguredError):
             await in_another_task(seats.acquire)
         assert await aclient.semaphore("seats", 2).try_acquire() is None
         assert lease.is_valid()
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.set_limit("seats", 0)
 
 
@@ -155,24 +155,24 @@ async def test_a_scope_on_several_locks_is_cancelled_when_one_is_lost(url: str) 
                 assert await client.force_release(two) is True
                 await asyncio.sleep(20)
 
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             await in_another_task(work)
         assert caught.value.reason == "removed"
         assert await client.lock("a").try_acquire(wait=5) is not None
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             await both.locked()
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             await client.force_release(both)
 
 
 async def test_locks_of_another_client_are_refused(aclient: aio.Client) -> None:
     async with aio.connect("memory://") as other:
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             aclient.multi_lock([other.lock("door")])
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             await aclient.force_release(other.lock("door"))
 
 
 async def test_reprs_say_what_things_are(aclient: aio.Client) -> None:
-    assert repr(aclient.fair_lock("door")) == "<leasehold.aio.Lock 'door'>"
-    assert repr(aclient.semaphore("seats", 3)) == "<leasehold.aio.Semaphore 'seats'>"
+    assert repr(aclient.fair_lock("door")) == "<steadlock.aio.Lock 'door'>"
+    assert repr(aclient.semaphore("seats", 3)) == "<steadlock.aio.Semaphore 'seats'>"

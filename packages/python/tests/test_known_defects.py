@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-import leasehold
-from leasehold import aio
-from leasehold._context import TaskOwner
-from leasehold.aio import _lock as aio_lock
+import steadlock
+from steadlock import aio
+from steadlock._context import TaskOwner
+from steadlock.aio import _lock as aio_lock
 
 URL = "memory://"
 
@@ -27,7 +27,7 @@ class ProgramError(Exception):
 
 def the_programs_own_error_comes_out() -> None:
     """The lease is lost inside of the scope, and then the program fails."""
-    with leasehold.connect(URL) as client, pytest.raises(ProgramError), client.lock("door", lease=0.1) as lease:
+    with steadlock.connect(URL) as client, pytest.raises(ProgramError), client.lock("door", lease=0.1) as lease:
         assert lease.lost.wait(10)
         raise ProgramError
 
@@ -35,9 +35,9 @@ def the_programs_own_error_comes_out() -> None:
 def test_release_error_that_masks_the_programs_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     the_programs_own_error_comes_out()
 
-    leave = leasehold.Lock.__exit__
-    monkeypatch.setattr(leasehold.Lock, "__exit__", lambda lock, *_: leave(lock, None, None, None))
-    with pytest.raises(leasehold.LockLostError):
+    leave = steadlock.Lock.__exit__
+    monkeypatch.setattr(steadlock.Lock, "__exit__", lambda lock, *_: leave(lock, None, None, None))
+    with pytest.raises(steadlock.LockLostError):
         the_programs_own_error_comes_out()
 
 
@@ -65,7 +65,7 @@ async def test_release_error_that_masks_the_tasks_own_is_found(monkeypatch: pyte
         await leave(hold, None, raised, entered)
 
     monkeypatch.setattr(aio_lock.Hold, "_leave", leave_and_mask)
-    with pytest.raises(leasehold.LockLostError):
+    with pytest.raises(steadlock.LockLostError):
         await the_tasks_own_error_comes_out()
 
 
@@ -92,7 +92,7 @@ async def test_ownership_by_thread_that_crosses_tasks_is_found(monkeypatch: pyte
 
 
 def an_extended_lease_says_how_long_it_lasts() -> None:
-    with leasehold.connect(URL) as client:
+    with steadlock.connect(URL) as client:
         lease = client.lock("door", lease=5).try_acquire()
         assert lease is not None
         lease.extend(60)
@@ -102,13 +102,13 @@ def an_extended_lease_says_how_long_it_lasts() -> None:
 def test_extend_that_leaves_a_stale_lease_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     an_extended_lease_says_how_long_it_lasts()
 
-    extend = leasehold.Lease.extend
+    extend = steadlock.Lease.extend
 
-    def extend_elsewhere(lease: leasehold.Lease, by: float) -> None:
+    def extend_elsewhere(lease: steadlock.Lease, by: float) -> None:
         until = time.monotonic() + lease.remaining()
         extend(lease, by)
-        monkeypatch.setattr(leasehold.Lease, "remaining", lambda _: until - time.monotonic())
+        monkeypatch.setattr(steadlock.Lease, "remaining", lambda _: until - time.monotonic())
 
-    monkeypatch.setattr(leasehold.Lease, "extend", extend_elsewhere)
+    monkeypatch.setattr(steadlock.Lease, "extend", extend_elsewhere)
     with pytest.raises(AssertionError, match="the lease is stale"):
         an_extended_lease_says_how_long_it_lasts()

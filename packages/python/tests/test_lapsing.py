@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 from servers import eventually
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 BATCH, BATCHES = 1_000, 4
 
@@ -19,13 +19,13 @@ BATCH, BATCHES = 1_000, 4
 MOST = 2 * BATCH + 64
 
 
-def are_lost(leases: list[leasehold.Lease | None]) -> bool:
+def are_lost(leases: list[steadlock.Lease | None]) -> bool:
     return all(lease is not None and lease.lost_reason for lease in leases)
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["unheard", "heard"])
 def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
-    with leasehold.connect("memory://") as client:
+    with steadlock.connect("memory://") as client:
         for batch in range(BATCHES):
             leases = [client.lock(f"door-{batch}-{number}", lease=0.1).try_acquire() for number in range(BATCH)]
             for lease in leases:
@@ -61,10 +61,10 @@ async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
         assert client._connection.mailbox._futures == {}
 
 
-def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: leasehold.Client) -> None:
+def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: steadlock.Client) -> None:
     lock = client.lock("door")
     for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
-        with pytest.raises(leasehold.LockLostError) as caught, scope as lease:
+        with pytest.raises(steadlock.LockLostError) as caught, scope as lease:
             assert lease.lost.wait(5)
             assert lock.acquire()
         assert caught.value.reason == "expired"
@@ -77,7 +77,7 @@ async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: st
     async with aio.connect(url) as client:
         lock = client.lock("door")
         for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
-            with pytest.raises(leasehold.LockLostError) as caught:
+            with pytest.raises(steadlock.LockLostError) as caught:
                 async with scope:
                     # The loss cancels what runs in the scope; this one goes on all the same.
                     with pytest.raises(asyncio.CancelledError):
@@ -89,7 +89,7 @@ async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: st
             assert await lock.release() == "released"
 
 
-def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(client: leasehold.Client) -> None:
+def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
     outer, inner = lock.try_acquire(), lock.try_acquire()
     assert outer is not None
@@ -106,12 +106,12 @@ def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(clie
     assert lock.release() == "released"
 
 
-def test_a_closed_client_says_so_of_what_it_held(client: leasehold.Client) -> None:
+def test_a_closed_client_says_so_of_what_it_held(client: steadlock.Client) -> None:
     lock = client.lock("door")
     lease = lock.try_acquire()
     assert lease is not None
     client.close()
     assert lease.lost_reason == "closed"
     for release in (lease.release, lock.release):
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             release()

@@ -8,20 +8,20 @@ import threading
 import pytest
 from servers import RedisServer, free_port
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 def test_a_client_is_made_before_its_server_is_up(own_server: RedisServer) -> None:
     own_server.kill()
-    with leasehold.connect(own_server.url, lazy=True) as client:
+    with steadlock.connect(own_server.url, lazy=True) as client:
         lock = client.lock("door")
-        with pytest.raises(leasehold.UnavailableError, match=str(own_server.port)) as caught:
+        with pytest.raises(steadlock.UnavailableError, match=str(own_server.port)) as caught:
             lock.try_acquire()
         assert str(own_server.port) in str(caught.value.node)
         assert caught.value.retryable
         waiter = threading.Thread(target=lambda: held.append(lock.try_acquire(wait=30)))
-        held: list[leasehold.Lease | None] = []
+        held: list[steadlock.Lease | None] = []
         waiter.start()
         own_server.start()
         waiter.join(30)
@@ -33,7 +33,7 @@ async def test_a_client_for_tasks_is_made_before_its_server_is_up(own_server: Re
     own_server.kill()
     async with aio.connect(own_server.url, lazy=True) as client:
         lock = client.lock("door")
-        with pytest.raises(leasehold.UnavailableError, match=str(own_server.port)) as caught:
+        with pytest.raises(steadlock.UnavailableError, match=str(own_server.port)) as caught:
             await lock.try_acquire()
         assert str(own_server.port) in str(caught.value.node)
         assert caught.value.retryable
@@ -46,20 +46,20 @@ async def test_a_client_for_tasks_is_made_before_its_server_is_up(own_server: Re
 
 def test_what_is_wrong_for_good_is_told_at_the_first_use() -> None:
     with RedisServer("--requirepass", "right") as server:
-        client = leasehold.connect(f"redis://:wrong@127.0.0.1:{server.port}", lazy=True)
+        client = steadlock.connect(f"redis://:wrong@127.0.0.1:{server.port}", lazy=True)
         for _ in range(2):
-            with pytest.raises(leasehold.MisconfiguredError, match="password"):
+            with pytest.raises(steadlock.MisconfiguredError, match="password"):
                 client.lock("door").acquire()
         client.close()
 
 
 def test_one_that_is_never_used_connects_to_nothing() -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}"
-    with leasehold.connect(nowhere, lazy=True):
+    with steadlock.connect(nowhere, lazy=True):
         pass
     asyncio.run(unused(nowhere))
     majority = [f"redis://127.0.0.1:{free_port()}" for _ in range(3)]
-    with leasehold.redlock(majority, lazy=True):
+    with steadlock.redlock(majority, lazy=True):
         pass
 
 
@@ -71,4 +71,4 @@ async def unused(url: str) -> None:
 @pytest.mark.parametrize("lazy", [1, None, "yes"])
 def test_lazy_is_true_or_false(lazy: object) -> None:
     with pytest.raises(TypeError, match="lazy is True or False"):
-        leasehold.connect("memory://", lazy=lazy)  # type: ignore[arg-type]
+        steadlock.connect("memory://", lazy=lazy)  # type: ignore[arg-type]

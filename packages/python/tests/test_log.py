@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from servers import RedisServer, eventually
 
-import leasehold
-from leasehold import _log, aio
+import steadlock
+from steadlock import _log, aio
 
 LEASE = 0.9
 PASSWORD = "sesame-open-and-more"
@@ -34,7 +34,7 @@ def secret_server() -> Iterator[RedisServer]:
 
 def told(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord | None:
     """The record of an event, which names it."""
-    records = [record for record in caplog.records if record.name == "leasehold"]
+    records = [record for record in caplog.records if record.name == "steadlock"]
     return next((record for record in records if vars(record)["event"] == event), None)
 
 
@@ -55,8 +55,8 @@ def check(caplog: pytest.LogCaptureFixture, server: RedisServer) -> None:
 def test_the_log_tells_a_loss_a_disconnect_and_a_reconnect(
     secret_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "leasehold")
-    with leasehold.connect(secret_server.url, lease=LEASE) as client:
+    caplog.set_level(logging.INFO, "steadlock")
+    with steadlock.connect(secret_server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
         secret_server.kill()
@@ -68,7 +68,7 @@ def test_the_log_tells_a_loss_a_disconnect_and_a_reconnect(
 
 
 async def test_so_it_does_in_asyncio(secret_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "leasehold")
+    caplog.set_level(logging.INFO, "steadlock")
     async with aio.connect(secret_server.url, lease=LEASE) as client:
         lease = await client.lock("door").try_acquire()
         assert lease is not None
@@ -79,18 +79,18 @@ async def test_so_it_does_in_asyncio(secret_server: RedisServer, caplog: pytest.
 
 
 def test_grants_and_releases_are_told_if_debug_is_enabled(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "leasehold")
-    with leasehold.connect("memory://") as client, client.lock("door"):
+    caplog.set_level(logging.DEBUG, "steadlock")
+    with steadlock.connect("memory://") as client, client.lock("door"):
         pass
     assert told(caplog, "granted")
     assert told(caplog, "released")
 
 
 def test_an_ordinary_day_has_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "leasehold")
-    with leasehold.connect("memory://") as client, client.lock("door"):
+    caplog.set_level(logging.INFO, "steadlock")
+    with steadlock.connect("memory://") as client, client.lock("door"):
         pass
-    assert [record for record in caplog.records if record.name == "leasehold"] == []
+    assert [record for record in caplog.records if record.name == "steadlock"] == []
 
 
 class Slow(logging.Handler):
@@ -108,7 +108,7 @@ class Slow(logging.Handler):
 
 @pytest.fixture
 def slow() -> Iterator[Slow]:
-    handler, logger = Slow(), logging.getLogger("leasehold")
+    handler, logger = Slow(), logging.getLogger("steadlock")
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
@@ -117,7 +117,7 @@ def slow() -> Iterator[Slow]:
 
 
 def test_a_stuck_handler_holds_up_no_loss_and_no_close(slow: Slow) -> None:
-    client = leasehold.connect("memory://")
+    client = steadlock.connect("memory://")
     for name in ("door", "window"):
         lease = client.lock(name, max_hold=0.1).try_acquire()
         assert lease is not None
@@ -131,7 +131,7 @@ def test_a_stuck_handler_holds_up_no_loss_and_no_close(slow: Slow) -> None:
 async def test_so_it_does_not_in_asyncio(slow: Slow) -> None:
     client = await aio.connect("memory://")
     for name in ("door", "window"):
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(steadlock.LockLostError):
             async with asyncio.timeout(2), client.lock(name, max_hold=0.1):
                 await asyncio.sleep(30)
         assert await asyncio.to_thread(slow.is_stuck.wait, 10)
@@ -144,7 +144,7 @@ def test_what_finds_no_room_is_counted(slow: Slow, caplog: pytest.LogCaptureFixt
     assert slow.is_stuck.wait(10)
     _log.write([("info", "ordinary", {"event": "ordinary"})] * 5_000)
     _log.write([("error", "a loss", {"event": "urgent"})] * 5_000)
-    caplog.set_level(logging.INFO, "leasehold")
+    caplog.set_level(logging.INFO, "steadlock")
     slow.may_go_on.set()
     eventually(10, lambda: not _log.is_behind())
     events = Counter(vars(record)["event"] for record in caplog.records)
@@ -155,8 +155,8 @@ def test_what_finds_no_room_is_counted(slow: Slow, caplog: pytest.LogCaptureFixt
 
 
 def test_the_log_of_a_client_that_never_gets_its_lock(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "leasehold")
-    with leasehold.connect(url) as client:
+    caplog.set_level(logging.DEBUG, "steadlock")
+    with steadlock.connect(url) as client:
 
         def fail() -> None:
             for _ in range(1_000):
@@ -181,19 +181,19 @@ def test_the_log_of_a_client_that_never_gets_its_lock(url: str, caplog: pytest.L
 def test_the_log_of_a_client_that_holds_a_fixed_lease(
     own_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with leasehold.connect(own_server.url) as client:
+    with steadlock.connect(own_server.url) as client:
         assert client.lock("door", lease=60).try_acquire()
         own_server.kill()
         eventually(10, lambda: told(caplog, "disconnected"))
 
 
 def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "leasehold")
+    caplog.set_level(logging.INFO, "steadlock")
     own_server.kill()
-    with leasehold.connect(own_server.url, lazy=True) as client:
+    with steadlock.connect(own_server.url, lazy=True) as client:
 
         def wait() -> None:
-            with suppress(leasehold.LeaseholdError):
+            with suppress(steadlock.SteadlockError):
                 client.lock("door").acquire(timeout=20)
 
         waiter = threading.Thread(target=wait)
@@ -204,13 +204,13 @@ def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog:
 
 
 def test_the_log_of_a_forked_child(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         child = os.fork()
         if child == 0:
             heard = threading.Event()
             handler = logging.Handler()
             handler.emit = lambda record: heard.set()  # type: ignore[method-assign]
-            logging.getLogger("leasehold").addHandler(handler)
+            logging.getLogger("steadlock").addHandler(handler)
             # Nobody asks for its loss.
             client.lock("door", max_hold=0.2).try_acquire()
             os._exit(0 if heard.wait(10) else 1)
@@ -220,7 +220,7 @@ def test_the_log_of_a_forked_child(server: RedisServer) -> None:
 
 def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
     results: list[bool] = []
-    with leasehold.connect(url) as client:
+    with steadlock.connect(url) as client:
 
         class Locking(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
@@ -230,23 +230,23 @@ def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
                         results[0] = lease.lost is not None
 
         handler = Locking()
-        logging.getLogger("leasehold").addHandler(handler)
+        logging.getLogger("steadlock").addHandler(handler)
         try:
             for number in range(3 * 64):
                 assert client.lock(f"door-{number}", max_hold=0.1).try_acquire()
             eventually(10, lambda: results and results[0])
         finally:
-            logging.getLogger("leasehold").removeHandler(handler)
+            logging.getLogger("steadlock").removeHandler(handler)
 
 
 def test_nothing_is_started_for_a_log_that_nobody_reads(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "leasehold")
-    with leasehold.connect("memory://") as client, client.lock("door"):
+    caplog.set_level(logging.CRITICAL, "steadlock")
+    with steadlock.connect("memory://") as client, client.lock("door"):
         assert client._connection.events._thread is None
 
 
 def test_two_threads_that_take_events_lose_none() -> None:
-    with leasehold.connect("memory://") as client:
+    with steadlock.connect("memory://") as client:
         leases = [client.lock(f"door-{number}", max_hold=0.1).try_acquire() for number in range(200)]
         lost = [lease.lost for lease in leases if lease]
         stop = threading.Event()

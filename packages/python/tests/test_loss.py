@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 from servers import RedisServer, Store, eventually, store_of
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 LEASE = 1.0
 TOLD_WITHIN = LEASE / 3 + 0.5
@@ -50,7 +50,7 @@ TAKEN_AWAY = pytest.mark.parametrize(
 def test_a_lock_taken_away_is_reported_in_time(
     server: RedisServer, store: Store, take_away: Callable[[Store], None], reason: str, outcome: str
 ) -> None:
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
         lost = lease.lost
@@ -69,7 +69,7 @@ async def test_a_lock_taken_away_cancels_its_scope_in_time(
     server: RedisServer, store: Store, take_away: Callable[[Store], None], reason: str, outcome: str
 ) -> None:
     async with aio.connect(server.url, lease=LEASE) as client:
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door") as lease:
                 take_away(store)
                 started = time.monotonic()
@@ -85,7 +85,7 @@ async def test_a_lock_taken_away_cancels_its_scope_in_time(
 
 @pytest.mark.timing
 def test_a_stopped_server_is_reported_before_the_record_expires(own_server: RedisServer) -> None:
-    with leasehold.connect(own_server.url, lease=LEASE) as client:
+    with steadlock.connect(own_server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
         lost = lease.lost
@@ -99,8 +99,8 @@ def test_a_stopped_server_is_reported_before_the_record_expires(own_server: Redi
 
 
 def test_leaving_with_raises_when_the_lease_was_lost(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url, lease=LEASE) as client:
-        with pytest.raises(leasehold.LockLostError) as caught, client.lock("door") as lease:
+    with steadlock.connect(server.url, lease=LEASE) as client:
+        with pytest.raises(steadlock.LockLostError) as caught, client.lock("door") as lease:
             store.flushall()
             lease.lost.wait(10)
         assert caught.value.reason == "removed"
@@ -111,17 +111,17 @@ def test_leaving_with_raises_when_the_lease_was_lost(server: RedisServer, store:
 
 
 def test_leaving_with_notices_a_loss_that_nobody_had_reported(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url) as client:
-        with pytest.raises(leasehold.LockLostError), client.lock("door"):
+    with steadlock.connect(server.url) as client:
+        with pytest.raises(steadlock.LockLostError), client.lock("door"):
             store.flushall()
-        with pytest.raises(leasehold.LockLostError), client.lock("door"):
+        with pytest.raises(steadlock.LockLostError), client.lock("door"):
             steal(store)
         assert store.hgetall("door") == {"thief:1": "1"}
 
 
 async def test_leaving_async_with_notices_a_loss_that_nobody_had_reported(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(steadlock.LockLostError):
             async with client.lock("door"):
                 store.flushall()
         async with client.lock("door"):
@@ -129,7 +129,7 @@ async def test_leaving_async_with_notices_a_loss_that_nobody_had_reported(server
 
 
 def test_the_exception_of_the_body_is_not_masked_by_a_loss(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url) as client, pytest.raises(KeyError), client.lock("door"):
+    with steadlock.connect(server.url) as client, pytest.raises(KeyError), client.lock("door"):
         store.flushall()
         raise KeyError
 
@@ -143,10 +143,10 @@ async def test_the_exception_of_the_body_is_not_masked_by_a_loss_in_asyncio(serv
 
 
 def test_callbacks_are_called_once(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
-        told: list[leasehold.Lease] = []
+        told: list[steadlock.Lease] = []
         lease.on_lost(told.append)
         store.flushall()
         assert lease.lost.wait(10)
@@ -161,10 +161,10 @@ def test_a_callback_that_raises_stops_no_other(
     raised: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
 
-    def fail(lease: leasehold.Lease) -> None:
+    def fail(lease: steadlock.Lease) -> None:
         raise KeyError(lease.name)
 
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
         lease.on_lost(fail)
@@ -186,7 +186,7 @@ async def test_callbacks_and_events_work_in_asyncio(server: RedisServer, store: 
         assert told == [lease]
 
 
-def test_nothing_is_lost_after_a_release(client: leasehold.Client) -> None:
+def test_nothing_is_lost_after_a_release(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
     lease = lock.try_acquire()
     assert lease is not None
@@ -196,18 +196,18 @@ def test_nothing_is_lost_after_a_release(client: leasehold.Client) -> None:
     assert lease.lost_reason is None
 
 
-def test_a_fixed_lease_ends_by_itself(client: leasehold.Client) -> None:
+def test_a_fixed_lease_ends_by_itself(client: steadlock.Client) -> None:
     lease = client.lock("door", lease=0.2).try_acquire()
     assert lease is not None
     assert lease.lost.wait(5)
     assert lease.lost_reason == "expired"
-    with pytest.raises(leasehold.LockLostError) as caught:
+    with pytest.raises(steadlock.LockLostError) as caught:
         lease.extend()
     assert caught.value.reason == "expired"
 
 
 def test_max_hold_ends_a_renewed_lease(url: str) -> None:
-    with leasehold.connect(url, lease=0.3) as client:
+    with steadlock.connect(url, lease=0.3) as client:
         lease = client.lock("door", max_hold=0.6).try_acquire()
         assert lease is not None
         assert lease.lost.wait(5)
@@ -215,17 +215,17 @@ def test_max_hold_ends_a_renewed_lease(url: str) -> None:
 
 
 def test_re_entry_into_a_lost_lock_is_refused(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         lock = client.lock("door")
         lease = lock.try_acquire()
         assert lease is not None
         store.flushall()
         assert lease.lost.wait(10)
         assert not lock.owned()
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             lock.acquire()
         assert caught.value.reason == "removed"
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             lock.release()
         assert (caught.value.reason, caught.value.operation) == ("removed", "release")
         assert lock.acquire()
@@ -241,11 +241,11 @@ async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
             store.hset("door", "another", 1)
             store.pexpire("door", 60_000)
 
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         lock = client.lock("door")
         lock.acquire()
         lose()
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             lock.release()
         assert (caught.value.reason, caught.value.lock_name) == (outcome, "door")
         store.delete("door")
@@ -258,14 +258,14 @@ async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
         lock.acquire()
         # By another object of the same lock too.
         lose()
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(steadlock.LockLostError):
             client.fair_lock("door").release()
         store.delete("door")
     async with aio.connect(server.url) as tasks:
         its = tasks.lock("door")
         await its.acquire()
         lose()
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             await its.release()
         assert caught.value.reason == outcome
 
@@ -276,24 +276,24 @@ async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None
         lease = await lock.try_acquire()
         assert lease is not None
         await asyncio.wait_for(lease.lost.wait(), 10)
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             await lock.acquire()
         assert caught.value.reason == "max_hold"
 
 
-def test_a_fixed_lease_that_lapsed_is_forgotten(client: leasehold.Client) -> None:
+def test_a_fixed_lease_that_lapsed_is_forgotten(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
     lease = lock.try_acquire()
     assert lease is not None
     assert lease.lost.wait(5)
     assert lock.lease is None
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         lock.release()
     again = lock.try_acquire(wait=5, lease=20)
     assert again is not None
     # Its object still knows what became of it.
     assert lease.release() == "expired"
-    with pytest.raises(leasehold.LockLostError):
+    with pytest.raises(steadlock.LockLostError):
         lease.extend()
     assert again.is_valid()
     assert lock.release() == "released"
@@ -306,22 +306,22 @@ async def test_a_fixed_lease_that_lapsed_is_forgotten_in_asyncio(url: str) -> No
         assert lease is not None
         await asyncio.wait_for(lease.lost.wait(), 5)
         assert lock.lease is None
-        with pytest.raises(leasehold.NotOwnerError):
+        with pytest.raises(steadlock.NotOwnerError):
             await lock.release()
         again = await lock.try_acquire(wait=5, lease=20)
         assert again is not None
         assert await lease.release() == "expired"
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(steadlock.LockLostError):
             await lease.extend()
         assert again.is_valid()
         assert await lock.release() == "released"
 
 
-def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: leasehold.Client) -> None:
+def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=0.2)
-    with pytest.raises(leasehold.LockLostError) as caught, lock as lease:
+    with pytest.raises(steadlock.LockLostError) as caught, lock as lease:
         assert lease.lost.wait(5)
-        with pytest.raises(leasehold.NotOwnerError):
+        with pytest.raises(steadlock.NotOwnerError):
             lock.release()
     assert caught.value.reason == "expired"
     with lock:
@@ -329,28 +329,28 @@ def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: leasehol
 
 
 def test_a_release_that_is_the_first_to_notice_says_why(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         # Nobody renews these, so nobody hears before the release.
         lock = client.lock("door", lease=20)
-        with pytest.raises(leasehold.LockLostError) as caught, lock:
+        with pytest.raises(steadlock.LockLostError) as caught, lock:
             remove(store)
         assert caught.value.reason == "expired"
-        with pytest.raises(leasehold.LockLostError) as caught, lock:
+        with pytest.raises(steadlock.LockLostError) as caught, lock:
             steal(store)
         assert caught.value.reason == "stolen"
 
 
 async def test_a_release_that_is_the_first_to_notice_says_why_in_asyncio(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door", lease=20):
                 steal(store)
         assert caught.value.reason == "stolen"
 
 
 def test_close_loses_what_is_held_and_frees_it(server: RedisServer, store: Store) -> None:
-    client = leasehold.connect(server.url)
-    with pytest.raises(leasehold.LockLostError) as caught, client.lock("door") as lease:
+    client = steadlock.connect(server.url)
+    with pytest.raises(steadlock.LockLostError) as caught, client.lock("door") as lease:
         lost = lease.lost
         client.close()
         assert lost.is_set()
@@ -370,14 +370,14 @@ async def test_close_ends_the_scopes_of_asyncio(server: RedisServer, store: Stor
     task = asyncio.create_task(hold())
     await inside.wait()
     await client.close()
-    with pytest.raises(leasehold.LockLostError):
+    with pytest.raises(steadlock.LockLostError):
         await task
     assert not store.exists("door")
 
 
 async def test_closing_inside_of_a_scope_ends_it(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url) as client:
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door"):
                 await client.close()
         assert caught.value.reason == "closed"
@@ -417,7 +417,7 @@ async def test_a_loss_and_a_cancellation_from_outside_stay_a_cancellation(server
 
 async def test_a_scope_that_asks_for_a_loss_it_was_told_of_is_cancelled_once(url: str) -> None:
     async with aio.connect(url) as client:
-        with pytest.raises(leasehold.LockLostError) as caught:
+        with pytest.raises(steadlock.LockLostError) as caught:
             async with client.lock("door", max_hold=0.3) as lease:
                 try:
                     await asyncio.sleep(30)
@@ -432,7 +432,7 @@ async def test_a_scope_that_asks_for_a_loss_it_was_told_of_is_cancelled_once(url
 
 async def test_a_scope_that_finds_the_loss_itself_leaves_no_cancellation_behind(url: str) -> None:
     async with aio.connect(url) as client:
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(steadlock.LockLostError):
             async with client.lock("door", max_hold=0.1) as lease:
                 eventually(10, lambda: lease.lost_reason)
                 assert lease.lost.is_set()
@@ -441,7 +441,7 @@ async def test_a_scope_that_finds_the_loss_itself_leaves_no_cancellation_behind(
 
 async def test_a_task_goes_on_undisturbed_after_its_scope_was_lost(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url, lease=LEASE) as client:
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(steadlock.LockLostError):
             async with client.lock("door"), client.lock("door"):
                 store.flushall()
                 await asyncio.sleep(30)

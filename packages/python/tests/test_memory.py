@@ -1,6 +1,6 @@
 """A client does not grow with what it has done.
 
-`LEASEHOLD_LONG=1` makes it 100,000 names and 100,000 leases that lapse (`./ci/just test-long`).
+`STEADLOCK_LONG=1` makes it 100,000 names and 100,000 leases that lapse (`./ci/just test-long`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 from servers import RedisServer, eventually
 
-import leasehold
-from leasehold import _context, aio
+import steadlock
+from steadlock import _context, aio
 
-COUNT = 100_000 if "LEASEHOLD_LONG" in os.environ else 5_000
+COUNT = 100_000 if "STEADLOCK_LONG" in os.environ else 5_000
 AT_ONCE = 500
 # Seconds.
 LAPSE = 0.1
@@ -76,7 +76,7 @@ class Threads:
     """A blocking client."""
 
     def __init__(self, url: str) -> None:
-        self._client = leasehold.connect(url)
+        self._client = steadlock.connect(url)
 
     def names(self, numbers: range) -> None:
         """Names in turn; each is locked by another job, as a framework's thread runs them."""
@@ -97,7 +97,7 @@ class Threads:
         for lease in self._let_go(numbers):
             assert lease.lost.wait(PATIENCE)
 
-    def _let_go(self, numbers: range) -> list[leasehold.Lease]:
+    def _let_go(self, numbers: range) -> list[steadlock.Lease]:
         """Half of them through one object, the others through one each."""
         seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
         locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from servers import RedisServer
 from test_forks import in_child
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 def number(text: str, name: str, **labels: str) -> float:
@@ -33,26 +33,26 @@ def reaches(text: Callable[[], str], name: str, least: float, **labels: str) -> 
 
 
 def test_a_client_of_threads_counts_what_it_does(url: str) -> None:
-    with leasehold.connect(url, metrics=True, key_prefix="shop:") as client:
+    with steadlock.connect(url, metrics=True, key_prefix="shop:") as client:
         with client.lock("stock:42"):
-            assert number(client.metrics(), "leasehold_held", kind="lock", group="stock") == 1
+            assert number(client.metrics(), "steadlock_held", kind="lock", group="stock") == 1
             assert not tried_by_another_thread(client)
         with client.semaphore("report", 3):
             pass
     text = client.metrics()
-    acquisitions = "leasehold_acquisitions_total"
+    acquisitions = "steadlock_acquisitions_total"
     assert number(text, acquisitions, kind="lock", group="stock", outcome="granted") == 1
     assert number(text, acquisitions, kind="lock", group="stock", outcome="timed_out") == 1
     assert number(text, acquisitions, kind="semaphore", group="none", outcome="granted") == 1
-    assert number(text, "leasehold_wait_seconds_count", group="stock") == 2
-    assert number(text, "leasehold_wait_seconds_sum", group="stock") >= 0.05
-    assert number(text, "leasehold_hold_seconds_count") == 2
-    assert number(text, "leasehold_held") == number(text, "leasehold_waiting") == 0
+    assert number(text, "steadlock_wait_seconds_count", group="stock") == 2
+    assert number(text, "steadlock_wait_seconds_sum", group="stock") >= 0.05
+    assert number(text, "steadlock_hold_seconds_count") == 2
+    assert number(text, "steadlock_held") == number(text, "steadlock_waiting") == 0
     assert "stock:" not in text
     assert "shop" not in text
 
 
-def tried_by_another_thread(client: leasehold.Client) -> bool:
+def tried_by_another_thread(client: steadlock.Client) -> bool:
     """Whether another thread gets the lock within 50 ms."""
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(client.lock("stock:42").acquire(timeout=0.05)))
@@ -71,62 +71,62 @@ async def test_a_client_of_tasks_counts_what_it_does(url: str) -> None:
             waiter = asyncio.create_task(other())
             async with asyncio.timeout(20):
                 # Counts tell nobody that they change.
-                while number(client.metrics(), "leasehold_waiting", group="stock") < 1:  # noqa: ASYNC110
+                while number(client.metrics(), "steadlock_waiting", group="stock") < 1:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             waiter.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiter
     text = client.metrics()
     for outcome in ("granted", "cancelled"):
-        assert number(text, "leasehold_acquisitions_total", kind="lock", group="stock", outcome=outcome) == 1
-    assert number(text, "leasehold_hold_seconds_count", kind="lock", group="stock") == 1
+        assert number(text, "steadlock_acquisitions_total", kind="lock", group="stock", outcome=outcome) == 1
+    assert number(text, "steadlock_hold_seconds_count", kind="lock", group="stock") == 1
 
 
 def test_losses_and_reconnects_are_counted(own_server: RedisServer) -> None:
-    with leasehold.connect(own_server.url, metrics=True, lease=1) as client:
+    with steadlock.connect(own_server.url, metrics=True, lease=1) as client:
         lease = client.lock("stock:1").try_acquire()
-        reaches(client.metrics, "leasehold_renewals_total", 1, outcome="renewed", group="stock")
+        reaches(client.metrics, "steadlock_renewals_total", 1, outcome="renewed", group="stock")
         own_server.kill()
         own_server.start()
-        reaches(client.metrics, "leasehold_losses_total", 1, kind="lock", group="stock", reason="removed")
-        reaches(client.metrics, "leasehold_reconnects_total", 1, link="calls")
+        reaches(client.metrics, "steadlock_losses_total", 1, kind="lock", group="stock", reason="removed")
+        reaches(client.metrics, "steadlock_reconnects_total", 1, link="calls")
         assert lease is not None
         assert lease.lost_reason == "removed"
 
 
 def test_groups_beyond_the_cap_count_as_other() -> None:
-    with leasehold.connect("memory://", metrics=True, metrics_groups=2) as client:
+    with steadlock.connect("memory://", metrics=True, metrics_groups=2) as client:
         for group in "abcd":
             with client.lock(f"{group}:1"):
                 pass
         counts = {
-            group: number(client.metrics(), "leasehold_acquisitions_total", group=group, outcome="granted")
+            group: number(client.metrics(), "steadlock_acquisitions_total", group=group, outcome="granted")
             for group in ("a", "b", "c", "d", "other")
         }
     assert counts == {"a": 1, "b": 1, "c": 0, "d": 0, "other": 2}
 
 
 def test_a_client_without_metrics_says_how_to_have_them() -> None:
-    with leasehold.connect("memory://") as client, pytest.raises(leasehold.InvalidArgumentError, match="metrics"):
+    with steadlock.connect("memory://") as client, pytest.raises(steadlock.InvalidArgumentError, match="metrics"):
         client.metrics()
 
 
 def test_what_is_no_option_is_refused() -> None:
     for groups in (0, -1, 10_001, 10**400):
-        with pytest.raises(leasehold.InvalidArgumentError, match="groups"):
-            leasehold.connect("memory://", metrics=True, metrics_groups=groups)
-    with pytest.raises(leasehold.InvalidArgumentError, match="metrics are off"):
-        leasehold.connect("memory://", metrics_groups=10)
+        with pytest.raises(steadlock.InvalidArgumentError, match="groups"):
+            steadlock.connect("memory://", metrics=True, metrics_groups=groups)
+    with pytest.raises(steadlock.InvalidArgumentError, match="metrics are off"):
+        steadlock.connect("memory://", metrics_groups=10)
     for metrics, most in ((1, None), (True, 1.5), (True, True), (True, "10")):
         with pytest.raises(TypeError, match="metrics"):
-            leasehold.connect("memory://", metrics=metrics, metrics_groups=most)  # type: ignore[arg-type]
+            steadlock.connect("memory://", metrics=metrics, metrics_groups=most)  # type: ignore[arg-type]
 
 
 def test_the_child_of_a_fork_counts_from_zero(server: RedisServer) -> None:
-    with leasehold.connect(server.url, metrics=True) as client:
+    with steadlock.connect(server.url, metrics=True) as client:
 
         def granted() -> float:
-            return number(client.metrics(), "leasehold_acquisitions_total", outcome="granted")
+            return number(client.metrics(), "steadlock_acquisitions_total", outcome="granted")
 
         with client.lock("stock:1"):
             pass

@@ -16,19 +16,19 @@ from servers import RedisServer
 from telemetry import Collected, attributes, eventually_waits, id_of, is_error, parent_of
 from test_forks import in_child
 
-import leasehold
-from leasehold.opentelemetry import instrument
+import steadlock
+from steadlock.opentelemetry import instrument
 
 WITHOUT_THE_API = """
 import sys
 sys.modules["opentelemetry"] = None
-import leasehold
-with leasehold.connect("memory://", metrics=True) as client, client.lock("stock"):
+import steadlock
+with steadlock.connect("memory://", metrics=True) as client, client.lock("stock"):
     pass
 try:
-    import leasehold.opentelemetry
+    import steadlock.opentelemetry
 except ModuleNotFoundError as error:
-    assert "leasehold[opentelemetry]" in str(error), error
+    assert "steadlock[opentelemetry]" in str(error), error
 else:
     raise AssertionError("it was imported")
 """
@@ -40,8 +40,8 @@ def collected() -> Collected:
 
 
 @pytest.fixture
-def client(url: str, collected: Collected) -> Iterator[leasehold.Client]:
-    with leasehold.connect(url, metrics=True, lease=1) as client:
+def client(url: str, collected: Collected) -> Iterator[steadlock.Client]:
+    with steadlock.connect(url, metrics=True, lease=1) as client:
         collected.instrument(client)
         yield client
 
@@ -53,7 +53,7 @@ def in_thread(work: Callable[[], object]) -> None:
 
 
 def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
-    client: leasehold.Client, collected: Collected
+    client: steadlock.Client, collected: Collected
 ) -> None:
     with collected.tracer.start_as_current_span("order") as order, client.lock("stock:42") as lease:
         assert not collected.holds()
@@ -61,14 +61,14 @@ def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
             pass
     outer, inner = collected.waits()
     assert [parent_of(outer), parent_of(inner)] == [id_of(order), id_of(inside)]
-    common = {"leasehold.kind": "lock", "leasehold.lock": "stock:42"}
+    common = {"steadlock.kind": "lock", "steadlock.lock": "stock:42"}
     for wait in (outer, inner):
-        assert attributes(wait) == common | {"leasehold.outcome": "granted"}
+        assert attributes(wait) == common | {"steadlock.outcome": "granted"}
         assert not is_error(wait)
     inner_hold, outer_hold = collected.holds()
     for hold, under, held in ((inner_hold, inside, again), (outer_hold, order, lease)):
         assert parent_of(hold) == id_of(under)
-        assert attributes(hold) == common | {"leasehold.token": held.token, "leasehold.outcome": "released"}
+        assert attributes(hold) == common | {"steadlock.token": held.token, "steadlock.outcome": "released"}
         assert not is_error(hold)
     assert outer.start_time is not None
     assert outer.end_time is not None
@@ -76,7 +76,7 @@ def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
     assert outer.start_time <= outer.end_time <= outer_hold.start_time
 
 
-def ways(client: leasehold.Client) -> dict[str, Callable[[], None]]:
+def ways(client: steadlock.Client) -> dict[str, Callable[[], None]]:
     """Every way to acquire and to release, by the kind of lock that it is used on."""
 
     def scope(lock: Any) -> Callable[[], None]:
@@ -118,21 +118,21 @@ def ways(client: leasehold.Client) -> dict[str, Callable[[], None]]:
     }
 
 
-def test_every_kind_and_every_way_to_take_it_has_both_spans(client: leasehold.Client, collected: Collected) -> None:
+def test_every_kind_and_every_way_to_take_it_has_both_spans(client: steadlock.Client, collected: Collected) -> None:
     for kind, take in ways(client).items():
         with collected.tracer.start_as_current_span(kind) as under:
             take()
         wait, hold = collected.waits()[-1], collected.holds()[-1]
         for span in (wait, hold):
             assert parent_of(span) == id_of(under)
-            assert attributes(span)["leasehold.kind"] == kind
-        assert attributes(hold)["leasehold.outcome"] == "released"
+            assert attributes(span)["steadlock.kind"] == kind
+        assert attributes(hold)["steadlock.outcome"] == "released"
     assert len(collected.waits()) == len(collected.holds()) == 7
-    assert attributes(collected.holds()[-1])["leasehold.lock"] == "stock:6, stock:7"
-    assert "leasehold.token" not in attributes(collected.holds()[-1])
+    assert attributes(collected.holds()[-1])["steadlock.lock"] == "stock:6, stock:7"
+    assert "steadlock.token" not in attributes(collected.holds()[-1])
 
 
-def test_a_lock_that_stays_anothers_is_no_error(client: leasehold.Client, collected: Collected) -> None:
+def test_a_lock_that_stays_anothers_is_no_error(client: steadlock.Client, collected: Collected) -> None:
     with client.lock("stock:42"):
         in_thread(lambda: client.lock("stock:42").try_acquire(0.05))
         in_thread(lambda: client.lock("stock:42").acquire(blocking=False))
@@ -142,7 +142,7 @@ def test_a_lock_that_stays_anothers_is_no_error(client: leasehold.Client, collec
 
 
 def test_a_hold_ends_in_another_thread_under_the_span_of_its_own(
-    client: leasehold.Client, collected: Collected
+    client: steadlock.Client, collected: Collected
 ) -> None:
     with collected.tracer.start_as_current_span("asks") as asks:
         lease = client.lock("stock:42").try_acquire()
@@ -156,78 +156,78 @@ def test_a_hold_ends_in_another_thread_under_the_span_of_its_own(
     assert parent_of(collected.hold()) == id_of(asks)
 
 
-def test_without_a_span_of_the_program_they_are_roots(client: leasehold.Client, collected: Collected) -> None:
+def test_without_a_span_of_the_program_they_are_roots(client: steadlock.Client, collected: Collected) -> None:
     with client.lock("stock:42"):
         pass
     assert [parent_of(span) for span in (*collected.waits(), *collected.holds())] == [None, None]
 
 
-def test_a_hold_ends_with_the_loss(client: leasehold.Client, collected: Collected) -> None:
+def test_a_hold_ends_with_the_loss(client: steadlock.Client, collected: Collected) -> None:
     with collected.tracer.start_as_current_span("asks") as asks:
         lease = client.lock("stock:42").try_acquire()
     assert lease is not None
     assert client.force_release(client.lock("stock:42"))
     hold = collected.hold()
     assert parent_of(hold) == id_of(asks)
-    assert attributes(hold)["leasehold.outcome"] == "lost"
-    assert attributes(hold)["leasehold.reason"] == "removed"
+    assert attributes(hold)["steadlock.outcome"] == "lost"
+    assert attributes(hold)["steadlock.reason"] == "removed"
     assert is_error(hold)
     lease.release()
     assert len(collected.holds()) == 1
 
 
-def test_a_fixed_lease_that_nobody_releases_ends_with_its_time(client: leasehold.Client, collected: Collected) -> None:
+def test_a_fixed_lease_that_nobody_releases_ends_with_its_time(client: steadlock.Client, collected: Collected) -> None:
     client.lock("stock:42", lease=0.1).acquire()
     hold = collected.hold()
-    assert attributes(hold)["leasehold.reason"] == "expired"
+    assert attributes(hold)["steadlock.reason"] == "expired"
     assert is_error(hold)
 
 
-def test_a_release_may_find_the_loss(client: leasehold.Client, collected: Collected) -> None:
+def test_a_release_may_find_the_loss(client: steadlock.Client, collected: Collected) -> None:
     lease = client.lock("stock:42").try_acquire()
     assert lease is not None
     assert client.force_release(client.lock("stock:42"))
     outcome = lease.release()
     hold = collected.hold()
     # Or a renewal was faster.
-    assert attributes(hold)["leasehold.outcome"] in (outcome, "lost")
-    assert attributes(hold)["leasehold.reason"] in ("expired", "removed")
+    assert attributes(hold)["steadlock.outcome"] in (outcome, "lost")
+    assert attributes(hold)["steadlock.reason"] in ("expired", "removed")
     assert is_error(hold)
 
 
-def test_the_longest_hold_is_no_error(client: leasehold.Client, collected: Collected) -> None:
+def test_the_longest_hold_is_no_error(client: steadlock.Client, collected: Collected) -> None:
     client.lock("stock:42", max_hold=0.2).acquire()
     hold = collected.hold()
-    assert attributes(hold)["leasehold.outcome"] == "lost"
-    assert attributes(hold)["leasehold.reason"] == "max_hold"
+    assert attributes(hold)["steadlock.outcome"] == "lost"
+    assert attributes(hold)["steadlock.reason"] == "max_hold"
     assert not is_error(hold)
 
 
-def test_a_release_under_another_name_of_the_same_lock_ends_it(client: leasehold.Client, collected: Collected) -> None:
+def test_a_release_under_another_name_of_the_same_lock_ends_it(client: steadlock.Client, collected: Collected) -> None:
     client.fair_lock("stock:42").acquire()
     assert client.lock("stock:42").release() == "released"
-    assert attributes(collected.hold())["leasehold.outcome"] == "released"
+    assert attributes(collected.hold())["steadlock.outcome"] == "released"
 
 
-def test_an_error_is_named(client: leasehold.Client, collected: Collected) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError):
+def test_an_error_is_named(client: steadlock.Client, collected: Collected) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
         client.lock("stock:42", lease=1e9).acquire()
     (wait,) = collected.waits()
-    assert attributes(wait)["leasehold.outcome"] == "refused"
+    assert attributes(wait)["steadlock.outcome"] == "refused"
     assert attributes(wait)["error.type"] == "InvalidArgumentError"
     assert is_error(wait)
     assert "stock:42" in (wait.status.description or "")
 
 
-def test_a_name_is_shown_without_what_may_be_a_password(client: leasehold.Client, collected: Collected) -> None:
+def test_a_name_is_shown_without_what_may_be_a_password(client: steadlock.Client, collected: Collected) -> None:
     with client.lock("redis://user:secret@host/1"):
         pass
     for span in (*collected.waits(), *collected.holds()):
-        assert "host" in attributes(span)["leasehold.lock"]
+        assert "host" in attributes(span)["steadlock.lock"]
         assert "secret" not in span.to_json()
 
 
-def test_an_interrupted_wait_is_cancelled(client: leasehold.Client, collected: Collected) -> None:
+def test_an_interrupted_wait_is_cancelled(client: steadlock.Client, collected: Collected) -> None:
     held = threading.Event()
     over = threading.Event()
     main = threading.main_thread().ident
@@ -251,11 +251,11 @@ def test_an_interrupted_wait_is_cancelled(client: leasehold.Client, collected: C
     assert not is_error(collected.waits()[1])
 
 
-def test_a_close_ends_what_is_held_and_who_waits(client: leasehold.Client, collected: Collected) -> None:
+def test_a_close_ends_what_is_held_and_who_waits(client: steadlock.Client, collected: Collected) -> None:
     client.lock("stock:42").acquire()
 
     def wait() -> None:
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             client.lock("stock:42").acquire()
 
     with ThreadPoolExecutor(1) as pool:
@@ -264,18 +264,18 @@ def test_a_close_ends_what_is_held_and_who_waits(client: leasehold.Client, colle
         client.close()
         waiting.result()
     (hold,) = collected.holds()
-    assert attributes(hold)["leasehold.outcome"] == "lost"
-    assert attributes(hold)["leasehold.reason"] == "closed"
+    assert attributes(hold)["steadlock.outcome"] == "lost"
+    assert attributes(hold)["steadlock.reason"] == "closed"
     assert not is_error(hold)
     assert collected.outcomes() == ["granted", "closed"]
     assert is_error(collected.waits()[1])
 
 
 def test_outages_are_told(own_server: RedisServer, collected: Collected) -> None:
-    with leasehold.connect(own_server.url, metrics=True, breaker_failures=1, command_timeout=1) as client:
+    with steadlock.connect(own_server.url, metrics=True, breaker_failures=1, command_timeout=1) as client:
         collected.instrument(client)
         own_server.kill()
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             client.lock("stock:1", on_unavailable="fail").acquire(timeout=1)
         with client.lock("stock:2", on_unavailable="local") as lease:
             assert lease.degraded
@@ -283,24 +283,24 @@ def test_outages_are_told(own_server: RedisServer, collected: Collected) -> None
     assert collected.outcomes() == ["unavailable", "degraded", "skipped"]
     assert [is_error(span) for span in collected.waits()] == [True, False, False]
     assert attributes(collected.waits()[0])["error.type"] == "UnavailableError"
-    assert attributes(collected.hold())["leasehold.degraded"] is True
+    assert attributes(collected.hold())["steadlock.degraded"] is True
 
 
 def test_a_majority_of_servers_is_one_lock(collected: Collected) -> None:
     urls = [f"memory://telemetry-{number}" for number in range(3)]
-    with leasehold.redlock(urls, metrics=True) as client:
+    with steadlock.redlock(urls, metrics=True) as client:
         collected.instrument(client)
         for lock in (client.lock("stock:1"), client.mutex("stock:2")):
             with lock:
                 pass
         for kind in ("lock", "mutex"):
-            assert f'leasehold_hold_seconds_count{{kind="{kind}",group="stock"}} 1\n' in client.metrics()
+            assert f'steadlock_hold_seconds_count{{kind="{kind}",group="stock"}} 1\n' in client.metrics()
     for spans in (collected.waits(), collected.holds()):
-        assert [attributes(span)["leasehold.kind"] for span in spans] == ["lock", "mutex"]
+        assert [attributes(span)["steadlock.kind"] for span in spans] == ["lock", "mutex"]
 
 
 def test_what_an_ended_thread_has_left_ends_when_nobody_refers_to_it(
-    client: leasehold.Client, collected: Collected
+    client: steadlock.Client, collected: Collected
 ) -> None:
     def leave() -> object:
         in_thread(lambda: client.lock("stock:42").acquire())
@@ -309,30 +309,30 @@ def test_what_an_ended_thread_has_left_ends_when_nobody_refers_to_it(
     with pytest.warns(RuntimeWarning, match="still held by a thread"):
         leave()
     hold = collected.hold()
-    assert attributes(hold)["leasehold.outcome"] == "unknown"
+    assert attributes(hold)["steadlock.outcome"] == "unknown"
 
 
 def test_the_child_of_a_fork_ends_no_span_of_its_parent(server: RedisServer, collected: Collected) -> None:
-    with leasehold.connect(server.url, metrics=True) as client:
+    with steadlock.connect(server.url, metrics=True) as client:
         collected.instrument(client)
         lease = client.lock("stock:42").try_acquire()
         assert lease is not None
 
         def work() -> None:
-            with pytest.raises(leasehold.ForkedError):
+            with pytest.raises(steadlock.ForkedError):
                 lease.release()
             assert not collected.holds()
             with client.lock("stock:43"):
                 pass
-            assert attributes(collected.hold())["leasehold.lock"] == "stock:43"
+            assert attributes(collected.hold())["steadlock.lock"] == "stock:43"
 
         in_child(work)
         assert not collected.holds()
         lease.release()
-    assert attributes(collected.hold())["leasehold.outcome"] == "released"
+    assert attributes(collected.hold())["steadlock.outcome"] == "released"
 
 
-def test_spans_of_many_threads_have_the_parents_of_their_own(client: leasehold.Client, collected: Collected) -> None:
+def test_spans_of_many_threads_have_the_parents_of_their_own(client: steadlock.Client, collected: Collected) -> None:
     start = threading.Barrier(8)
 
     def work(number: int) -> list[int]:
@@ -352,12 +352,12 @@ def test_spans_of_many_threads_have_the_parents_of_their_own(client: leasehold.C
     assert collected.outcomes() == ["granted"] * 40
 
 
-def before_the_span_of_a_hold(client: leasehold.Client, collected: Collected, work: Callable[[], object]) -> None:
+def before_the_span_of_a_hold(client: steadlock.Client, collected: Collected, work: Callable[[], object]) -> None:
     """Has something happen between a grant and the beginning of the span that tells of it."""
 
     class Tracer:
         def start_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
-            if name == "leasehold.hold":
+            if name == "steadlock.hold":
                 work()
             return collected.tracer.start_span(name, *args, **kwargs)
 
@@ -366,7 +366,7 @@ def before_the_span_of_a_hold(client: leasehold.Client, collected: Collected, wo
 
 
 def test_a_loss_may_come_before_its_hold_has_begun(
-    client: leasehold.Client, collected: Collected, monkeypatch: pytest.MonkeyPatch
+    client: steadlock.Client, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_told = threading.Event()
     watched = client._connection.watched
@@ -382,26 +382,26 @@ def test_a_loss_may_come_before_its_hold_has_begun(
     before_the_span_of_a_hold(client, collected, lambda: is_told.wait(20))
     client.lock("stock:42", lease=0.1).acquire()
     assert is_told.is_set()
-    assert attributes(collected.hold())["leasehold.reason"] == "expired"
+    assert attributes(collected.hold())["steadlock.reason"] == "expired"
 
 
 def test_uninstrumented_between_a_grant_and_its_hold_it_leaves_no_span_open(url: str, collected: Collected) -> None:
-    with leasehold.connect(url, metrics=True) as client:
+    with steadlock.connect(url, metrics=True) as client:
         instrumentation = collected.instrument(client)
         before_the_span_of_a_hold(client, collected, instrumentation.uninstrument)
         with client.lock("stock:42"):
             assert len(collected.holds()) == 1
-        assert "leasehold.outcome" not in attributes(collected.hold())
+        assert "steadlock.outcome" not in attributes(collected.hold())
 
 
 def test_uninstrumented_it_tells_nothing_more(url: str, collected: Collected) -> None:
-    with leasehold.connect(url, metrics=True) as client:
+    with steadlock.connect(url, metrics=True) as client:
         instrumentation = collected.instrument(client)
         lease = client.lock("stock:1").try_acquire()
         assert lease is not None
         instrumentation.uninstrument()
-        assert "leasehold.outcome" not in attributes(collected.hold())
-        assert collected.numbers("leasehold.acquisitions") == {}
+        assert "steadlock.outcome" not in attributes(collected.hold())
+        assert collected.numbers("steadlock.acquisitions") == {}
         lease.release()
         with client.lock("stock:2"):
             pass
@@ -411,13 +411,13 @@ def test_uninstrumented_it_tells_nothing_more(url: str, collected: Collected) ->
         with client.lock("stock:3"):
             pass
         assert (len(collected.waits()), len(collected.holds())) == (2, 2)
-        assert sum(collected.numbers("leasehold.acquisitions").values()) == 3
+        assert sum(collected.numbers("steadlock.acquisitions").values()) == 3
 
 
-def test_a_client_is_instrumented_once_and_has_metrics(client: leasehold.Client, collected: Collected) -> None:
-    with pytest.raises(leasehold.InvalidArgumentError, match="instrumented already"):
+def test_a_client_is_instrumented_once_and_has_metrics(client: steadlock.Client, collected: Collected) -> None:
+    with pytest.raises(steadlock.InvalidArgumentError, match="instrumented already"):
         collected.instrument(client)
-    with leasehold.connect("memory://") as without, pytest.raises(leasehold.InvalidArgumentError, match="metrics"):
+    with steadlock.connect("memory://") as without, pytest.raises(steadlock.InvalidArgumentError, match="metrics"):
         collected.instrument(without)
     with pytest.raises(TypeError, match="a client is wanted, not a str"):
         instrument("redis://localhost")  # type: ignore[arg-type]
@@ -442,14 +442,14 @@ class WithBrokenSpans(Broken):
 def test_what_telemetry_raises_is_no_business_of_a_lock(
     url: str, collected: Collected, tracer: Broken, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with leasehold.connect(url, metrics=True) as client:
+    with steadlock.connect(url, metrics=True) as client:
         collected.instrument(client)
         measuring: Any = client._connection.telemetry
         measuring.tracer = tracer
         measuring.instruments.wait = measuring.instruments.hold = Broken()
         with client.lock("stock:1") as lease:
             assert lease.is_valid()
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             client.lock("", wait=1).acquire()
     told = [record.getMessage() for record in caplog.records if "OpenTelemetry" in record.getMessage()]
     assert told == ["OpenTelemetry raised RuntimeError: some spans and metrics are missing; locks are not"]

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from telemetry import LIMIT, Collected, attributes, id_of, is_error, parent_of
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def client(url: str, collected: Collected) -> AsyncIterator[aio.Client]:
 async def somebody_waits(client: aio.Client) -> None:
     async with asyncio.timeout(LIMIT):
         # Counts tell nobody that they change.
-        while 'leasehold_waiting{kind="lock",group="stock"} 1' not in client.metrics():  # noqa: ASYNC110
+        while 'steadlock_waiting{kind="lock",group="stock"} 1' not in client.metrics():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
@@ -41,9 +41,9 @@ async def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
                     assert not collected.holds()
     assert [parent_of(span) for span in collected.waits()] == [id_of(order), id_of(inside)]
     assert [parent_of(span) for span in collected.holds()] == [id_of(inside), id_of(order)]
-    common = {"leasehold.kind": "lock", "leasehold.lock": "stock:42"}
-    assert attributes(collected.waits()[0]) == common | {"leasehold.outcome": "granted"}
-    ended = common | {"leasehold.token": lease.token, "leasehold.outcome": "released"}
+    common = {"steadlock.kind": "lock", "steadlock.lock": "stock:42"}
+    assert attributes(collected.waits()[0]) == common | {"steadlock.outcome": "granted"}
+    ended = common | {"steadlock.token": lease.token, "steadlock.outcome": "released"}
     assert attributes(collected.holds()[1]) == ended
     assert not any(is_error(span) for span in (*collected.waits(), *collected.holds()))
 
@@ -70,9 +70,9 @@ async def test_every_kind_and_every_way_to_take_it_has_both_spans(client: aio.Cl
         pass
     kinds = ["lock", "mutex", "fair_lock", "read_lock", "write_lock", "semaphore", "multi_lock"]
     for spans in (collected.waits(), collected.holds()):
-        assert [attributes(span)["leasehold.kind"] for span in spans] == kinds
-        assert {attributes(span)["leasehold.outcome"] for span in spans} <= {"granted", "released"}
-    assert set(collected.numbers("leasehold.held").values()) == {0}
+        assert [attributes(span)["steadlock.kind"] for span in spans] == kinds
+        assert {attributes(span)["steadlock.outcome"] for span in spans} <= {"granted", "released"}
+    assert set(collected.numbers("steadlock.held").values()) == {0}
 
 
 async def test_waits_that_come_to_nothing(client: aio.Client, collected: Collected) -> None:
@@ -90,7 +90,7 @@ async def test_waits_that_come_to_nothing(client: aio.Client, collected: Collect
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await client.lock("stock:42", lease=1e9).acquire()
     assert collected.outcomes() == ["granted", "timed_out", "timed_out", "cancelled", "refused"]
     assert [is_error(span) for span in collected.waits()] == [False, False, False, False, True]
@@ -133,18 +133,18 @@ async def test_a_loss_ends_the_hold_and_its_scope(client: aio.Client, collected:
             assert await client.force_release(lock)
             await asyncio.sleep(LIMIT)
 
-    with pytest.raises(leasehold.LockLostError):
+    with pytest.raises(steadlock.LockLostError):
         await work()
     (hold,) = collected.holds()
-    assert attributes(hold)["leasehold.outcome"] == "lost"
-    assert attributes(hold)["leasehold.reason"] == "removed"
+    assert attributes(hold)["steadlock.outcome"] == "lost"
+    assert attributes(hold)["steadlock.reason"] == "removed"
     assert is_error(hold)
 
 
 async def test_a_fixed_lease_that_nobody_releases_ends_with_its_time(client: aio.Client, collected: Collected) -> None:
     await client.lock("stock:42", lease=0.1).acquire()
     hold = await collected.hold_of_tasks()
-    assert attributes(hold)["leasehold.reason"] == "expired"
+    assert attributes(hold)["steadlock.reason"] == "expired"
 
 
 async def test_a_release_that_nobody_awaits_ends_the_hold(client: aio.Client, collected: Collected) -> None:
@@ -157,7 +157,7 @@ async def test_a_release_that_nobody_awaits_ends_the_hold(client: aio.Client, co
 
     with pytest.warns(RuntimeWarning, match="never awaited"):
         release()
-    assert attributes(await collected.hold_of_tasks())["leasehold.outcome"] == "released"
+    assert attributes(await collected.hold_of_tasks())["steadlock.outcome"] == "released"
 
 
 async def test_a_release_whose_caller_is_cancelled_is_unknown(client: aio.Client, collected: Collected) -> None:
@@ -168,19 +168,19 @@ async def test_a_release_whose_caller_is_cancelled_is_unknown(client: aio.Client
     releasing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await releasing
-    assert attributes(await collected.hold_of_tasks())["leasehold.outcome"] == "unknown"
+    assert attributes(await collected.hold_of_tasks())["steadlock.outcome"] == "unknown"
 
 
 async def test_a_close_ends_what_is_held_and_counts_no_longer(client: aio.Client, collected: Collected) -> None:
     await client.lock("stock:42").acquire()
-    assert sum(collected.numbers("leasehold.held").values()) == 1
+    assert sum(collected.numbers("steadlock.held").values()) == 1
     await client.close()
     (hold,) = collected.holds()
-    assert attributes(hold)["leasehold.outcome"] == "lost"
-    assert attributes(hold)["leasehold.reason"] == "closed"
+    assert attributes(hold)["steadlock.outcome"] == "lost"
+    assert attributes(hold)["steadlock.reason"] == "closed"
     assert not is_error(hold)
-    assert not collected.numbers("leasehold.held")
-    assert sum(collected.numbers("leasehold.hold.duration").values()) == 1
+    assert not collected.numbers("steadlock.held")
+    assert sum(collected.numbers("steadlock.hold.duration").values()) == 1
 
 
 async def test_a_wait_that_is_dropped_is_cancelled(client: aio.Client, collected: Collected) -> None:

@@ -15,18 +15,18 @@ from telemetry import Collected, Numbers, numbers_of
 from test_metrics import reaches
 from test_opentelemetry import in_thread, ways
 
-import leasehold
-from leasehold.opentelemetry._text import families
+import steadlock
+from steadlock.opentelemetry._text import families
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[3] / "ci" / "api" / "metrics.json").read_text())
 SET_LATER = """
-import leasehold
-from leasehold.opentelemetry import instrument
+import steadlock
+from steadlock.opentelemetry import instrument
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-one, two = (leasehold.connect("memory://", metrics=True) for _ in range(2))
+one, two = (steadlock.connect("memory://", metrics=True) for _ in range(2))
 instrument(one)
 reader = InMemoryMetricReader()
 metrics.set_meter_provider(MeterProvider([reader]))
@@ -34,7 +34,7 @@ instrument(two)
 for client in (one, two):
     with client.lock("stock:1"): pass
 (scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
-(acquisitions,) = [one for one in scope.metrics if one.name == "leasehold.acquisitions"]
+(acquisitions,) = [one for one in scope.metrics if one.name == "steadlock.acquisitions"]
 assert sum(point.value for point in acquisitions.data.data_points) == 2, acquisitions
 one.close(), two.close()
 """
@@ -49,14 +49,14 @@ def of_the_core(text: str, row: dict[str, Any]) -> Numbers:
     """The same numbers as Prometheus reads them."""
     name = row["name"] + ("_count" if row["type"] == "histogram" else "")
     return {
-        frozenset((f"leasehold.{label}", word) for label, word in sample.labels.items()): sample.value
+        frozenset((f"steadlock.{label}", word) for label, word in sample.labels.items()): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name == name
     }
 
 
-def at_one_moment(collected: Collected, client: leasehold.Client) -> tuple[dict[str, Any], str]:
+def at_one_moment(collected: Collected, client: steadlock.Client) -> tuple[dict[str, Any], str]:
     """The metrics and the core's text, between which nothing has happened."""
     while True:
         text = client.metrics()
@@ -77,12 +77,12 @@ def without(numbers: Numbers, label: str) -> Numbers:
 def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
     own_server: RedisServer, collected: Collected
 ) -> None:
-    with leasehold.connect(
+    with steadlock.connect(
         own_server.url, metrics=True, metrics_queues=["hot"], breaker_failures=1, command_timeout=1
     ) as client:
         collected.instrument(client)
         with client.fair_lock("hot"):
-            eventually(20, lambda: 'leasehold_fair_queue{queue="hot"} 0' in client.metrics())
+            eventually(20, lambda: 'steadlock_fair_queue{queue="hot"} 0' in client.metrics())
         for take in ways(client).values():
             take()
         with client.lock('odd "group" of\\two\nlines\x85:1'):
@@ -91,7 +91,7 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         own_server.kill()
         with client.lock("stock:8", on_unavailable="local"):
             pass
-        reaches(client.metrics, "leasehold_connect_failures_total", 1)
+        reaches(client.metrics, "steadlock_connect_failures_total", 1)
         found, text = at_one_moment(collected, client)
     assert set(found) == {row["otel"][0] for row in TABLE["client"]}
     for row in TABLE["client"]:
@@ -102,22 +102,22 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         assert data.get("is_monotonic") == {"counter": True, "gauge": False, "histogram": None}[row["type"]]
         numbers = numbers_of(metric)
         labels = {label for point in numbers for label, _ in point}
-        extra = {"leasehold.outcome"} if row["name"] == "leasehold_wait_seconds" else set()
-        assert labels == {f"leasehold.{label}" for label in row["labels"]} | extra, name
+        extra = {"steadlock.outcome"} if row["name"] == "steadlock_wait_seconds" else set()
+        assert labels == {f"steadlock.{label}" for label in row["labels"]} | extra, name
         expected = of_the_core(text, row)
         if row["type"] == "histogram":
             for point in data["data_points"]:
                 assert point["explicit_bounds"] == TABLE["buckets"]
             # The core has a histogram without a time for each lock that was asked for.
             expected = {point: number for point, number in expected.items() if number}
-            numbers = without(numbers, "leasehold.outcome")
+            numbers = without(numbers, "steadlock.outcome")
         assert numbers == expected, name
     for name in ("acquisitions", "held", "connections.lost", "connect.failures", "breakers.opened", "breakers.open"):
-        assert sum(numbers_of(found[f"leasehold.{name}"]).values()) > 0, name
+        assert sum(numbers_of(found[f"steadlock.{name}"]).values()) > 0, name
 
 
 def test_the_text_is_read_as_prometheus_reads_it() -> None:
-    with leasehold.connect("memory://", metrics=True) as client:
+    with steadlock.connect("memory://", metrics=True) as client:
         for group in ("a", 'a"b', "a\\", "a\\n", "a\nb", "a{b}", 'a",kind="', "a\x0b\u2028b", "ä", ""):
             with client.lock(f"{group}:1"):
                 pass
@@ -127,56 +127,56 @@ def test_the_text_is_read_as_prometheus_reads_it() -> None:
         assert (read[row["name"]].meaning, read[row["name"]].kind) == (row["meaning"], row["type"])
         if row["type"] != "histogram":
             numbers = {
-                frozenset((f"leasehold.{label}", word) for label, word in labels): number
+                frozenset((f"steadlock.{label}", word) for label, word in labels): number
                 for labels, number in read[row["name"]].numbers.items()
             }
             assert numbers == of_the_core(text, row)
-    assert len(read["leasehold_held"].numbers) == 10
+    assert len(read["steadlock_held"].numbers) == 10
 
 
 def test_times_are_in_seconds(collected: Collected) -> None:
-    with leasehold.connect("memory://", metrics=True) as client:
+    with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
         with client.lock("stock:1"):
             in_thread(lambda: client.lock("stock:1").acquire(timeout=0.1))
         found = collected.metrics()
     waited = {
-        dict(point.attributes)["leasehold.outcome"]: point.sum
-        for point in found["leasehold.wait.duration"].data.data_points
+        dict(point.attributes)["steadlock.outcome"]: point.sum
+        for point in found["steadlock.wait.duration"].data.data_points
     }
     assert waited["granted"] > 0
     assert 0.1 <= waited["timed_out"] < 20
-    (held,) = found["leasehold.hold.duration"].data.data_points
+    (held,) = found["steadlock.hold.duration"].data.data_points
     assert 0.1 <= held.sum < 20
-    assert dict(held.attributes) == {"leasehold.kind": "lock", "leasehold.group": "stock"}
+    assert dict(held.attributes) == {"steadlock.kind": "lock", "steadlock.group": "stock"}
 
 
 def test_groups_beyond_the_cap_are_other_in_histograms_too(collected: Collected) -> None:
-    with leasehold.connect("memory://", metrics=True, metrics_groups=2) as client:
+    with steadlock.connect("memory://", metrics=True, metrics_groups=2) as client:
         collected.instrument(client)
         for name in ("a:1", "b:1", "c:1", "d:1", "a:2", "c:2"):
             with client.lock(name):
                 pass
-        (row,) = [row for row in TABLE["client"] if row["name"] == "leasehold_hold_seconds"]
-        assert collected.numbers("leasehold.hold.duration") == of_the_core(client.metrics(), row)
+        (row,) = [row for row in TABLE["client"] if row["name"] == "steadlock_hold_seconds"]
+        assert collected.numbers("steadlock.hold.duration") == of_the_core(client.metrics(), row)
 
 
 def test_what_is_refused_and_what_a_closed_client_is_asked_for_makes_no_groups(collected: Collected) -> None:
-    with leasehold.connect("memory://", metrics=True) as client:
+    with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
         for number in range(5):
-            with pytest.raises(leasehold.InvalidArgumentError):
+            with pytest.raises(steadlock.InvalidArgumentError):
                 client.lock(f"{number}:1", lease=1e9).acquire()
-        assert not collected.numbers("leasehold.wait.duration")
-        assert not collected.numbers("leasehold.acquisitions")
-    with pytest.raises(leasehold.ClosedError):
+        assert not collected.numbers("steadlock.wait.duration")
+        assert not collected.numbers("steadlock.acquisitions")
+    with pytest.raises(steadlock.ClosedError):
         client.lock("stock:1").acquire()
-    assert not collected.numbers("leasehold.wait.duration")
+    assert not collected.numbers("steadlock.wait.duration")
     assert collected.outcomes() == ["refused"] * 5 + ["closed"]
 
 
 def test_one_collection_reads_once_and_the_next_one_anew(collected: Collected) -> None:
-    with leasehold.connect("memory://", metrics=True) as client:
+    with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
         telemetry: Any = client._connection.telemetry
         reads: list[str] = []
@@ -188,37 +188,37 @@ def test_one_collection_reads_once_and_the_next_one_anew(collected: Collected) -
         telemetry.counts._read = read
         for turn in (1, 2, 3):
             with client.lock("stock:1"):
-                assert sum(collected.numbers("leasehold.acquisitions").values()) == turn
+                assert sum(collected.numbers("steadlock.acquisitions").values()) == turn
             assert len(reads) == turn
 
 
 def test_clients_of_one_provider_count_together(collected: Collected) -> None:
     def granted() -> float:
-        return sum(collected.numbers("leasehold.acquisitions").values())
+        return sum(collected.numbers("steadlock.acquisitions").values())
 
-    with leasehold.connect("memory://", metrics=True) as one:
+    with steadlock.connect("memory://", metrics=True) as one:
         collected.instrument(one)
-        with leasehold.connect("memory://", metrics=True) as two:
+        with steadlock.connect("memory://", metrics=True) as two:
             collected.instrument(two)
             for client in (one, two, two):
                 client.semaphore("stock", 5).acquire()
             assert granted() == 3
-            assert sum(collected.numbers("leasehold.held").values()) == 3
+            assert sum(collected.numbers("steadlock.held").values()) == 3
         # A counter does not go back while others count on.
         assert granted() == 3
-        assert sum(collected.numbers("leasehold.held").values()) == 1
+        assert sum(collected.numbers("steadlock.held").values()) == 1
     found = collected.metrics()
-    assert set(found) <= {"leasehold.wait.duration", "leasehold.hold.duration"}
+    assert set(found) <= {"steadlock.wait.duration", "steadlock.hold.duration"}
 
 
 def test_a_client_that_was_dropped_counts_no_longer(collected: Collected) -> None:
-    client = leasehold.connect("memory://", metrics=True)
+    client = steadlock.connect("memory://", metrics=True)
     collected.instrument(client)
     with client.lock("stock:1"):
         pass
-    assert collected.numbers("leasehold.acquisitions")
+    assert collected.numbers("steadlock.acquisitions")
     del client
-    assert not collected.numbers("leasehold.acquisitions")
+    assert not collected.numbers("steadlock.acquisitions")
 
 
 def test_the_global_provider_may_be_set_later() -> None:

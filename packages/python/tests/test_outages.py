@@ -13,8 +13,8 @@ from servers import RedisServer
 from test_kinds_in_tasks import in_another_task
 from test_threads import in_another_thread
 
-import leasehold
-from leasehold import OnUnavailable, _native, aio
+import steadlock
+from steadlock import OnUnavailable, _native, aio
 
 SOON = 20
 """Seconds in which anything has happened."""
@@ -31,50 +31,50 @@ QUICK: dict[str, Any] = {
 """A client that finds out soon."""
 
 
-def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> leasehold.Client:
-    return leasehold.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> steadlock.Client:
+    return steadlock.connect(server.url, on_unavailable=on_unavailable, **QUICK)
 
 
 def aquick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> aio.Connecting:
     return aio.connect(server.url, on_unavailable=on_unavailable, **QUICK)
 
 
-def is_told(error: leasehold.LeaseholdError | None) -> bool:
-    return isinstance(error, leasehold.UnavailableError) and "circuit breaker" in str(error)
+def is_told(error: steadlock.SteadlockError | None) -> bool:
+    return isinstance(error, steadlock.UnavailableError) and "circuit breaker" in str(error)
 
 
-def refusal(call: Callable[[], object]) -> leasehold.UnavailableError:
-    with pytest.raises(leasehold.UnavailableError, match="circuit breaker") as caught:
+def refusal(call: Callable[[], object]) -> steadlock.UnavailableError:
+    with pytest.raises(steadlock.UnavailableError, match="circuit breaker") as caught:
         call()
     assert caught.value.retryable
     return caught.value
 
 
-async def arefusal(call: Callable[[], Any]) -> leasehold.UnavailableError:
-    with pytest.raises(leasehold.UnavailableError, match="circuit breaker") as caught:
+async def arefusal(call: Callable[[], Any]) -> steadlock.UnavailableError:
+    with pytest.raises(steadlock.UnavailableError, match="circuit breaker") as caught:
         await call()
     assert caught.value.retryable
     return caught.value
 
 
-def attempt(client: leasehold.Client) -> leasehold.LeaseholdError | None:
+def attempt(client: steadlock.Client) -> steadlock.SteadlockError | None:
     """Takes a lock of the server alone, and says what it came to."""
     try:
         with client.lock("canary", on_unavailable="fail"):
             return None
-    except leasehold.UnavailableError as error:
+    except steadlock.UnavailableError as error:
         return error
 
 
-async def aattempt(client: aio.Client) -> leasehold.LeaseholdError | None:
+async def aattempt(client: aio.Client) -> steadlock.SteadlockError | None:
     try:
         async with client.lock("canary", on_unavailable="fail"):
             return None
-    except leasehold.UnavailableError as error:
+    except steadlock.UnavailableError as error:
         return error
 
 
-def until(client: leasehold.Client, is_so: Callable[[leasehold.LeaseholdError | None], bool]) -> None:
+def until(client: steadlock.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
     """Asks until the answer is so."""
     end = time.monotonic() + SOON
     while not is_so(error := attempt(client)):
@@ -82,14 +82,14 @@ def until(client: leasehold.Client, is_so: Callable[[leasehold.LeaseholdError | 
         time.sleep(0.01)
 
 
-async def auntil(client: aio.Client, is_so: Callable[[leasehold.LeaseholdError | None], bool]) -> None:
+async def auntil(client: aio.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
     end = time.monotonic() + SOON
     while not is_so(error := await aattempt(client)):
         assert time.monotonic() < end, error
         await asyncio.sleep(0.01)
 
 
-def is_granted(error: leasehold.LeaseholdError | None) -> bool:
+def is_granted(error: steadlock.SteadlockError | None) -> bool:
     return error is None
 
 
@@ -198,7 +198,7 @@ def test_a_skipped_lock_is_refused_where_callers_look_and_raised_where_they_do_n
             assert refusal(lock.acquire).skipped
             assert refusal(seats.acquire).skipped
             for scope in (lock, lock.hold(), lock.hold(wait=0), client.mutex("m"), seats, seats.hold(2)):
-                with pytest.raises(leasehold.UnavailableError, match="skipped") as caught, scope:
+                with pytest.raises(steadlock.UnavailableError, match="skipped") as caught, scope:
                     ran.append("body")
                 assert caught.value.skipped
             assert pay(7) is None
@@ -283,7 +283,7 @@ async def test_in_tasks_a_skipped_lock_is_refused_or_raised(own_server: RedisSer
             assert (await arefusal(lock.acquire)).skipped
             assert (await arefusal(seats.acquire)).skipped
             for scope in (lock, lock.hold(wait=0), client.fair_lock("f", on_unavailable="skip"), seats, seats.hold(2)):
-                with pytest.raises(leasehold.UnavailableError, match="skipped") as caught:
+                with pytest.raises(steadlock.UnavailableError, match="skipped") as caught:
                     async with scope:
                         ran.append("body")
                 assert caught.value.skipped
@@ -298,7 +298,7 @@ def test_a_minority_that_is_gone_is_no_outage_and_a_majority_is() -> None:
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(RedisServer()) for _ in range(3)]
         urls = [server.url for server in servers]
-        client = stack.enter_context(leasehold.redlock(urls, on_unavailable="skip", **QUICK))
+        client = stack.enter_context(steadlock.redlock(urls, on_unavailable="skip", **QUICK))
         servers[0].kill()
         for number in range(5):
             with client.lock(f"door:{number}"):
@@ -309,25 +309,25 @@ def test_a_minority_that_is_gone_is_no_outage_and_a_majority_is() -> None:
         assert refusal(client.lock("door").acquire).skipped
         servers[1].start()
         until(client, is_granted)
-        with pytest.raises(leasehold.InvalidArgumentError, match="majority"):
-            leasehold.redlock(urls, on_unavailable="local")
-        with pytest.raises(leasehold.InvalidArgumentError, match="majority"):
+        with pytest.raises(steadlock.InvalidArgumentError, match="majority"):
+            steadlock.redlock(urls, on_unavailable="local")
+        with pytest.raises(steadlock.InvalidArgumentError, match="majority"):
             client.lock("door", on_unavailable="local").acquire()
 
 
 def test_what_is_wanted_in_an_outage_needs_a_breaker(server: RedisServer) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         for call in (
             client.lock("door", on_unavailable="skip").try_acquire,
             client.semaphore("seats", 1, on_unavailable="fail").acquire,
             client.synchronized("door", on_unavailable="skip")(lambda: None),
         ):
-            with pytest.raises(leasehold.InvalidArgumentError, match="breaker_failures"):
+            with pytest.raises(steadlock.InvalidArgumentError, match="breaker_failures"):
                 call()
     # Each of the three switches it on.
     options: list[dict[str, Any]] = [{"breaker_failures": 1}, {"breaker_pause": 1}, {"on_unavailable": "fail"}]
     for option in options:
-        with leasehold.connect(server.url, **option) as client, client.lock("door", on_unavailable="skip") as lease:
+        with steadlock.connect(server.url, **option) as client, client.lock("door", on_unavailable="skip") as lease:
             assert not lease.degraded
 
 
@@ -339,31 +339,31 @@ def test_the_words_are_those_of_the_core() -> None:
 async def test_what_is_no_word_or_number_is_refused_and_not_repeated() -> None:
     wrong: Any
     for wrong in ("", "Skip", "none", SECRET, SECRET + "\udcff"):
-        with pytest.raises(leasehold.InvalidArgumentError, match=WORDS) as caught:
-            leasehold.connect("memory://", on_unavailable=wrong)
+        with pytest.raises(steadlock.InvalidArgumentError, match=WORDS) as caught:
+            steadlock.connect("memory://", on_unavailable=wrong)
         assert caught.value.operation == "connect"
-        with pytest.raises(leasehold.InvalidArgumentError, match=WORDS):
+        with pytest.raises(steadlock.InvalidArgumentError, match=WORDS):
             await aio.connect("memory://", on_unavailable=wrong)
-        with leasehold.connect("memory://", on_unavailable="skip") as client:
+        with steadlock.connect("memory://", on_unavailable="skip") as client:
             for make in (client.lock, client.mutex, client.fair_lock, client.read_write_lock):
-                with pytest.raises(leasehold.InvalidArgumentError, match=WORDS) as caught:
+                with pytest.raises(steadlock.InvalidArgumentError, match=WORDS) as caught:
                     make("door", on_unavailable=wrong)
                 assert (caught.value.operation, caught.value.lock_name) == ("acquire", "door")
                 assert "hunter2" not in f"{caught.value!r}"
     for wrong in (True, 1, b"skip", ["skip"], (SECRET,)):
         with pytest.raises(TypeError, match="on_unavailable is a str") as mistaken:
-            leasehold.connect("memory://", on_unavailable=wrong)
+            steadlock.connect("memory://", on_unavailable=wrong)
         assert "hunter2" not in str(mistaken.value)
     for number in (0, -1, 1_000_001, 10**400):
-        with pytest.raises(leasehold.InvalidArgumentError, match="1 to 1,000,000"):
-            leasehold.connect("memory://", breaker_failures=number)
+        with pytest.raises(steadlock.InvalidArgumentError, match="1 to 1,000,000"):
+            steadlock.connect("memory://", breaker_failures=number)
     for wrong in (True, 1.5, "5", SECRET):
         with pytest.raises(TypeError, match="breaker_failures is an int") as mistaken:
-            leasehold.connect("memory://", breaker_failures=wrong)
+            steadlock.connect("memory://", breaker_failures=wrong)
         assert "hunter2" not in str(mistaken.value)
     for pause in (0, -1, float("inf"), float("nan")):
-        with pytest.raises(leasehold.InvalidArgumentError, match="pause"):
-            leasehold.connect("memory://", breaker_pause=pause)
+        with pytest.raises(steadlock.InvalidArgumentError, match="pause"):
+            steadlock.connect("memory://", breaker_pause=pause)
     for wrong in (True, "5"):
         with pytest.raises(TypeError, match="duration"):
-            leasehold.connect("memory://", breaker_pause=wrong)
+            steadlock.connect("memory://", breaker_pause=wrong)

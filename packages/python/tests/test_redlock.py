@@ -12,8 +12,8 @@ import pytest
 from servers import RedisServer, eventually, store_of
 from test_forks import in_child
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def records(primaries: list[RedisServer]) -> list[object]:
 
 
 def test_every_primary_has_the_record_and_none_after_the_release(primaries: list[RedisServer]) -> None:
-    with leasehold.redlock(urls(primaries)) as one, leasehold.redlock(tuple(urls(primaries))) as two:
+    with steadlock.redlock(urls(primaries)) as one, steadlock.redlock(tuple(urls(primaries))) as two:
         lock = one.lock("door")
         with lock as lease:
             assert lease.token is None
@@ -59,23 +59,23 @@ def test_every_primary_has_the_record_and_none_after_the_release(primaries: list
 
 
 def test_one_primary_may_fail_and_two_may_not(primaries: list[RedisServer]) -> None:
-    with leasehold.redlock(urls(primaries)) as client:
+    with steadlock.redlock(urls(primaries)) as client:
         lock = client.lock("door", wait=1)
         with lock as before:
             primaries[0].kill()
             assert before.is_valid()
         with lock:
             assert records(primaries[1:]) == ["door"] * 2
-        with leasehold.redlock(urls(primaries)) as fresh, fresh.lock("door"):
+        with steadlock.redlock(urls(primaries)) as fresh, fresh.lock("door"):
             pass
 
         primaries[1].kill()
         started = time.monotonic()
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             lock.acquire()
         assert time.monotonic() - started < 2
-        with pytest.raises(leasehold.UnavailableError):
-            leasehold.redlock(urls(primaries))
+        with pytest.raises(steadlock.UnavailableError):
+            steadlock.redlock(urls(primaries))
         eventually(5, lambda: records(primaries[2:]) == [])
 
 
@@ -91,16 +91,16 @@ async def test_one_primary_may_fail_and_two_may_not_in_asyncio(primaries: list[R
 
         primaries[1].kill()
         started = time.monotonic()
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             await lock.acquire()
         assert time.monotonic() - started < 2
-        with pytest.raises(leasehold.UnavailableError):
+        with pytest.raises(steadlock.UnavailableError):
             await aio.redlock(urls(primaries))
         eventually(5, lambda: records(primaries[2:]) == [])
 
 
 def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> None:
-    with leasehold.redlock(urls(primaries)) as client:
+    with steadlock.redlock(urls(primaries)) as client:
         with store_of(primaries[0]) as one, store_of(primaries[1]) as two:
             one.set("door", "another")
             two.set("door", "another")
@@ -110,7 +110,7 @@ def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> Non
 
 
 def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> None:
-    with leasehold.redlock(urls(primaries), lease=1) as client:
+    with steadlock.redlock(urls(primaries), lease=1) as client:
         lease = client.lock("door").try_acquire()
         assert lease is not None
         eventually(5, lambda: records(primaries) == ["door"] * 3)
@@ -126,7 +126,7 @@ def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> Non
 
 
 def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]) -> None:
-    with leasehold.redlock(urls(primaries)) as client:
+    with steadlock.redlock(urls(primaries)) as client:
         mine = client.lock("mine")
         with mine as lease:
 
@@ -134,7 +134,7 @@ def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]
                 assert mine.try_acquire() is None
                 with client.lock("theirs", wait=5):
                     assert mine.locked()
-                with pytest.raises(leasehold.ForkedError):
+                with pytest.raises(steadlock.ForkedError):
                     lease.release()
 
             in_child(work)
@@ -145,62 +145,62 @@ def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]
 def test_a_primary_that_is_listed_twice_is_misconfigured(primaries: list[RedisServer]) -> None:
     one, two, _ = primaries
     for twice in ([one.url, one.url, two.url], [one.url, two.url, f"redis://localhost:{one.port}"]):
-        with pytest.raises(leasehold.MisconfiguredError):
-            leasehold.redlock(twice)
+        with pytest.raises(steadlock.MisconfiguredError):
+            steadlock.redlock(twice)
 
 
 async def test_a_primary_that_is_listed_twice_is_misconfigured_in_asyncio(primaries: list[RedisServer]) -> None:
     one, two, _ = primaries
-    with pytest.raises(leasehold.MisconfiguredError):
+    with pytest.raises(steadlock.MisconfiguredError):
         await aio.redlock([one.url, two.url, f"redis://localhost:{one.port}"])
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 17])
 async def test_only_an_odd_number_of_primaries_has_a_majority(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setenv("LEASEHOLD_URL", "memory://")
+    monkeypatch.setenv("STEADLOCK_URL", "memory://")
     some = [f"memory://{uuid.uuid4()}" for _ in range(count)]
-    with pytest.raises(leasehold.InvalidArgumentError):
-        leasehold.redlock(some)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
+        steadlock.redlock(some)
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aio.redlock(some)
 
 
 @pytest.mark.parametrize("wrong", [None, "memory://one", [1, 2, 3]])
 async def test_what_is_no_list_of_urls_is_a_type_error(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
-    monkeypatch.setenv("LEASEHOLD_URL", "memory://")
+    monkeypatch.setenv("STEADLOCK_URL", "memory://")
     with pytest.raises(TypeError):
-        leasehold.redlock(wrong)
+        steadlock.redlock(wrong)
     with pytest.raises(TypeError):
         await aio.redlock(wrong)
 
 
 async def test_the_urls_may_come_one_by_one(memories: list[str]) -> None:
-    with leasehold.redlock(url for url in memories) as client, client.lock("door"):
+    with steadlock.redlock(url for url in memories) as client, client.lock("door"):
         async with aio.redlock(url for url in memories) as other:
             assert await other.lock("door").locked()
 
 
 def test_other_kinds_are_refused(memories: list[str]) -> None:
-    with leasehold.redlock(memories) as client:
+    with steadlock.redlock(memories) as client:
         door = client.read_write_lock("door")
         for lock in (client.fair_lock("door"), door.read, door.write, client.multi_lock([client.mutex("door")])):
-            with pytest.raises(leasehold.InvalidArgumentError):
+            with pytest.raises(steadlock.InvalidArgumentError):
                 lock.acquire()
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(steadlock.InvalidArgumentError):
             client.semaphore("door", 1).acquire()
 
 
 def test_it_is_not_entered_again(memories: list[str]) -> None:
-    with leasehold.redlock(memories) as client:
+    with steadlock.redlock(memories) as client:
         lock = client.lock("door")
         with lock:
             assert lock.try_acquire() is None
-            with pytest.raises(leasehold.InvalidArgumentError, match="would wait for itself"):
+            with pytest.raises(steadlock.InvalidArgumentError, match="would wait for itself"):
                 lock.acquire(timeout=0.05)
 
 
 def test_an_operator_takes_it_from_its_holder(memories: list[str]) -> None:
-    with leasehold.redlock(memories) as client:
+    with steadlock.redlock(memories) as client:
         lock = client.lock("door")
         assert not client.force_release(lock)
         lease = lock.try_acquire()
@@ -216,22 +216,22 @@ async def test_it_is_not_entered_again_in_asyncio(memories: list[str]) -> None:
         lock = client.lock("door")
         async with lock:
             assert await lock.try_acquire() is None
-            with pytest.raises(leasehold.InvalidArgumentError, match="would wait for itself"):
+            with pytest.raises(steadlock.InvalidArgumentError, match="would wait for itself"):
                 await lock.acquire(timeout=0.05)
 
 
 def test_the_other_options_are_those_of_connect(memories: list[str]) -> None:
-    client = leasehold.redlock(memories, lease=5, key_prefix="shop:", retry_interval=(0.05, 0.1))
-    with client, leasehold.redlock(memories) as other, client.lock("door") as lease:
+    client = steadlock.redlock(memories, lease=5, key_prefix="shop:", retry_interval=(0.05, 0.1))
+    with client, steadlock.redlock(memories) as other, client.lock("door") as lease:
         assert lease.name == "door"
         assert 4 < lease.remaining() <= 5
         assert other.lock("shop:door").locked()
-    with pytest.raises(leasehold.InvalidArgumentError):
-        leasehold.redlock(memories, lease=0.1)
+    with pytest.raises(steadlock.InvalidArgumentError):
+        steadlock.redlock(memories, lease=0.1)
 
 
 def test_decorated_functions_run_under_it(memories: list[str]) -> None:
-    with leasehold.redlock(memories) as client:
+    with steadlock.redlock(memories) as client:
 
         @client.synchronized("user:{user_id}")
         def pay(user_id: int) -> bool:

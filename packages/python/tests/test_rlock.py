@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import leasehold
+import steadlock
 
 # Some systems leave it out of their Python.
 lock_tests: Any = pytest.importorskip("test.lock_tests")
@@ -17,11 +17,11 @@ lock_tests: Any = pytest.importorskip("test.lock_tests")
 PRIVATE = ("test__is_owned", "test_recursion_count", "test_release_save_unacquired")
 
 
-def contract(client: leasehold.Client) -> type[unittest.TestCase]:
+def contract(client: steadlock.Client) -> type[unittest.TestCase]:
     """The tests, on locks of a name each."""
     numbers = itertools.count()
 
-    def lock() -> leasehold.Lock:
+    def lock() -> steadlock.Lock:
         return client.lock(f"rlock-{next(numbers)}")
 
     without = dict.fromkeys(PRIVATE)
@@ -30,7 +30,7 @@ def contract(client: leasehold.Client) -> type[unittest.TestCase]:
 
 # Some of its tests leave a lock to a thread that has ended.
 @pytest.mark.filterwarnings("ignore:lock .* was still held by a thread:RuntimeWarning")
-def test_a_lock_is_what_cpython_says_an_rlock_is(client: leasehold.Client) -> None:
+def test_a_lock_is_what_cpython_says_an_rlock_is(client: steadlock.Client) -> None:
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(contract(client))
     result = unittest.TestResult()
     suite.run(result)

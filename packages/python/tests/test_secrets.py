@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 FILE = Path(__file__).parents[3] / "ci" / "secrets" / "shapes.json"
 SHAPES: dict[str, Any] = json.loads(FILE.read_text())
@@ -85,7 +85,7 @@ class Listener:
 def connect(listen: Listener, **given: Any) -> None:
     given.setdefault("url", "memory://")
     given.setdefault("connect_timeout", 1)
-    listen(lambda: leasehold.connect(**given))
+    listen(lambda: steadlock.connect(**given))
 
     async def enter() -> None:
         listen(lambda: aio.connect(**given))
@@ -96,7 +96,7 @@ def connect(listen: Listener, **given: Any) -> None:
 
 
 def redlock(listen: Listener, urls: Any) -> None:
-    listen(lambda: leasehold.redlock(urls, connect_timeout=1))
+    listen(lambda: steadlock.redlock(urls, connect_timeout=1))
 
     async def enter() -> None:
         async with aio.redlock(urls, connect_timeout=1):
@@ -108,19 +108,19 @@ def redlock(listen: Listener, urls: Any) -> None:
 def use(listen: Listener, make: Callable[[Any], Any]) -> None:
     """Takes a lock, and does what can fail."""
 
-    def one(client: leasehold.Client, side: Any) -> None:
+    def one(client: steadlock.Client, side: Any) -> None:
         listen(side.release)
         listen(lambda: side.try_acquire(lease=0))
         listen(lambda: side.try_acquire())
         listen(lambda: side.lease)
         listen(side.release)
         listen(side.release)
-        with leasehold.connect("memory://") as other, side:
+        with steadlock.connect("memory://") as other, side:
             listen(lambda: other.force_release(side))
             listen(lambda: client.force_release(side))
 
     def threads() -> None:
-        with leasehold.connect("memory://") as client:
+        with steadlock.connect("memory://") as client:
             lock = listen(lambda: make(client))
             if lock is None:
                 return
@@ -148,7 +148,7 @@ def lock_of(name: str) -> Callable[[Any], Any]:
     return lambda client: client.lock(name)
 
 
-def decorate(client: leasehold.Client, template: Any) -> Callable[..., object]:
+def decorate(client: steadlock.Client, template: Any) -> Callable[..., object]:
     @client.synchronized(template)
     def guarded(secret: int = 1) -> int:
         return secret
@@ -158,7 +158,7 @@ def decorate(client: leasehold.Client, template: Any) -> Callable[..., object]:
 
 def synchronized(listen: Listener, name: Any) -> None:
     def run() -> None:
-        with leasehold.connect("memory://") as client:
+        with steadlock.connect("memory://") as client:
             templates = [name]
             if isinstance(name, str):
                 templates += [name + "{secret}", name.replace("@", "{x}@"), name + "{"]
@@ -170,9 +170,9 @@ def synchronized(listen: Listener, name: Any) -> None:
     listen(run)
 
 
-def client_call(call: Callable[[leasehold.Client, Any], Any]) -> Callable[[Listener, Any], None]:
+def client_call(call: Callable[[steadlock.Client, Any], Any]) -> Callable[[Listener, Any], None]:
     def attempt(listen: Listener, given: Any) -> None:
-        with leasehold.connect("memory://") as client:
+        with steadlock.connect("memory://") as client:
             listen(lambda: call(client, given))
 
     return attempt
@@ -182,7 +182,7 @@ def from_environment(listen: Listener, url: Any) -> None:
     if isinstance(url, str):
         with pytest.MonkeyPatch.context() as patch:
             try:
-                patch.setenv("LEASEHOLD_URL", url)
+                patch.setenv("STEADLOCK_URL", url)
             except (ValueError, UnicodeEncodeError):
                 return
             connect(listen, url=None)
@@ -190,7 +190,7 @@ def from_environment(listen: Listener, url: Any) -> None:
 
 PLACES: dict[str, Callable[[Listener, Any], object]] = {
     "connect": lambda listen, given: connect(listen, url=given),
-    "connect by LEASEHOLD_URL": from_environment,
+    "connect by STEADLOCK_URL": from_environment,
     "connect to a list": lambda listen, given: connect(listen, url=[given]),
     "redlock, one of the primaries": lambda listen, given: redlock(listen, ["memory://a", given, "memory://b"]),
     "redlock of one text": redlock,

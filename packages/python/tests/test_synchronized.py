@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 from test_threads import in_another_thread
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Order:
     number: int
 
 
-def test_the_name_is_made_from_the_arguments(client: leasehold.Client) -> None:
+def test_the_name_is_made_from_the_arguments(client: steadlock.Client) -> None:
     @client.synchronized("user:{user_id}")
     def pay(user_id: int, amount: float = 1.0) -> tuple[bool, bool, float]:
         """Pays."""
@@ -31,7 +31,7 @@ def test_the_name_is_made_from_the_arguments(client: leasehold.Client) -> None:
     assert not client.lock("user:7").locked()
 
 
-def test_fields_may_have_attributes_items_and_formats(client: leasehold.Client) -> None:
+def test_fields_may_have_attributes_items_and_formats(client: steadlock.Client) -> None:
     @client.synchronized("{{{order.number:03d}}}:{kinds[0]}:{rest}")
     def ship(order: Order, *kinds: str, rest: str = "x") -> bool:
         return client.lock("{042}:big:x").owned()
@@ -39,7 +39,7 @@ def test_fields_may_have_attributes_items_and_formats(client: leasehold.Client) 
     assert ship(Order(42), "big", "red")
 
 
-def test_methods_are_guarded_too(client: leasehold.Client) -> None:
+def test_methods_are_guarded_too(client: steadlock.Client) -> None:
     class Account:
         number = 3
 
@@ -50,7 +50,7 @@ def test_methods_are_guarded_too(client: leasehold.Client) -> None:
     assert Account().pay()
 
 
-def test_a_guarded_function_may_call_itself(client: leasehold.Client) -> None:
+def test_a_guarded_function_may_call_itself(client: steadlock.Client) -> None:
     @client.synchronized("fixed")
     def descend(depth: int) -> int:
         return depth and descend(depth - 1)
@@ -58,18 +58,18 @@ def test_a_guarded_function_may_call_itself(client: leasehold.Client) -> None:
     assert descend(5) == 0
 
 
-def test_other_threads_wait_and_give_up(client: leasehold.Client) -> None:
+def test_other_threads_wait_and_give_up(client: steadlock.Client) -> None:
     @client.synchronized("door", wait=0.02)
     def enter() -> None:
         pass
 
-    with client.lock("door"), pytest.raises(leasehold.LockTimeoutError):
+    with client.lock("door"), pytest.raises(steadlock.LockTimeoutError):
         in_another_thread(enter)
 
 
-def test_wrong_templates_are_refused_at_once(client: leasehold.Client) -> None:
+def test_wrong_templates_are_refused_at_once(client: steadlock.Client) -> None:
     for template in ("user:{user}", "user:{}", "user:{0}", "user:{user_id"):
-        with pytest.raises(leasehold.InvalidArgumentError) as caught:
+        with pytest.raises(steadlock.InvalidArgumentError) as caught:
 
             @client.synchronized(template)
             def pay(user_id: int) -> None: ...
@@ -77,7 +77,7 @@ def test_wrong_templates_are_refused_at_once(client: leasehold.Client) -> None:
         assert caught.value.operation == "acquire"
 
 
-def test_what_cannot_be_guarded_is_refused(client: leasehold.Client) -> None:
+def test_what_cannot_be_guarded_is_refused(client: steadlock.Client) -> None:
     with pytest.raises(TypeError):
 
         @client.synchronized("door")

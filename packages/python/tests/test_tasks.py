@@ -9,8 +9,8 @@ import itertools
 import pytest
 from servers import RedisServer, Store, script_calls
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 
 async def test_a_lock_is_held_inside_of_async_with(aclient: aio.Client) -> None:
@@ -35,11 +35,11 @@ async def test_a_call_that_gives_a_lease_decides_whether_it_is_renewed(aclient: 
         assert 4 < lease.remaining() <= 5
     async with renewed.hold(lease=0.2):
         pass
-    with pytest.raises(leasehold.InvalidArgumentError, match=r"200ms is too short to be renewed.*300ms"):
+    with pytest.raises(steadlock.InvalidArgumentError, match=r"200ms is too short to be renewed.*300ms"):
         await renewed.try_acquire(lease=0.2, renew=True)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.lock("door", lease=0.2).try_acquire(renew=True)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         await aclient.semaphore("permits", 1, lease=0.2, renew=True).acquire()
     assert not await renewed.locked()
 
@@ -83,7 +83,7 @@ async def test_hold_raises_after_its_wait(aclient: aio.Client) -> None:
             pytest.fail("entered a held lock")
 
     async with lock:
-        with pytest.raises(leasehold.LockTimeoutError):
+        with pytest.raises(steadlock.LockTimeoutError):
             await asyncio.create_task(enter())
 
 
@@ -110,7 +110,7 @@ async def test_a_scope_may_be_left_in_another_task_than_the_one_that_entered_it(
     permits = aclient.semaphore("door-permits", 2)
     for _ in range(2):
         await asyncio.create_task(permits.__aenter__())
-    with pytest.raises(leasehold.NotOwnerError, match="other tasks entered its scopes"):
+    with pytest.raises(steadlock.NotOwnerError, match="other tasks entered its scopes"):
         await permits.__aexit__(None, None, None)
     assert await permits.available() == 0
 
@@ -119,7 +119,7 @@ async def test_a_child_task_is_another_owner(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     async with lock:
         assert await asyncio.gather(*(call(lock, blocking=False) for _ in range(2))) == [False, False]
-        with pytest.raises(leasehold.NotOwnerError):
+        with pytest.raises(steadlock.NotOwnerError):
             await asyncio.create_task(release(lock))
         assert await lock.locked()
 
@@ -148,12 +148,12 @@ async def test_the_children_of_gather_exclude_one_another(aclient: aio.Client) -
 async def test_a_function_in_to_thread_is_not_the_task(url: str, server: RedisServer) -> None:
     where = server.url if url != "memory://" else "memory://to-thread"
     async with aio.connect(where) as aclient:
-        with leasehold.connect(where) as client:
+        with steadlock.connect(where) as client:
             async with aclient.lock("door"):
                 assert await asyncio.to_thread(client.lock("door").try_acquire) is None
 
 
-async def test_two_threads_of_to_thread_are_two_owners(client: leasehold.Client) -> None:
+async def test_two_threads_of_to_thread_are_two_owners(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with lock:
         assert await asyncio.to_thread(lock.try_acquire) is None
@@ -182,7 +182,7 @@ async def test_a_lease_is_released_by_any_task(aclient: aio.Client) -> None:
     lease = await lock.try_acquire()
     assert lease is not None
     assert await asyncio.create_task(lease.release()) == "released"
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         await lock.release()
 
 
@@ -273,7 +273,7 @@ async def test_a_client_refuses_a_second_running_loop(aclient: aio.Client) -> No
         asyncio.run(call(aclient.lock("door")))
 
     await aclient.lock("warm up").locked()
-    with pytest.raises(leasehold.MisconfiguredError) as caught:
+    with pytest.raises(steadlock.MisconfiguredError) as caught:
         await asyncio.to_thread(elsewhere)
     assert caught.value.operation == "acquire"
     async with aclient.lock("door"):
@@ -291,13 +291,13 @@ async def test_no_reader_stays_in_the_loop_after_close(url: str) -> None:
 async def test_a_task_that_asks_while_the_client_closes_is_answered(url: str) -> None:
     async def ask(client: aio.Client, turns: int) -> None:
         lock = client.lock("door")
-        with contextlib.suppress(leasehold.ClosedError, leasehold.LockLostError):
+        with contextlib.suppress(steadlock.ClosedError, steadlock.LockLostError):
             while True:
                 async with lock:
                     pass
         for _ in range(turns):
             await asyncio.sleep(0)
-        with pytest.raises(leasehold.ClosedError):
+        with pytest.raises(steadlock.ClosedError):
             await lock.locked()
 
     for turns in range(20):

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 from servers import RedisServer, Store, script_calls
 
-import leasehold
+import steadlock
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def in_another_thread(work: Callable[[], T]) -> T:
     return results[0]
 
 
-def test_a_lock_is_held_inside_of_with(client: leasehold.Client) -> None:
+def test_a_lock_is_held_inside_of_with(client: steadlock.Client) -> None:
     lock = client.lock("door")
     assert not lock.locked()
     with lock as lease:
@@ -53,7 +53,7 @@ def test_a_lock_is_held_inside_of_with(client: leasehold.Client) -> None:
     assert lease.remaining() == 0
 
 
-def test_a_call_that_gives_a_lease_decides_whether_it_is_renewed(client: leasehold.Client) -> None:
+def test_a_call_that_gives_a_lease_decides_whether_it_is_renewed(client: steadlock.Client) -> None:
     # 0.2 s are too short for an auto-renewed lease, and long enough for a fixed one.
     renewed = client.lock("door", lease=5, renew=True)
     fixed = client.lock("door", lease=0.2)
@@ -66,20 +66,20 @@ def test_a_call_that_gives_a_lease_decides_whether_it_is_renewed(client: leaseho
         fixed.hold(renew=True),
         client.lock("door", lease=0.2, renew=True),
     ):
-        with pytest.raises(leasehold.InvalidArgumentError, match=r"200ms is too short to be renewed.*300ms"):
+        with pytest.raises(steadlock.InvalidArgumentError, match=r"200ms is too short to be renewed.*300ms"):
             too_short.__enter__()
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         renewed.try_acquire(lease=0.2, renew=True)
     with renewed.hold(lease=None) as lease:
         assert lease.remaining() > 25
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         client.semaphore("permits", 1, lease=5, renew=True).acquire(lease=0.2, renew=True)
-    with pytest.raises(leasehold.InvalidArgumentError):
+    with pytest.raises(steadlock.InvalidArgumentError):
         client.synchronized("door", lease=0.2, renew=True)(lambda: None)()
     assert not renewed.locked()
 
 
-def test_whether_a_lease_is_renewed_is_true_or_false(client: leasehold.Client) -> None:
+def test_whether_a_lease_is_renewed_is_true_or_false(client: steadlock.Client) -> None:
     for wrong in ("yes", 1, None):
         with pytest.raises(TypeError, match="renew is True or False"):
             client.lock("door", lease=5, renew=wrong)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_whether_a_lease_is_renewed_is_true_or_false(client: leasehold.Client) -
             client.lock("door").try_acquire(renew=wrong)  # type: ignore[arg-type]
 
 
-def test_acquire_and_release_are_those_of_threading(client: leasehold.Client) -> None:
+def test_acquire_and_release_are_those_of_threading(client: steadlock.Client) -> None:
     lock = client.lock("door")
     assert lock.acquire()
     assert in_another_thread(lambda: lock.acquire(blocking=False)) is False
@@ -96,7 +96,7 @@ def test_acquire_and_release_are_those_of_threading(client: leasehold.Client) ->
     assert in_another_thread(lambda: (lock.acquire(), lock.release())) == (True, "released")
 
 
-def test_try_acquire_gives_a_lease_or_none(client: leasehold.Client) -> None:
+def test_try_acquire_gives_a_lease_or_none(client: steadlock.Client) -> None:
     lock = client.lock("door")
     lease = lock.try_acquire()
     assert lease is not None
@@ -105,14 +105,14 @@ def test_try_acquire_gives_a_lease_or_none(client: leasehold.Client) -> None:
     assert lease.release() == "released"
 
 
-def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: leasehold.Client) -> None:
+def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: steadlock.Client) -> None:
     lock = client.lock("door")
 
     def enter() -> None:
         with lock.hold(wait=timedelta(milliseconds=30)):
             pytest.fail("entered a held lock")
 
-    with lock, pytest.raises(leasehold.LockTimeoutError) as caught:
+    with lock, pytest.raises(steadlock.LockTimeoutError) as caught:
         in_another_thread(enter)
     assert isinstance(caught.value, TimeoutError)
     assert caught.value.lock_name == "door"
@@ -123,8 +123,8 @@ def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: leasehol
 def test_the_holder_in_another_client_is_named(server: RedisServer, store: Store) -> None:
     store.hset("door", "somebody:7", 1)
     store.pexpire("door", 5000)
-    with leasehold.connect(server.url) as client:
-        with pytest.raises(leasehold.LockTimeoutError) as caught, client.lock("door", wait=0):
+    with steadlock.connect(server.url) as client:
+        with pytest.raises(steadlock.LockTimeoutError) as caught, client.lock("door", wait=0):
             pytest.fail("entered a held lock")
         holder = caught.value.holder
         assert holder is not None
@@ -133,15 +133,15 @@ def test_the_holder_in_another_client_is_named(server: RedisServer, store: Store
         assert 0 < holder.remaining <= 5
 
 
-def test_the_wait_of_a_lock_bounds_with_and_acquire(client: leasehold.Client) -> None:
+def test_the_wait_of_a_lock_bounds_with_and_acquire(client: steadlock.Client) -> None:
     lock = client.lock("door", wait=0.02)
     with client.lock("door"):
         assert in_another_thread(lock.acquire) is False
-        with pytest.raises(leasehold.LockTimeoutError):
+        with pytest.raises(steadlock.LockTimeoutError):
             in_another_thread(lock.__enter__)
 
 
-def test_the_thread_that_holds_a_lock_takes_it_again(client: leasehold.Client) -> None:
+def test_the_thread_that_holds_a_lock_takes_it_again(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with lock as outer:
         with lock as inner:
@@ -154,13 +154,13 @@ def test_the_thread_that_holds_a_lock_takes_it_again(client: leasehold.Client) -
     assert not lock.locked()
 
 
-def test_two_lock_objects_of_one_name_are_one_lock(client: leasehold.Client) -> None:
+def test_two_lock_objects_of_one_name_are_one_lock(client: steadlock.Client) -> None:
     with client.lock("door"), client.lock("door"):
         assert in_another_thread(client.lock("door").try_acquire) is None
     assert not client.lock("door").locked()
 
 
-def test_a_second_thread_waits_for_the_first(client: leasehold.Client) -> None:
+def test_a_second_thread_waits_for_the_first(client: steadlock.Client) -> None:
     lock = client.lock("door")
     order: list[str] = []
 
@@ -177,7 +177,7 @@ def test_a_second_thread_waits_for_the_first(client: leasehold.Client) -> None:
     assert order == ["first", "second"]
 
 
-def test_threads_that_come_after_others_own_nothing_of_theirs(client: leasehold.Client) -> None:
+def test_threads_that_come_after_others_own_nothing_of_theirs(client: steadlock.Client) -> None:
     # Idents of threads are reused; the second thread may well have that of the first.
     lock = client.lock("door")
     lease = in_another_thread(lock.try_acquire)
@@ -187,29 +187,29 @@ def test_threads_that_come_after_others_own_nothing_of_theirs(client: leasehold.
     assert lease.release() == "released"
 
 
-def test_only_the_owning_thread_may_call_release(client: leasehold.Client) -> None:
+def test_only_the_owning_thread_may_call_release(client: steadlock.Client) -> None:
     lock = client.lock("door")
-    with pytest.raises(leasehold.NotOwnerError) as caught:
+    with pytest.raises(steadlock.NotOwnerError) as caught:
         lock.release()
     assert isinstance(caught.value, RuntimeError)
     with lock:
-        with pytest.raises(leasehold.NotOwnerError):
+        with pytest.raises(steadlock.NotOwnerError):
             in_another_thread(lock.release)
         assert lock.locked()
 
 
-def test_a_lease_is_released_from_any_thread(client: leasehold.Client) -> None:
+def test_a_lease_is_released_from_any_thread(client: steadlock.Client) -> None:
     lock = client.lock("door")
     lease = lock.try_acquire()
     assert lease is not None
     assert in_another_thread(lease.release) == "released"
     assert not lock.locked()
     assert lock.lease is None
-    with pytest.raises(leasehold.NotOwnerError):
+    with pytest.raises(steadlock.NotOwnerError):
         lock.release()
 
 
-def test_a_lease_released_twice_frees_nothing_twice(client: leasehold.Client) -> None:
+def test_a_lease_released_twice_frees_nothing_twice(client: steadlock.Client) -> None:
     lock = client.lock("door")
     outer, inner = lock.try_acquire(), lock.try_acquire()
     assert outer is not None
@@ -222,7 +222,7 @@ def test_a_lease_released_twice_frees_nothing_twice(client: leasehold.Client) ->
     assert not lock.locked()
 
 
-def test_a_lease_released_early_is_not_released_again_by_with(client: leasehold.Client) -> None:
+def test_a_lease_released_early_is_not_released_again_by_with(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with lock as outer:
         with lock as inner:
@@ -231,14 +231,14 @@ def test_a_lease_released_early_is_not_released_again_by_with(client: leasehold.
         assert lock.locked()
 
 
-def test_the_exception_of_the_body_goes_through(client: leasehold.Client) -> None:
+def test_the_exception_of_the_body_goes_through(client: steadlock.Client) -> None:
     lock = client.lock("door")
     with pytest.raises(KeyError), lock:
         raise KeyError
     assert not lock.locked()
 
 
-def test_many_threads_never_meet_inside(client: leasehold.Client) -> None:
+def test_many_threads_never_meet_inside(client: steadlock.Client) -> None:
     lock = client.lock("door")
     inside = 0
     count = 0
@@ -260,7 +260,7 @@ def test_many_threads_never_meet_inside(client: leasehold.Client) -> None:
     assert count == 16 * 25
 
 
-def test_tokens_rise_and_are_none_if_not_wanted(client: leasehold.Client) -> None:
+def test_tokens_rise_and_are_none_if_not_wanted(client: steadlock.Client) -> None:
     tokens = []
     for _ in range(50):
         with client.lock("door") as lease:
@@ -270,7 +270,7 @@ def test_tokens_rise_and_are_none_if_not_wanted(client: leasehold.Client) -> Non
         assert lease.token is None
 
 
-def test_a_fixed_lease_lasts_as_long_as_it_was_given(client: leasehold.Client) -> None:
+def test_a_fixed_lease_lasts_as_long_as_it_was_given(client: steadlock.Client) -> None:
     lock = client.lock("door", lease=5)
     with lock as lease:
         assert 4.5 < lease.remaining() <= 5
@@ -280,19 +280,19 @@ def test_a_fixed_lease_lasts_as_long_as_it_was_given(client: leasehold.Client) -
         assert lease.remaining() > 25
 
 
-def test_extend_makes_a_lease_longer_and_never_shorter(client: leasehold.Client) -> None:
+def test_extend_makes_a_lease_longer_and_never_shorter(client: steadlock.Client) -> None:
     with client.lock("door", lease=5) as lease:
         lease.extend(20)
         assert lease.remaining() > 19
         lease.extend(1)
         assert lease.remaining() > 18
-    with pytest.raises(leasehold.LeaseholdError):
+    with pytest.raises(steadlock.SteadlockError):
         lease.extend()
 
 
 def test_a_key_prefix_is_put_before_names(server: RedisServer, store: Store) -> None:
     with (
-        leasehold.connect(server.url, key_prefix="app:") as client,
+        steadlock.connect(server.url, key_prefix="app:") as client,
         client.lock("door") as lease,
     ):
         assert lease.name == "door"
@@ -300,7 +300,7 @@ def test_a_key_prefix_is_put_before_names(server: RedisServer, store: Store) -> 
 
 
 def test_lock_and_unlock_cost_two_script_calls_and_a_re_entry_none(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url) as client:
+    with steadlock.connect(server.url) as client:
         with client.lock("door"):
             pass
         before = script_calls(store)
@@ -317,17 +317,17 @@ def test_lock_and_unlock_cost_two_script_calls_and_a_re_entry_none(server: Redis
 
 
 def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEASEHOLD_URL", "memory://")
-    with leasehold.connect() as client, client.lock("door"):
+    monkeypatch.setenv("STEADLOCK_URL", "memory://")
+    with steadlock.connect() as client, client.lock("door"):
         pass
 
 
-def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
+def test_reprs_say_what_things_are(client: steadlock.Client) -> None:
     lock = client.lock("door")
     # As CPython's own locks say it.
-    assert repr(lock) == f"<unlocked leasehold.Lock object 'door' at {id(lock):#x}>"
+    assert repr(lock) == f"<unlocked steadlock.Lock object 'door' at {id(lock):#x}>"
     with lock as lease:
-        assert repr(lock) == f"<locked leasehold.Lock object 'door' at {id(lock):#x}>"
+        assert repr(lock) == f"<locked steadlock.Lock object 'door' at {id(lock):#x}>"
         assert in_another_thread(lambda: repr(lock)).startswith("<unlocked ")
         assert "'door'" in repr(lease)
         assert "left" in repr(lease)
@@ -335,7 +335,7 @@ def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
 
 
 @pytest.mark.parametrize("timeout", [1e100, float("inf"), timedelta.max])
-def test_a_timeout_that_no_clock_has_is_an_overflow(client: leasehold.Client, timeout: float | timedelta) -> None:
+def test_a_timeout_that_no_clock_has_is_an_overflow(client: steadlock.Client, timeout: float | timedelta) -> None:
     lock = client.lock("door")
     with pytest.raises(OverflowError):
         lock.acquire(timeout=timeout)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from servers import RedisServer, free_port
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 MAKE = Path(__file__).parents[3] / "ci" / "support" / "certificates.sh"
 
@@ -40,7 +40,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 def test_a_client_with_a_certificate_is_let_in(secure: Secure) -> None:
     with (
-        leasehold.connect(
+        steadlock.connect(
             secure.url,
             tls_ca_file=secure.file("ca.pem"),
             tls_cert_file=str(secure.file("client.pem")),
@@ -66,18 +66,18 @@ async def test_a_client_of_asyncio_with_a_certificate_is_let_in(secure: Secure) 
 
 async def test_a_client_without_a_certificate_is_misconfigured(secure: Secure) -> None:
     ca = secure.file("ca.pem")
-    with pytest.raises(leasehold.MisconfiguredError, match=r"demands a client certificate.*tls_cert_file"):
-        leasehold.connect(secure.url, tls_ca_file=ca)
-    with pytest.raises(leasehold.MisconfiguredError, match=r"demands a client certificate.*tls_cert_file"):
+    with pytest.raises(steadlock.MisconfiguredError, match=r"demands a client certificate.*tls_cert_file"):
+        steadlock.connect(secure.url, tls_ca_file=ca)
+    with pytest.raises(steadlock.MisconfiguredError, match=r"demands a client certificate.*tls_cert_file"):
         await aio.connect(secure.url, tls_ca_file=ca)
-    with pytest.raises(leasehold.MisconfiguredError, match="not in tls_ca_file"):
-        leasehold.connect(secure.url, tls_ca_file=secure.file("other.pem"))
-    with pytest.raises(leasehold.InvalidArgumentError, match="tls_key_file"):
-        leasehold.connect(secure.url, tls_ca_file=ca, tls_cert_file=secure.file("client.pem"))
+    with pytest.raises(steadlock.MisconfiguredError, match="not in tls_ca_file"):
+        steadlock.connect(secure.url, tls_ca_file=secure.file("other.pem"))
+    with pytest.raises(steadlock.InvalidArgumentError, match="tls_key_file"):
+        steadlock.connect(secure.url, tls_ca_file=ca, tls_cert_file=secure.file("client.pem"))
 
 
 def test_a_server_is_verified_by_the_name_that_is_given(secure: Secure) -> None:
-    with pytest.raises(leasehold.MisconfiguredError, match=r"not for cache\.example but for localhost"):
-        leasehold.connect(secure.url, tls_ca_file=secure.file("ca.pem"), tls_server_name="cache.example")
-    with pytest.raises(leasehold.InvalidArgumentError, match="tls_server_name"):
-        leasehold.connect("redis://127.0.0.1:1", tls_server_name="cache.example")
+    with pytest.raises(steadlock.MisconfiguredError, match=r"not for cache\.example but for localhost"):
+        steadlock.connect(secure.url, tls_ca_file=secure.file("ca.pem"), tls_server_name="cache.example")
+    with pytest.raises(steadlock.InvalidArgumentError, match="tls_server_name"):
+        steadlock.connect("redis://127.0.0.1:1", tls_server_name="cache.example")

@@ -7,14 +7,14 @@ import sys
 
 TASKS = """
 import sys, trio
-import leasehold
+import steadlock
 
-client = leasehold.connect(sys.argv[1])
+client = steadlock.connect(sys.argv[1])
 
 def refused(call):
     try:
         call()
-    except leasehold.InvalidArgumentError:
+    except steadlock.InvalidArgumentError:
         return
     raise AssertionError("it would have waited for another task of its loop")
 

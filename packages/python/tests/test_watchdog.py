@@ -10,14 +10,14 @@ import time
 import pytest
 from servers import RedisServer, Store, eventually, script_calls
 
-import leasehold
-from leasehold import aio
+import steadlock
+from steadlock import aio
 
 LEASE = 1.0
 
 BURNS = """
-import leasehold, sys, time
-client = leasehold.connect(sys.argv[1], lease=1)
+import steadlock, sys, time
+client = steadlock.connect(sys.argv[1], lease=1)
 with client.lock("door") as lease:
     lost = lease.lost
     # No other thread of this interpreter gets the GIL for hours.
@@ -51,7 +51,7 @@ async def test_a_lock_is_kept_while_the_event_loop_is_blocked(server: RedisServe
 
 @pytest.mark.timing
 def test_a_thousand_locks_are_kept_at_once(server: RedisServer) -> None:
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         leases = [client.lock(f"door-{number}").try_acquire() for number in range(1000)]
         end = time.monotonic() + 3
         while time.monotonic() < end:
@@ -62,7 +62,7 @@ def test_a_thousand_locks_are_kept_at_once(server: RedisServer) -> None:
 
 @pytest.mark.timing
 def test_nothing_is_renewed_after_the_release(server: RedisServer, store: Store) -> None:
-    with leasehold.connect(server.url, lease=LEASE) as client:
+    with steadlock.connect(server.url, lease=LEASE) as client:
         with client.lock("door"):
             before = script_calls(store)
             eventually(2 * LEASE, lambda: script_calls(store) > before)
@@ -74,15 +74,15 @@ def test_nothing_is_renewed_after_the_release(server: RedisServer, store: Store)
 @pytest.mark.timing
 def test_a_killed_holder_is_followed_within_its_lease(server: RedisServer) -> None:
     program = """
-import leasehold, sys
-client = leasehold.connect(sys.argv[1], lease=1)
+import steadlock, sys
+client = steadlock.connect(sys.argv[1], lease=1)
 client.lock("door").acquire()
 print("held", flush=True)
 sys.stdin.read()
 """
     command = [sys.executable, "-c", program, server.url]
     with (
-        leasehold.connect(server.url) as client,
+        steadlock.connect(server.url) as client,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
     ):
         assert process.stdout is not None
@@ -97,8 +97,8 @@ sys.stdin.read()
 @pytest.mark.timing
 def test_a_released_lock_wakes_a_waiter_of_another_client_at_once(server: RedisServer) -> None:
     program = """
-import leasehold, sys, time
-client = leasehold.connect(sys.argv[1])
+import steadlock, sys, time
+client = steadlock.connect(sys.argv[1])
 lock = client.lock("door")
 for line in sys.stdin:
     with lock:
@@ -106,7 +106,7 @@ for line in sys.stdin:
 """
     command = [sys.executable, "-c", program, server.url]
     with (
-        leasehold.connect(server.url) as client,
+        steadlock.connect(server.url) as client,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
     ):
         assert process.stdin is not None

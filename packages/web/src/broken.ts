@@ -14,7 +14,7 @@ export class Broken {
   /** What everybody gets. */
   static readonly FAILURE: NativeFailure = {
     kind: 'Unavailable',
-    message: 'the WebAssembly module of leasehold-web failed; make a client anew, in a fresh program if it fails again',
+    message: 'the WebAssembly module of steadlock-web failed; make a client anew, in a fresh program if it fails again',
     operation: 'acquire',
     retryable: false,
     skipped: false,
@@ -24,7 +24,7 @@ export class Broken {
   #requests = FIRST_REQUEST;
 
   constructor(error: unknown, requests: Iterable<number>, leases: Iterable<number>) {
-    console.error('leasehold-web: the WebAssembly module failed', error);
+    console.error('steadlock-web: the WebAssembly module failed', error);
     const { failed, lost } = codes();
     const expired = words().reasons.indexOf('expired');
     const losses = Array.from(leases, (lease) => [lost, lease, expired, 0] as [number, number, number, number]);

@@ -62,7 +62,7 @@ async function open(
     });
   }
   await load().catch((error: unknown) => {
-    throw new UnavailableError('the WebAssembly module of leasehold-web could not be loaded; see `useCore`', {
+    throw new UnavailableError('the WebAssembly module of steadlock-web could not be loaded; see `useCore`', {
       operation: 'connect',
       cause: String(error),
     });

@@ -18,13 +18,13 @@ export {
   ForkedError,
   type Holder,
   InvalidArgumentError,
-  LeaseholdError,
   LockLostError,
   LockTimeoutError,
   type LostReason,
   MisconfiguredError,
   NotOwnerError,
   type Operation,
+  SteadlockError,
   UnavailableError,
 } from './errors.js';
 export type { Lease } from './lease.js';

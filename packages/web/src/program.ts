@@ -22,6 +22,6 @@ function language(): string {
 
 /** @internal Warns the user of the program. */
 export function warn(message: string, code: string): void {
-  if (globals.process?.emitWarning) globals.process.emitWarning(message, { type: 'LeaseholdWarning', code });
+  if (globals.process?.emitWarning) globals.process.emitWarning(message, { type: 'SteadlockWarning', code });
   else console.warn(`${code}: ${message}`);
 }

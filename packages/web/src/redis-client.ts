@@ -2,7 +2,7 @@
 export type Reply = null | undefined | number | bigint | string | Uint8Array | readonly Reply[];
 
 /**
- * What Leasehold asks of the program's own Redis client. The adapters make one of each usual client; for another, write
+ * What Steadlock asks of the program's own Redis client. The adapters make one of each usual client; for another, write
  * these few lines.
  */
 export interface RedisClient {
@@ -18,7 +18,7 @@ export interface RedisClient {
    *
    * What the server refuses is to reject with an error whose `name` is `ReplyError` and whose `message` is the server's
    * own: then the script did nothing. Every other rejection counts as "nobody knows whether it ran". There is no need
-   * to give up after a time: Leasehold does, by `commandTimeoutMs`, and takes no notice of what comes later.
+   * to give up after a time: Steadlock does, by `commandTimeoutMs`, and takes no notice of what comes later.
    *
    * @returns the script's answer
    */

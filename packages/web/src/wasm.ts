@@ -27,7 +27,7 @@ export function core(): typeof glue | undefined {
 /** @internal Loads the core, unless it is loaded. A failure is that of this call: the next one tries again. */
 export async function load(): Promise<void> {
   if (isLoaded) return;
-  loading ??= instantiate(source ?? new URL('./leasehold.wasm', import.meta.url)).finally(() => {
+  loading ??= instantiate(source ?? new URL('./steadlock.wasm', import.meta.url)).finally(() => {
     loading = undefined;
   });
   await loading;

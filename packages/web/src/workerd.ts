@@ -2,7 +2,7 @@
 
 // The same for a host that compiles no WebAssembly at run time, and wants it to be imported.
 
-import core from './leasehold.wasm';
+import core from './steadlock.wasm';
 import { useCore } from './wasm.js';
 
 useCore(core);

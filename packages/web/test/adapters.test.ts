@@ -5,11 +5,11 @@ import { createHash, randomBytes } from 'node:crypto';
 import { connect as dial } from 'node:net';
 import { Readable, Writable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
-import type { RedisClient, Reply } from 'leasehold-web';
-import { ioredis } from 'leasehold-web/ioredis';
-import { nodeRedis } from 'leasehold-web/node-redis';
-import { upstash } from 'leasehold-web/upstash';
 import { createClient } from 'redis';
+import type { RedisClient, Reply } from 'steadlock-web';
+import { ioredis } from 'steadlock-web/ioredis';
+import { nodeRedis } from 'steadlock-web/node-redis';
+import { upstash } from 'steadlock-web/upstash';
 import { Redis, ROOT } from './package.js';
 import { EmbeddedServer, eventually, RedisServer } from './server.js';
 

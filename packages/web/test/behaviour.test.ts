@@ -1,11 +1,11 @@
-// The scenarios that all languages share: on redis-server through ioredis, by message and by poll, and on `leasehold
-// serve` through its REST API. LEASEHOLD_BEHAVIOUR=redis,poll,http picks some.
+// The scenarios that all languages share: on redis-server through ioredis, by message and by poll, and on `steadlock
+// serve` through its REST API. STEADLOCK_BEHAVIOUR=redis,poll,http picks some.
 
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
-import { connect, type RedisClient, redlock } from 'leasehold-web';
-import { ioredis } from 'leasehold-web/ioredis';
-import { upstash } from 'leasehold-web/upstash';
+import { connect, type RedisClient, redlock } from 'steadlock-web';
+import { ioredis } from 'steadlock-web/ioredis';
+import { upstash } from 'steadlock-web/upstash';
 import { play, type Transport } from './behaviour.js';
 import { EmbeddedServer, RedisServer } from './server.js';
 
@@ -64,6 +64,6 @@ const ALL: Record<string, Transport> = {
   }),
 };
 
-for (const name of (process.env.LEASEHOLD_BEHAVIOUR ?? 'redis,poll,http').split(',')) {
-  play({ [name]: ALL[name] ?? assert.fail('LEASEHOLD_BEHAVIOUR names redis, poll and http') });
+for (const name of (process.env.STEADLOCK_BEHAVIOUR ?? 'redis,poll,http').split(',')) {
+  play({ [name]: ALL[name] ?? assert.fail('STEADLOCK_BEHAVIOUR names redis, poll and http') });
 }

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Cluster } from 'ioredis';
-import { connect } from 'leasehold-web';
-import { ioredis } from 'leasehold-web/ioredis';
+import { connect } from 'steadlock-web';
+import { ioredis } from 'steadlock-web/ioredis';
 import { ROOT } from './package.js';
 import { eventually, freePort, RedisServer } from './server.js';
 
-type Native = typeof import('leasehold');
+type Native = typeof import('steadlock');
 const native = (await import(`${ROOT}packages/node/dist/index.js`)) as Native;
 
 const NODES = 3;

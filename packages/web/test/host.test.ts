@@ -18,8 +18,8 @@ import {
   ReplyError,
   redlock,
   UnavailableError,
-} from 'leasehold-web';
-import { ioredis } from 'leasehold-web/ioredis';
+} from 'steadlock-web';
+import { ioredis } from 'steadlock-web/ioredis';
 import { Redis, ROOT } from './package.js';
 import { elapsed, eventually, RedisServer } from './server.js';
 
@@ -410,8 +410,8 @@ describe('a core that fails', () => {
 describe('a program', () => {
   const PROGRAM = `
     import { Redis } from 'ioredis';
-    import { connect } from 'leasehold-web';
-    import { ioredis } from 'leasehold-web/ioredis';
+    import { connect } from 'steadlock-web';
+    import { ioredis } from 'steadlock-web/ioredis';
     const redis = new Redis(process.argv[1]);
     const client = await connect(ioredis(redis), { renew: true });
     const lease = await client.lock(process.argv[2]).lock();

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
-import type * as node from 'leasehold';
-import * as web from 'leasehold-web';
+import type * as node from 'steadlock';
+import * as web from 'steadlock-web';
 import { ROOT } from './package.js';
 
 const PACKAGE = join(ROOT, 'packages', 'web');
@@ -34,7 +34,7 @@ const SAME: true[] = [
   true satisfies Same<Names<web.ClientInfo>, Names<node.ClientInfo>>,
   true satisfies Same<Names<web.Observation>, Names<node.Observation>>,
   true satisfies Same<Names<web.ClientEvents>, Names<node.ClientEvents>>,
-  true satisfies Same<Names<web.LeaseholdError>, Names<node.LeaseholdError>>,
+  true satisfies Same<Names<web.SteadlockError>, Names<node.SteadlockError>>,
   true satisfies Same<web.ErrorKind, node.ErrorKind>,
   true satisfies Same<web.LostReason, node.LostReason>,
   true satisfies Same<web.ReleaseOutcome, node.ReleaseOutcome>,
@@ -64,7 +64,7 @@ describe('the package', () => {
     // As a page loads it: what its bundler makes of the package and one adapter, and the core.
     const { outputFiles } = await build({
       stdin: {
-        contents: "export * from 'leasehold-web'; export { upstash } from 'leasehold-web/upstash';",
+        contents: "export * from 'steadlock-web'; export { upstash } from 'steadlock-web/upstash';",
         resolveDir: PACKAGE,
       },
       bundle: true,
@@ -75,10 +75,10 @@ describe('the package', () => {
     });
     const gzipped = (bytes: Uint8Array) => gzipSync(bytes, { level: 9 }).length;
     const script = gzipped(outputFiles[0]?.contents as Uint8Array);
-    const wasm = gzipped(readFileSync(join(PACKAGE, 'dist', 'leasehold.wasm')));
+    const wasm = gzipped(readFileSync(join(PACKAGE, 'dist', 'steadlock.wasm')));
     const total = script + wasm;
     console.log(
-      `leasehold-web: ${total} bytes gzipped (WebAssembly ${wasm}, JavaScript ${script}); limit ${LIMIT_BYTES}`,
+      `steadlock-web: ${total} bytes gzipped (WebAssembly ${wasm}, JavaScript ${script}); limit ${LIMIT_BYTES}`,
     );
     assert.ok(total < LIMIT_BYTES);
   });

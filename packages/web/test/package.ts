@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 
 export { Redis } from 'ioredis';
-export * from 'leasehold-web';
+export * from 'steadlock-web';
 
 /** The project's folder. */
 export const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));

@@ -47,7 +47,7 @@ describe('the same story', { concurrency: 2 }, () => {
     let errors = '';
 
     before(async () => {
-      folder = mkdtempSync(join(tmpdir(), 'leasehold-workerd-'));
+      folder = mkdtempSync(join(tmpdir(), 'steadlock-workerd-'));
       port = await freePort();
       writeFileSync(join(folder, 'config.capnp'), configuration(await bundle(folder), port));
       workerd = spawn(bin('workerd'), ['serve', 'config.capnp'], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -105,9 +105,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Whether it is `leasehold serve`, which has none of the settings.
+    /// Whether it is `steadlock serve`, which has none of the settings.
     pub(crate) fn is_for_development(&self) -> bool {
-        self.version.is(|version| version.product == Product::Leasehold)
+        self.version.is(|version| version.product == Product::Steadlock)
     }
 }
 

@@ -10,8 +10,8 @@ mod timing;
 
 use std::time::Duration;
 
-use leasehold::admin::{Deployment, Reply, Scratch, Servers, Topology};
-use leasehold::{Error, ErrorKind};
+use steadlock::admin::{Deployment, Reply, Scratch, Servers, Topology};
+use steadlock::{Error, ErrorKind};
 
 use self::asking::{ask, number};
 use self::openness::Door;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use leasehold::host::shown;
 use serde_json::{Value, json};
+use steadlock::host::shown;
 
 use super::catalogue::{Finding, Severity};
 use super::facts::{Facts, Replica, Server};

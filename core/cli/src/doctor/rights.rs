@@ -102,7 +102,7 @@ const OF_REDLOCK: &[Probe] = &[probe("info", Need::Optional, &["INFO", "server"]
 const OF_NEW_SERVERS: &[Probe] = &[probe(
     "client|setinfo",
     Need::Optional,
-    &["CLIENT", "SETINFO", "LIB-NAME", "leasehold"],
+    &["CLIENT", "SETINFO", "LIB-NAME", "steadlock"],
 )];
 
 /// What locks use on such a server; of a version that is not known, on the oldest.
@@ -149,20 +149,20 @@ impl Pattern {
         if prefix.is_empty() {
             return match self {
                 Self::Names => "~*",
-                Self::Own | Self::OwnOfBraced => "~leasehold:*",
+                Self::Own | Self::OwnOfBraced => "~steadlock:*",
                 Self::Redisson | Self::RedissonOfBraced => "&redisson_lock__channel:*",
-                Self::OwnChannels | Self::OwnChannelsOfBraced => "&leasehold:*",
+                Self::OwnChannels | Self::OwnChannelsOfBraced => "&steadlock:*",
             }
             .into();
         }
         let start = match self {
             Self::Names => "~",
-            Self::Own => "~leasehold:{",
-            Self::OwnOfBraced => "~leasehold::",
+            Self::Own => "~steadlock:{",
+            Self::OwnOfBraced => "~steadlock::",
             Self::Redisson => "&redisson_lock__channel:{",
             Self::RedissonOfBraced => "&redisson_lock__channel:",
-            Self::OwnChannels => "&leasehold:{",
-            Self::OwnChannelsOfBraced => "&leasehold::",
+            Self::OwnChannels => "&steadlock:{",
+            Self::OwnChannelsOfBraced => "&steadlock::",
         };
         format!("{start}{prefix}*")
     }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn without_a_prefix_the_line_is_that_of_one_application_with_all_names() {
         let line = access_line(Layout::OneServer, old(), "", 0);
-        let printed = rule("locks").replace("~orders:* ~leasehold:*", "~*");
+        let printed = rule("locks").replace("~orders:* ~steadlock:*", "~*");
         assert_eq!(printed.matches('~').count(), 1);
         assert_eq!(line.strip_prefix("ACL SETUSER locks ").unwrap(), printed);
     }

@@ -16,8 +16,8 @@ pub(crate) type Number = (u32, u32, u32);
 pub(crate) enum Product {
     Redis,
     Valkey,
-    /// The development server, `leasehold serve`.
-    Leasehold,
+    /// The development server, `steadlock serve`.
+    Steadlock,
 }
 
 impl Version {
@@ -56,7 +56,7 @@ impl fmt::Display for Version {
         let product = match self.product {
             Product::Redis => "Redis",
             Product::Valkey => "Valkey",
-            Product::Leasehold => "leasehold serve",
+            Product::Steadlock => "steadlock serve",
         };
         let (major, minor, patch) = self.number;
         write!(f, "{product} {major}.{minor}.{patch}")

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use hyper::HeaderMap;
-use leasehold_store::encode::{self, Protocol};
-use leasehold_store::server::Guest;
-use leasehold_store::{Reply, StoreError};
+use steadlock_store::encode::{self, Protocol};
+use steadlock_store::server::Guest;
+use steadlock_store::{Reply, StoreError};
 
 /// How replies are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

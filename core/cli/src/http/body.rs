@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Bytes, Frame, SizeHint};
-use leasehold_store::server::Hold;
+use steadlock_store::server::Hold;
 
 use super::clock::Busy;
 use super::events::Events;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use leasehold_store::server::Subscription;
+use steadlock_store::server::Subscription;
 use tokio::time::timeout;
 
 /// Events, for as long as the client reads them.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use leasehold_store::server::{Guest, Hold};
+use steadlock_store::server::{Guest, Hold};
 
 /// A folder whose files are shown.
 pub(crate) struct Root(PathBuf);

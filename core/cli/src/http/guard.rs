@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
-use leasehold_store::server::is_same;
+use steadlock_store::server::is_same;
 
 /// A page's origin, as `https://app.example`, or `*` for all.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `leasehold serve --http`: the store as Upstash's REST API has it, and the files of a folder.
+//! `steadlock serve --http`: the store as Upstash's REST API has it, and the files of a folder.
 //!
 //! A request goes through these rooms, and any of them may answer it:
 //!
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use leasehold_store::server::{Door, Guest};
+use steadlock_store::server::{Door, Guest};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;

@@ -8,8 +8,8 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use leasehold_store::Reply;
-use leasehold_store::server::{Guest, Hold};
+use steadlock_store::Reply;
+use steadlock_store::server::{Guest, Hold};
 use tokio::time::timeout;
 
 use super::answers::{self, Format, Text};

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use leasehold_store::server::Guest;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use steadlock_store::server::Guest;
 
 /// A command's words; the first is its name.
 pub(super) type Words = Vec<Vec<u8>>;

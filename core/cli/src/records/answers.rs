@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::admin::{CallError, Reply, Server};
-use leasehold::{Error, Operation};
+use steadlock::admin::{CallError, Reply, Server};
+use steadlock::{Error, Operation};
 
 /// A command, part by part.
 pub(super) type Command = Vec<Vec<u8>>;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold::admin::{Deployment, KeyPrefix, LockName};
-use leasehold::{ClientInfo, Error};
+use steadlock::admin::{Deployment, KeyPrefix, LockName};
+use steadlock::{ClientInfo, Error};
 
 use super::answers::{Answer, Command, ask, command};
 use super::owner::{Library, Owner};
@@ -27,7 +27,7 @@ pub(super) async fn name<'a>(
 ) -> Result<(), Error> {
     let mut owners: Vec<(&LockName, &mut Owner)> = owners
         .into_iter()
-        .filter(|(_, owner)| owner.library() == Library::Leasehold)
+        .filter(|(_, owner)| owner.library() == Library::Steadlock)
         .collect();
     let mut keys = BTreeMap::new();
     for (name, owner) in &owners {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::admin::{Deployment, LockKey, LockName};
-use leasehold::{Error, ErrorKind, Operation};
+use steadlock::admin::{Deployment, LockKey, LockName};
+use steadlock::{Error, ErrorKind, Operation};
 
 use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
 use super::owner::{Library, Owner};
@@ -214,7 +214,7 @@ fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<
         (false, true) => "fair_lock",
         (false, false) => "lock",
     };
-    let token = answers[4].number().filter(|_| owner.library() == Library::Leasehold);
+    let token = answers[4].number().filter(|_| owner.library() == Library::Steadlock);
     Some(Hold {
         kind,
         owner,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::admin::{CallError, Deployment, LockName, Reply, Server, Servers};
-use leasehold::host::shown;
-use leasehold::{Error, ErrorKind, Operation};
+use steadlock::admin::{CallError, Deployment, LockName, Reply, Server, Servers};
+use steadlock::host::shown;
+use steadlock::{Error, ErrorKind, Operation};
 use tokio::time::Instant;
 
 use super::answers::text;

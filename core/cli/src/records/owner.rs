@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use leasehold::admin::OwnerId;
-use leasehold::{ClientInfo, Holder};
+use steadlock::admin::OwnerId;
+use steadlock::{ClientInfo, Holder};
 
 use crate::output::plain;
 
@@ -18,7 +18,7 @@ pub(crate) struct Owner {
 /// Whose form an owner id has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
-    Leasehold,
+    Steadlock,
     Redisson,
     /// The value is that of another library, or of nobody's lock.
     Other,
@@ -27,7 +27,7 @@ pub(crate) enum Library {
 impl Library {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Self::Leasehold => "leasehold",
+            Self::Steadlock => "steadlock",
             Self::Redisson => "redisson",
             Self::Other => "other",
         }
@@ -61,7 +61,7 @@ impl Owner {
     pub(crate) fn library(&self) -> Library {
         match OwnerId::parts(&self.id) {
             Some((_, number)) if number < THREADS => Library::Redisson,
-            Some(_) => Library::Leasehold,
+            Some(_) => Library::Steadlock,
             None => Library::Other,
         }
     }
@@ -75,7 +75,7 @@ impl Owner {
     pub(crate) fn shown(&self) -> String {
         match (&self.info, self.library()) {
             (Some(info), _) => format!("{info} ({})", self.id),
-            (None, Library::Leasehold) => self.id.clone(),
+            (None, Library::Steadlock) => self.id.clone(),
             (None, Library::Redisson) => format!("{} (Redisson)", self.id),
             (None, Library::Other) => format!("{} (another library)", plain(&self.id)),
         }

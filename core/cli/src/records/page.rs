@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use leasehold::Error;
-use leasehold::admin::{LockKey, LockName, Server};
+use steadlock::Error;
+use steadlock::admin::{LockKey, LockName, Server};
 
 use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
 use super::locked::Locked;
@@ -184,7 +184,7 @@ impl Candidate {
 fn short(text: String, is_hash: bool) -> Step {
     let owner = Owner::new(text);
     match owner.library() {
-        Library::Leasehold => {}
+        Library::Steadlock => {}
         Library::Redisson if is_hash => {}
         _ => return Step::Nothing,
     }
@@ -204,7 +204,7 @@ fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Opti
     };
     let owner = Owner::new(owner);
     let left = left_until(until, now);
-    if left.is_zero() || owner.library() != Library::Leasehold {
+    if left.is_zero() || owner.library() != Library::Steadlock {
         return Step::Nothing;
     }
     Step::Held {
@@ -345,7 +345,7 @@ fn locked(candidate: &Candidate, answers: &[Answer], now: u64, server: &str) -> 
         _ => "semaphore",
     };
     let has_token =
-        matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock") && owner.library() == Library::Leasehold;
+        matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock") && owner.library() == Library::Steadlock;
     let token = answers.first().and_then(Answer::number).filter(|_| has_token);
     Some(Locked {
         name: String::new(),

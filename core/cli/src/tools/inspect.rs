@@ -1,11 +1,11 @@
-//! `leasehold inspect`: everything about one lock.
+//! `steadlock inspect`: everything about one lock.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use leasehold::admin::{LockName, Servers};
-use leasehold::host::shown;
 use serde_json::{Value, json};
+use steadlock::admin::{LockName, Servers};
+use steadlock::host::shown;
 
 use super::shown::{FREE, number, owner_as_json};
 use crate::exit::Exit;
@@ -54,7 +54,7 @@ impl Inspect {
 }
 
 /// What each primary has of a name: one of one server or cluster. Of several primaries a majority has to answer.
-pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, leasehold::Error> {
+pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, steadlock::Error> {
     let all = servers.deployments().len();
     let mut found = Vec::new();
     let mut failure = None;

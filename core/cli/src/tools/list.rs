@@ -1,4 +1,4 @@
-//! `leasehold list`: all locks that are held.
+//! `steadlock list`: all locks that are held.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::server::ServerOptions;
 ///
 /// `lock` and `fair_lock` have the same record: it is shown as fair_lock while it has waiters in its
 /// queue, and only then are the waiters known. A mutex of another library cannot be told from other
-/// texts; `leasehold inspect` shows it.
+/// texts; `steadlock inspect` shows it.
 #[derive(clap::Args)]
 #[command(after_help = LOOKING, verbatim_doc_comment)]
 pub(crate) struct List {
@@ -51,7 +51,7 @@ impl List {
 /// Says what is missing from a listing.
 pub(super) fn complain(listing: &Listing) {
     for note in notes(listing) {
-        eprintln!("leasehold: {note}");
+        eprintln!("steadlock: {note}");
     }
 }
 

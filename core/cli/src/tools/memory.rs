@@ -1,4 +1,4 @@
-//! What `leasehold top` remembers of the locks that it has seen: the server forgets after a minute when one was granted.
+//! What `steadlock top` remembers of the locks that it has seen: the server forgets after a minute when one was granted.
 
 use std::collections::BTreeMap;
 

@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn the_kinds_are_those_of_the_core() {
         let names: Vec<&str> = Kind::value_variants().iter().map(|kind| kind.name()).collect();
-        assert_eq!(names, leasehold::host::Kind::NAMES);
+        assert_eq!(names, steadlock::host::Kind::NAMES);
         for kind in Kind::value_variants() {
             let value = kind.to_possible_value().expect("none is hidden");
             assert_eq!(value.get_name(), kind.name());

@@ -1,13 +1,13 @@
-//! `leasehold release --force`: takes a lock from its holder.
+//! `steadlock release --force`: takes a lock from its holder.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum as _;
-use leasehold::host::shown;
-use leasehold::{Client, Lock};
 use serde_json::json;
+use steadlock::host::shown;
+use steadlock::{Client, Lock};
 use tokio::time::timeout;
 
 use super::Kind;

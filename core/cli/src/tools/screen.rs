@@ -1,4 +1,4 @@
-//! The picture of `leasehold top`, and the terminal that it is on.
+//! The picture of `steadlock top`, and the terminal that it is on.
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
@@ -102,7 +102,7 @@ fn head(listing: &Listing, took: Duration, time: &str) -> String {
     let trip = |(server, trip): &(String, Duration)| format!("{server} {:.2} ms", trip.as_secs_f64() * 1_000.0);
     let trips: Vec<String> = listing.round_trips.iter().map(trip).collect();
     format!(
-        "leasehold top  {time}  {} held, {waiters} in fair queues, listed in {}, round trip: {}",
+        "steadlock top  {time}  {} held, {waiters} in fair queues, listed in {}, round trip: {}",
         listing.locks.len(),
         duration(took),
         trips.join(", "),

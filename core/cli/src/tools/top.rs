@@ -1,11 +1,11 @@
-//! `leasehold top`: the locks that are held, again and again.
+//! `steadlock top`: the locks that are held, again and again.
 
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::ErrorKind;
-use leasehold::admin::Servers;
 use rustix::process::Signal;
+use steadlock::ErrorKind;
+use steadlock::admin::Servers;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
@@ -22,7 +22,7 @@ use crate::signals::{Signals, status_of};
 ///
 /// On a terminal it has a screen of its own, which is gone afterwards; what ends first stands first.
 /// Elsewhere it prints the same as lines. Each time it goes through all keys of all servers, as
-/// `leasehold list` does. A server that does not answer is shown, and asked again.
+/// `steadlock list` does. A server that does not answer is shown, and asked again.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Top {
@@ -35,7 +35,7 @@ pub(crate) struct Top {
     /// Look once.
     #[arg(long)]
     once: bool,
-    /// Print one JSON object a look, each on a line, as `leasehold list --json` has it.
+    /// Print one JSON object a look, each on a line, as `steadlock list --json` has it.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// What is shown.
 struct Look {
-    listing: Result<Listing, leasehold::Error>,
+    listing: Result<Listing, steadlock::Error>,
     took: Duration,
 }
 
@@ -126,7 +126,7 @@ impl Top {
         mut open: Servers,
         servers: &mut Option<Servers>,
         filter: &Filter,
-    ) -> Result<Listing, leasehold::Error> {
+    ) -> Result<Listing, steadlock::Error> {
         let listing = list(&mut open, filter).await?;
         // With one that failed, all are found anew: it may be another one by now.
         *servers = listing.failed.is_empty().then_some(open);
@@ -141,7 +141,7 @@ impl Top {
                 return print_json(&serde_json::json!({ "error": error.to_string() }));
             }
             Ok(listing) => draw(listing, look.took, &time, screen.map(|screen| screen.size().rows)),
-            Err(error) => vec![format!("leasehold top  {time}  {error}")],
+            Err(error) => vec![format!("steadlock top  {time}  {error}")],
         };
         match screen {
             Some(screen) => screen.show(&lines),

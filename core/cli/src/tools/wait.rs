@@ -1,11 +1,11 @@
-//! `leasehold wait`: until nobody holds a lock.
+//! `steadlock wait`: until nobody holds a lock.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use leasehold::admin::Servers;
-use leasehold::host::shown;
 use serde_json::json;
+use steadlock::admin::Servers;
+use steadlock::host::shown;
 use tokio::time::{Instant, sleep};
 
 use super::Kind;
@@ -17,7 +17,7 @@ use crate::server::{ServerOptions, seconds};
 /// Wait until nobody holds a lock.
 ///
 /// It does not acquire the lock: another owner may hold it the next moment. To do something while
-/// nobody else does, acquire it, by `leasehold run`.
+/// nobody else does, acquire it, by `steadlock run`.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Wait {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use crate::liar::{Liar, Lie};
 use crate::report::Report;
@@ -157,7 +157,7 @@ fn a_snapshot_that_failed_is_named() {
 
 #[test]
 fn the_development_server_is_named_as_one() {
-    let mut served = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+    let mut served = Command::new(env!("CARGO_BIN_EXE_steadlock"))
         .args(["serve", "--port", "0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

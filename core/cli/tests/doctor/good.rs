@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use crate::certificates::Authority;
 use crate::permissions::{tenant, url_of};
@@ -95,7 +95,7 @@ fn a_server_with_tls_is_seen_as_one() {
 fn the_text_has_findings_tier_and_access_line() {
     let server = Redis::start_with(&["--timeout", "5"], None);
     let output = crate::report::doctor(&[])
-        .env("LEASEHOLD_URL", server.url())
+        .env("STEADLOCK_URL", server.url())
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -57,7 +57,7 @@ fn a_whole_cluster_is_looked_at_node_by_node() {
     for node in cluster.primaries() {
         assert_eq!(
             node.run(&["DBSIZE"]),
-            leasehold_protocol::Reply::Int(0),
+            steadlock_protocol::Reply::Int(0),
             "nothing is left"
         );
     }

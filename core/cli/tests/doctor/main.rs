@@ -1,4 +1,4 @@
-//! `leasehold doctor` names what is wrong with servers that are set wrong on purpose, and is silent on good ones.
+//! `steadlock doctor` names what is wrong with servers that are set wrong on purpose, and is silent on good ones.
 
 #[path = "../../../client/tests/support/certificates.rs"]
 mod certificates;

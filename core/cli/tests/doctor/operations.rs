@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold::Client;
-use leasehold_protocol::Reply;
+use steadlock::Client;
+use steadlock_protocol::Reply;
 
 use crate::support::version::Version;
 use crate::support::{Redis, eventually};
@@ -23,9 +23,9 @@ fn settings() -> Vec<&'static str> {
     codes.filter(|code| code.starts_with("CONFIG SET ")).collect()
 }
 
-/// Runs it where `leasehold` is the command that was built. Says what it printed.
+/// Runs it where `steadlock` is the command that was built. Says what it printed.
 fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_leasehold"));
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_steadlock"));
     let path = format!(
         "{}:{}",
         program.parent().expect("a folder").display(),
@@ -35,7 +35,7 @@ fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
         .args(["-uc", script])
         .current_dir(folder)
         .env("PATH", path)
-        .env("LEASEHOLD_URL", server.url())
+        .env("STEADLOCK_URL", server.url())
         .env("NODE", format!("127.0.0.1:{}", server.port))
         .output()
         .expect("sh");
@@ -53,7 +53,7 @@ fn each_command_is_one_that_servers_of_all_versions_take() {
     for version in Version::ALL {
         let server = Redis::start_version(version, &[], None);
         let node = Redis::start_cluster(version, &[]);
-        let folder = std::env::temp_dir().join(format!("leasehold-operations-{}-{version}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("steadlock-operations-{}-{version}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let blocks = blocks();
         assert!(blocks.len() >= 7, "{blocks:?}");
@@ -73,10 +73,10 @@ fn each_command_is_one_that_servers_of_all_versions_take() {
         let settings = settings();
         assert!(settings.len() >= 8, "{settings:?}");
         for setting in settings {
-            let said = run(&server, &folder, &format!("redis-cli -u \"$LEASEHOLD_URL\" {setting}"));
+            let said = run(&server, &folder, &format!("redis-cli -u \"$STEADLOCK_URL\" {setting}"));
             assert_eq!(said.trim(), "OK", "{version}: {setting}");
         }
-        let said = run(&server, &folder, "redis-cli -u \"$LEASEHOLD_URL\" SCRIPT KILL");
+        let said = run(&server, &folder, "redis-cli -u \"$STEADLOCK_URL\" SCRIPT KILL");
         assert!(said.starts_with("NOTBUSY"), "{said}");
         std::fs::remove_dir_all(folder).unwrap();
     }

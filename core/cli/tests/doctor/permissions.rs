@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use crate::report::Report;
 use crate::support::Redis;

@@ -13,11 +13,11 @@ pub(crate) struct Report {
 
 /// The command with these arguments, and no URL from outside.
 pub(crate) fn doctor(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
     command
         .arg("doctor")
         .args(arguments)
-        .env_remove("LEASEHOLD_URL")
+        .env_remove("STEADLOCK_URL")
         .stdin(Stdio::null());
     command
 }

@@ -1,4 +1,4 @@
-//! Hostile clients against the real `leasehold serve`.
+//! Hostile clients against the real `steadlock serve`.
 //!
 //! Meanwhile a witness on connections of its own pings, writes and reads, each
 //! within a second, and the process stays below 512 MB.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(1);
 const MOST_KILOBYTES: u64 = 512 * 1024;
 
-/// `leasehold serve` on a free port, stopped when dropped.
+/// `steadlock serve` on a free port, stopped when dropped.
 pub(crate) struct Served {
     process: Child,
     pub(crate) port: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        let mut process = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0"])
             .args(arguments)
             .stdin(Stdio::null())
@@ -45,7 +45,7 @@ impl Drop for Served {
 }
 
 pub(crate) fn password_file(name: &str, password: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("leasehold-hostile-{}-{name}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("steadlock-hostile-{}-{name}", std::process::id()));
     std::fs::write(&path, password).unwrap();
     path
 }

@@ -70,7 +70,7 @@ fn without_a_token_any_is_taken() {
 #[test]
 fn the_network_is_let_in_only_with_a_token_or_on_purpose() {
     let refused = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        let output = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0"])
             .args(arguments)
             .output()
@@ -93,7 +93,7 @@ fn the_network_is_let_in_only_with_a_token_or_on_purpose() {
     for (option, wrong) in [
         ("--http-token-file", "/nonexistent/s3cret"),
         ("--http-root", "/nonexistent/s3cret"),
-        ("--http-root", env!("CARGO_BIN_EXE_leasehold")),
+        ("--http-root", env!("CARGO_BIN_EXE_steadlock")),
     ] {
         let (code, text) = refused(&["--http", "0", option, wrong]);
         assert_eq!(code, Some(78), "{text}");

@@ -1,4 +1,4 @@
-//! `leasehold serve --http`, as clients of Upstash's REST API and browsers ask it. The official client has its tests
+//! `steadlock serve --http`, as clients of Upstash's REST API and browsers ask it. The official client has its tests
 //! in `ci/upstash`.
 
 mod bounds;

@@ -1,4 +1,4 @@
-//! `leasehold serve --http` in a process of its own, and clients that know nothing but HTTP/1.1 and RESP.
+//! `steadlock serve --http` in a process of its own, and clients that know nothing but HTTP/1.1 and RESP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ impl Served {
 
     /// Reached over HTTP by this address.
     pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        let mut process = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0", "--http", &format!("{address}:0")])
             .args(arguments)
             .stdin(Stdio::null())
@@ -36,8 +36,8 @@ impl Served {
             let port = line.strip_prefix(start);
             port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap()
         };
-        let redis = port("leasehold: listening on redis://127.0.0.1:");
-        let http = port(&format!("leasehold: http on http://{address}:"));
+        let redis = port("steadlock: listening on redis://127.0.0.1:");
+        let http = port(&format!("steadlock: http on http://{address}:"));
         Self { process, redis, http }
     }
 
@@ -215,5 +215,5 @@ pub(crate) fn secret(name: &str, content: &str) -> String {
 }
 
 pub(crate) fn temporary(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("leasehold-http-{}-{name}", std::process::id()))
+    std::env::temp_dir().join(format!("steadlock-http-{}-{name}", std::process::id()))
 }

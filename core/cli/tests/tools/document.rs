@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use leasehold::Client;
+use steadlock::Client;
 
 use crate::support::{Served, errors, status, text};
 
@@ -19,9 +19,9 @@ fn blocks() -> Vec<&'static str> {
 async fn every_command_of_the_document_does_what_it_says() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
-    let folder = std::env::temp_dir().join(format!("leasehold-tools-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("steadlock-tools-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    symlink(env!("CARGO_BIN_EXE_leasehold"), folder.join("leasehold")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_steadlock"), folder.join("steadlock")).unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let leases = [
         client.lock("stock:42").acquire().await.unwrap(),
@@ -35,7 +35,7 @@ async fn every_command_of_the_document_does_what_it_says() {
             .args(["-e", "-c", block])
             .current_dir(&folder)
             .env("PATH", &path)
-            .env("LEASEHOLD_URL", &server.url)
+            .env("STEADLOCK_URL", &server.url)
             .output()
             .unwrap();
         assert_eq!(status(&output), 0, "{block}\n{}", errors(&output));
@@ -45,7 +45,7 @@ async fn every_command_of_the_document_does_what_it_says() {
     assert_eq!(said[1], "free\n");
     assert_eq!(said[2].matches("was taken from").count(), 2, "{}", said[2]);
     assert_eq!(said[3].lines().count(), 4, "{}", said[3]);
-    for file in ["leasehold.bash", "_leasehold", "leasehold.fish"] {
+    for file in ["steadlock.bash", "_steadlock", "steadlock.fish"] {
         assert!(std::fs::metadata(folder.join(file)).unwrap().len() > 1_000, "{file}");
     }
     std::fs::remove_dir_all(&folder).unwrap();

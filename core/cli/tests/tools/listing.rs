@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::Client;
+use steadlock::Client;
 
 use crate::support::{Rig, Served, command, json, listed, lock, run, status, text};
 
@@ -155,11 +155,11 @@ fn what_only_looks_like_a_lock_is_none() {
         &["HSET", "lock", ours, "1"][..],
         &["HSET", "redisson", redisson, "1"],
         &["SET", "mutex", ours],
-        &["HSET", "leasehold:{w}:rw", "writer", ours, "writer_until", soon],
-        &["ZADD", "leasehold:{r}:rw-readers", soon, ours],
+        &["HSET", "steadlock:{w}:rw", "writer", ours, "writer_until", soon],
+        &["ZADD", "steadlock:{r}:rw-readers", soon, ours],
         &[
             "ZADD",
-            "leasehold:{s}:semaphore",
+            "steadlock:{s}:semaphore",
             soon,
             &format!("{ours}/1"),
             "3",
@@ -176,18 +176,18 @@ fn what_only_looks_like_a_lock_is_none() {
         &["SADD", "set", ours],
         &["ZADD", "scores", soon, ours],
         &["XADD", "stream", "*", "owner", ours],
-        &["SET", "leasehold:{t}:token", ours],
-        &["HSET", "leasehold:{f}:alive", ours, "1"],
-        &["ZADD", "leasehold:{f}:fair", soon, ours],
-        &["SET", "leasehold:{w2}:rw", ours],
-        &["HSET", "leasehold:{w3}:rw", "writer", ours, "writer_until", "5"],
-        &["HSET", "leasehold:{w4}:rw", "writer", ours, "writer_until", "soon"],
-        &["ZADD", "leasehold:{r2}:rw-readers", "5", ours],
-        &["ZADD", "leasehold:{s2}:semaphore", "3", "limit"],
-        &["ZADD", "leasehold:x:semaphore", soon, ours],
-        &["HSET", "leasehold:lock", ours, "1"],
+        &["SET", "steadlock:{t}:token", ours],
+        &["HSET", "steadlock:{f}:alive", ours, "1"],
+        &["ZADD", "steadlock:{f}:fair", soon, ours],
+        &["SET", "steadlock:{w2}:rw", ours],
+        &["HSET", "steadlock:{w3}:rw", "writer", ours, "writer_until", "5"],
+        &["HSET", "steadlock:{w4}:rw", "writer", ours, "writer_until", "soon"],
+        &["ZADD", "steadlock:{r2}:rw-readers", "5", ours],
+        &["ZADD", "steadlock:{s2}:semaphore", "3", "limit"],
+        &["ZADD", "steadlock:x:semaphore", soon, ours],
+        &["HSET", "steadlock:lock", ours, "1"],
         &["HSET", "a{b", ours, "1"],
-        &["SET", "leasehold:{w5}:nothing", ours],
+        &["SET", "steadlock:{w5}:nothing", ours],
     ] {
         node.run(command);
     }

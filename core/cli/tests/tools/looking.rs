@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, LostReason};
 use serde_json::Value;
+use steadlock::{Client, LostReason};
 
 use crate::support::{Rig, Served, command, errors, eventually, json, run, status, text};
 
@@ -40,7 +40,7 @@ async fn each_kind_is_shown_with_its_holder_and_what_is_left() {
             };
             assert_eq!(hold["kind"], kind);
             assert_eq!(hold["holder"]["owner"], owner.as_str());
-            assert_eq!(hold["holder"]["library"], "leasehold");
+            assert_eq!(hold["holder"]["library"], "steadlock");
             let left = hold["left_ms"].as_u64().unwrap();
             assert!((20_000..=60_000).contains(&left), "{kind}: {inspected}");
             if let Some(token) = lease.token() {
@@ -183,7 +183,7 @@ async fn a_name_is_looked_for_behind_the_key_prefix() {
         "shop:",
         "a",
         "--",
-        env!("CARGO_BIN_EXE_leasehold"),
+        env!("CARGO_BIN_EXE_steadlock"),
         "inspect",
         "shop:a",
     ];

@@ -1,4 +1,4 @@
-//! The commands of those who look at locks, and of operators, on `leasehold serve` and on real servers as
+//! The commands of those who look at locks, and of operators, on `steadlock serve` and on real servers as
 //! `./ci/just servers` starts them.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]

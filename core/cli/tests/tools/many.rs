@@ -1,10 +1,10 @@
-//! `list` where there are many keys. `LEASEHOLD_LONG=1` takes ten times as many, and looks at how long each call took
+//! `list` where there are many keys. `STEADLOCK_LONG=1` takes ten times as many, and looks at how long each call took
 //! the servers.
 
 use std::collections::BTreeSet;
 
-use leasehold::Client;
-use leasehold::admin::Servers;
+use steadlock::Client;
+use steadlock::admin::Servers;
 
 use crate::support::{Node, Rig, json, listed};
 
@@ -12,7 +12,7 @@ use crate::support::{Node, Rig, json, listed};
 const WHOLE: [&str; 6] = ["keys", "hgetall", "hkeys", "hvals", "smembers", "hscan"];
 
 fn is_long() -> bool {
-    std::env::var_os("LEASEHOLD_LONG").is_some()
+    std::env::var_os("STEADLOCK_LONG").is_some()
 }
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn locks_are_found_among_ten_times_as_many_keys_that_look_like_them() {
             0 => words(&["SET", &name, &owner]),
             1 => words(&[
                 "ZADD",
-                &format!("leasehold:{{{name}}}:semaphore"),
+                &format!("steadlock:{{{name}}}:semaphore"),
                 "99999999999999",
                 &format!("{owner}/1"),
             ]),
@@ -46,11 +46,11 @@ async fn locks_are_found_among_ten_times_as_many_keys_that_look_like_them() {
             2 => words(&["SET", &key, &format!("{id}:x{number}")]),
             3 => words(&[
                 "ZADD",
-                &format!("leasehold:{{s{number}}}:rw-readers"),
+                &format!("steadlock:{{s{number}}}:rw-readers"),
                 "5",
                 &format!("{id}:{number}"),
             ]),
-            _ => words(&["SET", &format!("leasehold:{{s{number}}}:token"), "1790000000000000"]),
+            _ => words(&["SET", &format!("steadlock:{{s{number}}}:token"), "1790000000000000"]),
         });
     }
     let fields: Vec<String> = (0..100_000)
@@ -137,13 +137,13 @@ fn calls(node: &Node, command: &str) -> usize {
 }
 
 fn slow_calls(node: &Node) -> String {
-    let leasehold_protocol::Reply::Array(entries) = node.run(&["SLOWLOG", "GET", "10"]) else {
+    let steadlock_protocol::Reply::Array(entries) = node.run(&["SLOWLOG", "GET", "10"]) else {
         panic!("no list")
     };
     let shown: Vec<String> = entries
         .iter()
         .filter_map(|entry| match entry {
-            leasehold_protocol::Reply::Array(parts) => Some(format!("{:?} µs: {:?}", parts[2], parts[3])),
+            steadlock_protocol::Reply::Array(parts) => Some(format!("{:?} µs: {:?}", parts[2], parts[3])),
             _ => None,
         })
         .collect();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::Client;
-use leasehold_protocol::Reply;
 use serde_json::Value;
+use steadlock::Client;
+use steadlock_protocol::Reply;
 
 use crate::support::{Node, Rig, command, eventually, json, listed, run, status};
 
@@ -29,7 +29,7 @@ fn a_lock_is_seen_at_every_moment_of_its_slots_move() {
     source.run(&["HSET", "a", OURS, "1"]);
     source.run(&[
         "ZADD",
-        "leasehold:{a}:semaphore",
+        "steadlock:{a}:semaphore",
         "99999999999999",
         &format!("{OURS}/1"),
         "3",
@@ -62,7 +62,7 @@ fn a_lock_is_seen_at_every_moment_of_its_slots_move() {
     let port = target.port.to_string();
     source.run(&["MIGRATE", "127.0.0.1", &port, "a", "0", "5000"]);
     check("one key has moved");
-    source.run(&["MIGRATE", "127.0.0.1", &port, "leasehold:{a}:semaphore", "0", "5000"]);
+    source.run(&["MIGRATE", "127.0.0.1", &port, "steadlock:{a}:semaphore", "0", "5000"]);
     check("all keys have moved");
     target.run(&["CLUSTER", "SETSLOT", &slot, "NODE", &to]);
     source.run(&["CLUSTER", "SETSLOT", &slot, "NODE", &to]);

@@ -1,7 +1,7 @@
 //! What SECURITY.md says of the rights of those who look: a watcher's rule and the row of the table are enough, and
 //! each right of the row is needed.
 
-use leasehold::Client;
+use steadlock::Client;
 
 use crate::support::{Node, Rig, errors, run, status};
 

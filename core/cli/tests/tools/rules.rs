@@ -155,17 +155,17 @@ fn completions_are_scripts_that_name_the_commands() {
 #[test]
 fn there_is_a_page_for_man_of_the_whole_and_of_each_command() {
     let whole = text(&run("", &["manual"]));
-    assert!(whole.contains(".TH leasehold 1"), "{whole}");
+    assert!(whole.contains(".TH steadlock 1"), "{whole}");
     for command in [
         "serve", "run", "doctor", "inspect", "list", "top", "wait", "release", "acl", "manual",
     ] {
         assert!(
-            whole.contains(&format!("leasehold\\-{command}(1)")),
+            whole.contains(&format!("steadlock\\-{command}(1)")),
             "{command}: {whole}"
         );
         let page = text(&run("", &["manual", command]));
-        assert!(page.contains(&format!(".TH leasehold-{command} 1")), "{page}");
-        assert!(page.contains(&format!("\\fBleasehold {command}\\fR")), "{page}");
+        assert!(page.contains(&format!(".TH steadlock-{command} 1")), "{page}");
+        assert!(page.contains(&format!("\\fBsteadlock {command}\\fR")), "{page}");
     }
     let page = text(&run("", &["manual", "run"]));
     assert!(page.contains(r"<\fINAME\fR> \-\- <\fICOMMAND\fR>..."), "{page}");

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold_protocol::Reply;
 use serde_json::Value;
+use steadlock_protocol::Reply;
 
 #[path = "../../../client/tests/support/rig.rs"]
 #[allow(dead_code)]
@@ -17,7 +17,7 @@ mod version {
 
     impl Version {
         pub fn chosen() -> Self {
-            Self(std::env::var("LEASEHOLD_TEST_SERVER").unwrap_or_else(|_| "system".into()))
+            Self(std::env::var("STEADLOCK_TEST_SERVER").unwrap_or_else(|_| "system".into()))
         }
 
         pub fn name(&self) -> &str {
@@ -30,10 +30,10 @@ pub use rig::{Node, Rig};
 
 /// The command with these arguments, on these servers.
 pub fn command(urls: &[&str], arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
     command
         .args(arguments)
-        .env("LEASEHOLD_URL", urls.join(" "))
+        .env("STEADLOCK_URL", urls.join(" "))
         .stdin(Stdio::null());
     command
 }
@@ -77,7 +77,7 @@ pub fn lock<'a>(listing: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{name} is not in {listing}"))
 }
 
-/// `leasehold serve` on a free port, stopped when dropped.
+/// `steadlock serve` on a free port, stopped when dropped.
 pub struct Served {
     process: Child,
     pub url: String,

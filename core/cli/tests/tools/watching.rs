@@ -7,11 +7,11 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
+use steadlock::Client;
 
 use crate::support::{Rig, Served, command, errors, eventually, run, status, text};
 
@@ -157,7 +157,7 @@ async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() 
         let (terminal, mut child) = Terminal::run(&server.url, &["top", "--interval", "0.2"], 120, 30);
         let lines = terminal.shows("the first lock", |lines| has(lines, "first")).await;
         assert!(
-            lines[0].starts_with("leasehold top  ") && lines[0].contains("1 held"),
+            lines[0].starts_with("steadlock top  ") && lines[0].contains("1 held"),
             "{lines:#?}"
         );
         assert!(
@@ -209,7 +209,7 @@ async fn the_picture_fits_into_the_terminal_also_when_that_changes() {
     let lines = terminal
         .shows("ten lines", |lines| fits(lines, 60, 10) && has(lines, "and 24 more"))
         .await;
-    assert!(lines[0].starts_with("leasehold top"), "{lines:#?}");
+    assert!(lines[0].starts_with("steadlock top"), "{lines:#?}");
     terminal.resize(100, 20);
     send(&child, Signal::WINCH);
     terminal
@@ -230,7 +230,7 @@ async fn without_a_terminal_each_look_is_some_lines_or_one_of_json() {
     let once = run(&server.url, &["top", "--once"]);
     assert_eq!(status(&once), 0);
     assert!(
-        text(&once).starts_with("leasehold top") && !text(&once).contains('\u{1b}'),
+        text(&once).starts_with("steadlock top") && !text(&once).contains('\u{1b}'),
         "{once:?}"
     );
     let mut child = command(&[&server.url], &["top", "--json", "--interval", "0.1"])

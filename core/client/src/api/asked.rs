@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Operation};
+use steadlock_protocol::{Error, Operation};
 
 use super::convert::unexpected;
 use super::lease::Lease;

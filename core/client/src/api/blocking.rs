@@ -2,9 +2,9 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use leasehold::blocking::Client;
+//! use steadlock::blocking::Client;
 //!
-//! # fn main() -> Result<(), leasehold::Error> {
+//! # fn main() -> Result<(), steadlock::Error> {
 //! let client = Client::connect("memory://")?;
 //! let lease = client.lock("stock:42").wait(Duration::from_secs(5)).acquire()?;
 //! // Nobody else holds "stock:42" now.
@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
+use steadlock_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
 
 use super::asked::waited;
 use super::client::Builder;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, OnUnavailable};
+use steadlock_protocol::{Error, OnUnavailable};
 
 use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
@@ -18,10 +18,10 @@ use crate::world::{Simulated, World};
 /// clone to go closes it in the background, once its leases are gone too.
 ///
 /// ```
-/// # fn main() -> Result<(), leasehold::Error> {
+/// # fn main() -> Result<(), steadlock::Error> {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use std::time::Duration;
-/// use leasehold::Client;
+/// use steadlock::Client;
 ///
 /// let client = Client::builder()
 ///     .url("memory://")
@@ -177,7 +177,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Where the server is. Default: the environment variable `LEASEHOLD_URL`.
+    /// Where the server is. Default: the environment variable `STEADLOCK_URL`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.options.url = Some(url.into());
         self

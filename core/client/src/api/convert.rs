@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use crate::host::Completion;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Operation};
+use steadlock_protocol::{Error, Operation};
 
 use super::convert::unexpected;
 use super::lease::Lease;
@@ -18,9 +18,9 @@ use crate::host::{Completion, Host, Kind, LockRef, Op};
 /// other way round is refused, since it would wait for itself.
 ///
 /// ```
-/// # fn main() -> Result<(), leasehold::Error> {
+/// # fn main() -> Result<(), steadlock::Error> {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// # let client = leasehold::Client::connect("memory://").await?;
+/// # let client = steadlock::Client::connect("memory://").await?;
 /// let catalogue = client.read_write_lock("catalogue");
 /// let (one, two) = (catalogue.read.acquire().await?, catalogue.read.acquire().await?);
 /// assert!(catalogue.write.try_acquire().await?.is_none());
@@ -66,9 +66,9 @@ impl ReadWriteLock {
 /// died come back when their lease ends. Not reentrant; leases have no token.
 ///
 /// ```
-/// # fn main() -> Result<(), leasehold::Error> {
+/// # fn main() -> Result<(), steadlock::Error> {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// # let client = leasehold::Client::connect("memory://").await?;
+/// # let client = steadlock::Client::connect("memory://").await?;
 /// let printers = client.semaphore("printers", 3);
 /// let two = printers.acquire(2).await?;
 /// assert!(printers.try_acquire(2).await?.is_none());

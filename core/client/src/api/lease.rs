@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, LostReason, Operation, ReleaseOutcome};
+use steadlock_protocol::{Error, LostReason, Operation, ReleaseOutcome};
 
 use super::convert::{millis, unexpected};
 use crate::host::{self, Completion, Host, Op};
@@ -14,10 +14,10 @@ use crate::host::{self, Completion, Host, Op};
 /// and says how it went.
 ///
 /// ```
-/// # fn main() -> Result<(), leasehold::Error> {
+/// # fn main() -> Result<(), steadlock::Error> {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// # let client = leasehold::Client::connect("memory://").await?;
-/// use leasehold::ReleaseOutcome;
+/// # let client = steadlock::Client::connect("memory://").await?;
+/// use steadlock::ReleaseOutcome;
 ///
 /// let lease = client.lock("ledger").acquire().await?;
 /// let token = lease.token().expect("tokens are on by default");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Holder, LockState, OnUnavailable, Operation, shown};
+use steadlock_protocol::{Error, Holder, LockState, OnUnavailable, Operation, shown};
 
 use super::asked::Asked;
 use super::convert::{millis, unexpected};
@@ -20,10 +20,10 @@ use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 /// To acquire it again while it is held, name the lease by [`Lock::within`].
 ///
 /// ```
-/// # fn main() -> Result<(), leasehold::Error> {
+/// # fn main() -> Result<(), steadlock::Error> {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use std::time::Duration;
-/// # let client = leasehold::Client::connect("memory://").await?;
+/// # let client = steadlock::Client::connect("memory://").await?;
 ///
 /// let lock = client.lock("report").wait(Duration::from_secs(5));
 /// let lease = lock.acquire().await?;
@@ -121,10 +121,10 @@ impl Lock {
     /// that died. Without a length it says nothing new.
     ///
     /// ```
-    /// # fn main() -> Result<(), leasehold::Error> {
+    /// # fn main() -> Result<(), steadlock::Error> {
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// # use std::time::Duration;
-    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let client = steadlock::Client::connect("memory://").await?;
     /// let lease = client.lock("leader").lease(Duration::from_secs(5)).renewed().acquire().await?;
     /// assert!(lease.remaining() <= Duration::from_secs(5));
     /// # lease.release().await?;

@@ -1,8 +1,8 @@
 //! The spans that `tracing` is given: of each wait for a lock, and of each hold.
 //!
 //! ```text
-//!   the caller's span ─┬─ leasehold.wait   from the call to its result
-//!                      └─ leasehold.hold   from the grant to the release or the loss
+//!   the caller's span ─┬─ steadlock.wait   from the call to its result
+//!                      └─ steadlock.hold   from the grant to the release or the loss
 //! ```
 //!
 //! They are never entered: what the program does meanwhile is not inside of them. A span that nobody wants costs the
@@ -10,14 +10,14 @@
 
 use std::mem;
 
-use leasehold_protocol::{Error, shown};
+use steadlock_protocol::{Error, shown};
 use tracing::field::Empty;
 use tracing::{Level, Span, info_span, level_enabled};
 
 use crate::host::{Completion, Lease};
 use crate::observe::metrics::Outcome;
 
-const OUTCOME: &str = "leasehold.outcome";
+const OUTCOME: &str = "steadlock.outcome";
 
 /// The span of a wait. Dropped before the result is there, it was cancelled.
 pub(crate) struct Wait<'a> {
@@ -36,11 +36,11 @@ impl<'a> Wait<'a> {
             kind,
             name,
             span: info_span!(
-                target: "leasehold",
-                "leasehold.wait",
-                leasehold.kind = kind,
-                leasehold.lock = &*shown(name),
-                leasehold.outcome = Empty,
+                target: "steadlock",
+                "steadlock.wait",
+                steadlock.kind = kind,
+                steadlock.lock = &*shown(name),
+                steadlock.outcome = Empty,
                 otel.status_code = Empty,
                 error.type = Empty,
             ),
@@ -72,15 +72,15 @@ impl<'a> Wait<'a> {
         macro_rules! hold {
             ($($parent:tt)*) => {
                 info_span!(
-                    target: "leasehold",
+                    target: "steadlock",
                     $($parent)*
-                    "leasehold.hold",
-                    leasehold.kind = self.kind,
-                    leasehold.lock = &*shown(self.name),
-                    leasehold.token = lease.token(),
-                    leasehold.degraded = lease.is_degraded().then_some(true),
-                    leasehold.outcome = Empty,
-                    leasehold.reason = Empty,
+                    "steadlock.hold",
+                    steadlock.kind = self.kind,
+                    steadlock.lock = &*shown(self.name),
+                    steadlock.token = lease.token(),
+                    steadlock.degraded = lease.is_degraded().then_some(true),
+                    steadlock.outcome = Empty,
+                    steadlock.reason = Empty,
                     otel.status_code = Empty,
                 )
             };

@@ -25,7 +25,7 @@ pub(crate) fn step_wall_clock(by: Duration) {
 
 /// Runs a test's work in a process of its own; `test` is the test's full name.
 pub(crate) fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
-    const ALONE: &str = "LEASEHOLD_TEST_ALONE";
+    const ALONE: &str = "STEADLOCK_TEST_ALONE";
     if std::env::var_os(ALONE).is_some_and(|alone| alone == test) {
         return work();
     }

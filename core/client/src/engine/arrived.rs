@@ -2,7 +2,7 @@
 
 use std::task::Context;
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 #[cfg(feature = "native")]
 use super::spin::Callers;

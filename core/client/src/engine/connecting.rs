@@ -6,7 +6,7 @@
 //!     └── none to be had ──► Failed ◄── the client is closed ── from all
 //! ```
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 use crate::port::{Completion, Sink};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leasehold_protocol::{CallError, CallId, Error, ErrorKind, Lane, NodeId, Operation, Reply, Transmit};
+use steadlock_protocol::{CallError, CallId, Error, ErrorKind, Lane, NodeId, Operation, Reply, Transmit};
 
 use super::turn::Engine;
 use crate::clock;
@@ -21,7 +21,7 @@ use crate::transport::{self, First, Line};
 /// all that [`poll_transmit`](Self::poll_transmit) gives. Until the first turn nothing that a
 /// [`Host`](crate::host::Host) is told has an answer.
 ///
-/// The driver contract of `leasehold_protocol` holds, but for what is done here: a call waits here
+/// The driver contract of `steadlock_protocol` holds, but for what is done here: a call waits here
 /// until its lane is open, is answered when that closes, and channels are subscribed to again.
 pub struct Driven {
     /// `None` after its end.

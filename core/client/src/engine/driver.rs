@@ -29,7 +29,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

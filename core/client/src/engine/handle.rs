@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 #[cfg(not(feature = "native"))]
 use super::driven::{Driven, Driver, start};

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 use super::arrived::Awaited;
 use super::spin::{Callers, News, Spin};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use leasehold_protocol::{Instant, LeaseId, LostReason, Table};
+use steadlock_protocol::{Instant, LeaseId, LostReason, Table};
 
 use crate::port::{Event, Lease};
 

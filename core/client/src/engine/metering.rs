@@ -6,7 +6,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Table, Ticket};
+use steadlock_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Table, Ticket};
 
 use crate::observe::Link;
 use crate::observe::metrics::{self, Groups, Metrics, Series};

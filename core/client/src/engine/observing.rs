@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, SortedMap,
     Table, Ticket, shown,
 };
@@ -327,7 +327,7 @@ impl Observing {
             let granted = Observation::Granted {
                 lock,
                 lease: host_id(self.generation, grant.lease.get()),
-                token: grant.token.map(leasehold_protocol::Token::get),
+                token: grant.token.map(steadlock_protocol::Token::get),
                 waited,
             };
             self.tell(&granted, now);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 use crate::port::{Completion, Event, Lease, Port, Sink, Slot};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket};
+use steadlock_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket};
 
 use crate::observe::metrics::Metrics;
 
@@ -64,7 +64,7 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::{ClientId, Config, KeyPrefix, LockState};
+    use steadlock_protocol::{ClientId, Config, KeyPrefix, LockState};
 
     use super::*;
 
@@ -93,7 +93,7 @@ mod tests {
             ..LockState::default()
         };
         assert!(queues.answered(first, &Outcome::State(state)));
-        assert!(metrics.text().contains("leasehold_fair_queue{queue=\"hot\"} 4\n"));
+        assert!(metrics.text().contains("steadlock_fair_queue{queue=\"hot\"} 4\n"));
         queues.ask(&mut session, start + EVERY + EVERY / 2);
         assert_eq!(ticket(&queues), None, "it is not time");
         queues.ask(&mut session, start + 2 * EVERY);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{LeaseId, Operation, Table, Ticket};
+use steadlock_protocol::{LeaseId, Operation, Table, Ticket};
 
 use crate::port::Sink;
 

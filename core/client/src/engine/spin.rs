@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 /// How long one wait spins at the most.
 const LONGEST: Duration = Duration::from_micros(200);

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Error, ErrorKind, Operation};
 use tokio::runtime;
 
 use super::driver::Driver;
@@ -46,7 +46,7 @@ pub(super) fn start(
     let running = Running::new(driver, settings, port, commands, first)?;
     let driver = Arc::clone(driver);
     std::thread::Builder::new()
-        .name("leasehold-engine".into())
+        .name("steadlock-engine".into())
         .spawn(move || {
             let task = runtime.spawn(tokio::task::unconstrained(running.run()));
             // However it ends, its drop tells everybody.

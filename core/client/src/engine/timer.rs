@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 use tokio::time::Sleep;
 
 /// The longest sleep while something is waited for. Timers stand still while the

@@ -5,7 +5,7 @@ mod commands;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId,
     Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold_protocol::Entropy;
+use steadlock_protocol::Entropy;
 
 /// Asks the operating system for a block at a time: a call for each number would cost a
 /// twentieth of a busy client's time.

@@ -11,7 +11,7 @@
 //!
 //! No name holds NUL, so that no name can be taken for another address.
 
-use leasehold_protocol::{Error, ErrorKind, Kind, LockName, Operation, Subject, shown};
+use steadlock_protocol::{Error, ErrorKind, Kind, LockName, Operation, Subject, shown};
 
 /// A lock: one, or several as one.
 #[derive(Clone, PartialEq, Eq)]
@@ -180,7 +180,7 @@ fn malformed() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leasehold_protocol::Permits;
+    use steadlock_protocol::Permits;
 
     /// A name with NUL is refused elsewhere; here it shows how it was read.
     fn full(name: &str) -> Result<LockName, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use super::address::LockRef;
 use super::check::{Check, forked};

@@ -1,6 +1,6 @@
 //! What a host may ask for.
 
-use leasehold_protocol::OnUnavailable;
+use steadlock_protocol::OnUnavailable;
 
 use super::address::LockRef;
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 #[cfg(feature = "native")]
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Operation};
+use steadlock_protocol::{Error, Operation};
 
 use super::core::Core;
 #[cfg(feature = "native")]

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use leasehold_protocol::{LostReason, ReleaseOutcome};
+use steadlock_protocol::{LostReason, ReleaseOutcome};
 use tracing::Span;
 
 /// The span of a hold, if it has one. It ends once: the first end stands.
@@ -45,9 +45,9 @@ impl Drop for Hold {
 }
 
 fn record(span: &Span, outcome: &str, lost: Option<LostReason>) {
-    span.record("leasehold.outcome", outcome);
+    span.record("steadlock.outcome", outcome);
     let Some(reason) = lost else { return };
-    span.record("leasehold.reason", reason.as_str());
+    span.record("steadlock.reason", reason.as_str());
     if let LostReason::Expired | LostReason::Removed | LostReason::Stolen = reason {
         span.record("otel.status_code", "ERROR");
     }

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, SortedMap, SortedSet};
+use steadlock_protocol::{Instant, SortedMap, SortedSet};
 
 use super::fields::Field;
 use super::observation::{Level, Link, Observation};
@@ -322,7 +322,7 @@ mod tests {
             lock: ObservedLock::new("lock", "a".into()),
             lease: 1,
             server: "h:1".into(),
-            reason: leasehold_protocol::LostReason::Expired,
+            reason: steadlock_protocol::LostReason::Expired,
             cause: cause.map(Into::into),
             held: None,
             length: Some(Duration::from_secs(1)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Attempted, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock_protocol::{Attempted, ErrorKind, LostReason, ReleaseOutcome};
 
 /// How much it matters, as a log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

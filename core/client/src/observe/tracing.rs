@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use leasehold_protocol::Detail;
+use steadlock_protocol::Detail;
 use tracing::{Level as Of, event, level_enabled};
 
 use super::Observer;
@@ -13,7 +13,7 @@ use super::observation::{Level, Observation};
 use crate::clock;
 
 /// Tells the subscribers of `tracing` what goes wrong and when it is well again, under the target
-/// `leasehold`: losses as `ERROR`, failing renewals and lost connections as `WARN`, reconnects as
+/// `steadlock`: losses as `ERROR`, failing renewals and lost connections as `WARN`, reconnects as
 /// `INFO`; at `DEBUG` each attempt, grant, renewal and release, if that level was enabled when
 /// this was made. Trouble that goes on has a line each minute.
 pub struct Tracing {
@@ -83,7 +83,7 @@ fn write(line: &Line) {
     macro_rules! at {
         ($level:expr) => {
             event!(
-                target: "leasehold",
+                target: "steadlock",
                 $level,
                 event = line.observation().event(),
                 lock = text("lock"),

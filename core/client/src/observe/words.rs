@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_protocol::{LostReason, ReleaseOutcome};
+use steadlock_protocol::{LostReason, ReleaseOutcome};
 
 use super::observation::{Observation, ObservedLock, WaitOutcome};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Context, Error, Kind, LeaseDuration, LeaseId, LockName, Operation, Permits, Subject,
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, LockState, LostReason};
+use steadlock_protocol::{Error, LockState, LostReason};
 
 use super::lease::Lease;
 use super::released::Released;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
+use steadlock_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
 #[cfg(all(feature = "tracing", feature = "native"))]
 use tracing::Span;
 

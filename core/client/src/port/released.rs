@@ -1,6 +1,6 @@
 //! What a release came to.
 
-use leasehold_protocol::{LostReason, ReleaseOutcome};
+use steadlock_protocol::{LostReason, ReleaseOutcome};
 
 /// Which lease was released, and how that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use super::completion::Completion;
 use crate::sync::{Mutex, MutexGuard};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, KeyPrefix, LockName, Operation, shown};
+use steadlock_protocol::{Error, KeyPrefix, LockName, Operation, shown};
 
 use super::number::Number;
 use crate::errors::invalid;

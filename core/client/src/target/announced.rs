@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[cfg(feature = "native")]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 #[cfg(feature = "native")]
 use super::parts::host_and_optional_port;
@@ -25,7 +25,7 @@ use crate::errors::invalid;
 /// the port counts. What is not in the table is reached as announced.
 ///
 /// ```
-/// use leasehold::Client;
+/// use steadlock::Client;
 ///
 /// let builder = Client::builder()
 ///     .url("redis+cluster://localhost:7001")
@@ -274,7 +274,7 @@ fn one_spelling(host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::ErrorKind;
+    use steadlock_protocol::ErrorKind;
 
     use super::*;
 

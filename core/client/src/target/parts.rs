@@ -1,6 +1,6 @@
 //! The parts of a URL. No message repeats one: it may be a password in the wrong place.
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 use crate::errors::invalid;
 

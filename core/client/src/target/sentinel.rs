@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 use super::parts::{addresses, credentials, decode, pairs, parse_database, split_off};
 use crate::errors::invalid;
@@ -96,7 +96,7 @@ fn read_credentials(query: Option<&str>) -> Result<Credentials, Error> {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::ErrorKind;
+    use steadlock_protocol::ErrorKind;
 
     use super::*;
     use crate::target::{Scheme, Target};

@@ -5,13 +5,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leasehold_protocol::{Error, ErrorKind, Operation, shown};
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
+use steadlock_protocol::{Error, ErrorKind, Operation, shown};
 
 use super::options::{CA, CERT, KEY, SERVER_NAME, TlsOptions, is_key_text, is_pem_text};
 use crate::errors::invalid;
@@ -224,8 +224,8 @@ mod tests {
             );
         }
         for path in [
-            "/etc/ssl/private/leasehold/production/client/key",
-            "certs/leasehold/production/client/region-1/worker/key.pem",
+            "/etc/ssl/private/steadlock/production/client/key",
+            "certs/steadlock/production/client/region-1/worker/key.pem",
             "key",
         ] {
             assert_eq!(shown_path(path), path);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use leasehold_protocol::{Error, shown};
+use steadlock_protocol::{Error, shown};
 
 use crate::errors::invalid;
 
@@ -103,7 +103,7 @@ fn alone(given: &str, missing: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::ErrorKind;
+    use steadlock_protocol::ErrorKind;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! TLS where the program opens the connections: it knows whom to trust.
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use super::options::TlsOptions;
 

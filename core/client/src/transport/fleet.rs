@@ -3,7 +3,7 @@
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
+use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
 
 use super::interface::{Seen, Transport};
 

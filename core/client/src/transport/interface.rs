@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId, Reply, Transmit};
+use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId, Reply, Transmit};
 
 /// The node of a transport that reaches one server.
 pub(super) const NODE: NodeId = NodeId(0);

@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Transmit};
-use leasehold_store::{Embedded, Subscriber};
+use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Transmit};
+use steadlock_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::interface::{NODE, Seen, Transport};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     Call, CallError, CallId, Error, Instant, Lane, NodeId, Reply, SortedMap, SortedSet, Transmit,
 };
 

@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Instant, Lane, Transmit};
+use steadlock_protocol::{CallId, Instant, Lane, Transmit};
 
 use super::interface::{NODE, Seen, Transport};
 use crate::settings::Settings;

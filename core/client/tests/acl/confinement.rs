@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, ErrorKind, Lease};
 use redis::{Cmd, RedisError, Value, cmd};
+use steadlock::{Client, Error, ErrorKind, Lease};
 
 use crate::rules::Rule;
 use crate::support::version::Version;
 use crate::support::{Redis, eventually};
 use crate::work::{self, Hearing, KINDS, channels_of, lock, strings};
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 const SOON: Duration = Duration::from_secs(5);
 const NAMES: [&str; 3] = ["x", "x{t}", "{t}x"];
@@ -234,7 +234,7 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
     let held = holder.fair_lock("f").acquire().await.unwrap();
     let lock = client.fair_lock("f").wait(SOON);
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    let grants = "leasehold:{tenant:f}:grants:";
+    let grants = "steadlock:{tenant:f}:grants:";
     eventually("it waits", SOON, || !channels_of(&server, grants).is_empty()).await;
 
     // A member of the same tenant, with the rights of the rule. It tries until the waiter has not asked again in between:
@@ -245,13 +245,13 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
         .unwrap();
     let mut forge = || {
         let queue: Vec<String> = cmd("ZRANGE")
-            .arg("leasehold:{tenant:f}:fair")
+            .arg("steadlock:{tenant:f}:fair")
             .arg(&["0", "0"])
             .query(&mut member)
             .unwrap();
         let Some(first) = queue.first() else { return };
         let seen: Option<String> = cmd("HGET")
-            .arg("leasehold:{tenant:f}:alive")
+            .arg("steadlock:{tenant:f}:alive")
             .arg(first)
             .query(&mut member)
             .unwrap();
@@ -311,7 +311,7 @@ async fn those_who_only_look_change_nothing_and_clients_do_not_force() {
 #[tokio::test]
 async fn the_rules_work_in_a_file_too() {
     let folder = std::env::temp_dir();
-    let file = folder.join(format!("leasehold-acl-{}", std::process::id()));
+    let file = folder.join(format!("steadlock-acl-{}", std::process::id()));
     let rules = crate::rules::users()
         .into_iter()
         .map(|user| Rule::printed(&user).in_file());

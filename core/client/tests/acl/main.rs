@@ -1,5 +1,5 @@
 //! The rules of SECURITY.md, as they are printed there: each is enough for what it is for, and each right in it is
-//! needed. `LEASEHOLD_TEST_SERVER` names the version to run on.
+//! needed. `STEADLOCK_TEST_SERVER` names the version to run on.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use leasehold::{Client, ErrorKind};
-use leasehold_protocol::Script;
 use rules::Rule;
+use steadlock::{Client, ErrorKind};
+use steadlock_protocol::Script;
 use support::{Redis, version};
 use work::{Failure, Hearing};
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{LocalBoxFuture, try_join, try_join_all};
-use leasehold::{Client, Error, ErrorKind, Lease, Lock, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Error, ErrorKind, Lease, Lock, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use tokio::task::JoinHandle;
 
 use crate::support::Redis;
@@ -336,7 +336,7 @@ pub fn channels_of(server: &Redis, name: &str) -> Vec<String> {
 
 /// How many wait in the fair lock's queue on the server.
 fn length_of_queue(server: &Redis, name: &str) -> usize {
-    let queues = strings(server.look(&["KEYS", &format!("leasehold:*{name}*:fair")]));
+    let queues = strings(server.look(&["KEYS", &format!("steadlock:*{name}*:fair")]));
     let lengths = queues.iter().map(|key| match server.look(&["ZCARD", key]) {
         Reply::Int(length) => usize::try_from(length).expect("a length"),
         other => panic!("{other:?}"),

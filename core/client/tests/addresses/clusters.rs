@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use leasehold::{AddressMap, Builder, Client, ErrorKind};
+use steadlock::{AddressMap, Builder, Client, ErrorKind};
 
 use super::support::cluster::Cluster;
 use super::support::rig::Node;
@@ -69,7 +69,7 @@ async fn a_function_says_where_nodes_are_and_runs_beside_the_engine() {
     assert!(!asked.is_empty());
     for (announced, thread) in asked.iter() {
         assert_eq!(announced, "10.255.0.1:7000");
-        assert_ne!(thread, "leasehold-engine");
+        assert_ne!(thread, "steadlock-engine");
     }
 }
 

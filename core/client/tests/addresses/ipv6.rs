@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use leasehold::Client;
-use leasehold_protocol::Reply;
+use steadlock::Client;
+use steadlock_protocol::Reply;
 
 use super::support::sentinel::{SERVICE, Sentinel};
 use super::support::version::Version;

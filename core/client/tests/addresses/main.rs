@@ -14,7 +14,7 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
 const SOON: Duration = Duration::from_secs(10);
 /// Nobody is there.

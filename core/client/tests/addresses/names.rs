@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
-use leasehold::{Builder, Client, Error, ErrorKind};
+use steadlock::{Builder, Client, Error, ErrorKind};
 
 use super::certificates::{Authority, Valid};
 use super::support::sentinel::Sentinel;

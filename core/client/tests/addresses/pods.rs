@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
-use leasehold::observe::{Observation, Observer};
-use leasehold::{AddressMap, Builder, Client, ErrorKind};
+use steadlock::observe::{Observation, Observer};
+use steadlock::{AddressMap, Builder, Client, ErrorKind};
 
 use super::support::crowd::is_replicated;
 use super::support::proxy::Proxy;

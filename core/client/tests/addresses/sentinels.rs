@@ -1,6 +1,6 @@
 //! Sentinels that announce addresses which do not lead to the servers from here.
 
-use leasehold::{Client, ErrorKind};
+use steadlock::{Client, ErrorKind};
 
 use super::support::crowd::is_replicated;
 use super::support::fake_sentinel::FakeSentinel;

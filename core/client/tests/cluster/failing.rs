@@ -7,7 +7,7 @@ use crate::support::crowd::{Crowd, Times, Used, at_most, has_tokens_only, is_rep
 use crate::support::rig::Node;
 use crate::support::{eventually, is_timed, on_time};
 use crate::{LEASE, SOON};
-use leasehold::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
 
 /// A failover in which no replica gets the majority is repeated after some seconds.
 const PROMOTED: Duration = Duration::from_secs(25);

@@ -6,9 +6,9 @@ use crate::support::cluster::Cluster;
 use crate::support::crowd::{hands_over, kinds, patient};
 use crate::support::eventually;
 use crate::{SOON, connect, has_sharded_channels};
-use leasehold::observe::{Observation, Observer};
-use leasehold::{Client, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::observe::{Observation, Observer};
+use steadlock::{Client, ReleaseOutcome};
+use steadlock_protocol::Reply;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {

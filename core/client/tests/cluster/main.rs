@@ -13,7 +13,7 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, ReleaseOutcome};
 use support::cluster::Cluster;
 use support::version::Version;
 use support::{Redis, free_port};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{is_listened_for, kinds, waits};
 use crate::{SOON, connect};
-use leasehold::{Client, ReleaseOutcome};
+use steadlock::{Client, ReleaseOutcome};
 
 /// A slot is held migrating for some time: first with all keys where they were, then with all of them moved.
 /// A server lets pass what names one key: every renewal, most releases, and a semaphore. Other calls it refuses

@@ -7,7 +7,7 @@ use crate::support::crowd::{is_listened_for, patient, waits};
 use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{SOON, connect, has_sharded_channels};
-use leasehold::{Client, ErrorKind, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
 /// How often the user of a client is connected to a node.
 fn connections(node: &Node) -> usize {

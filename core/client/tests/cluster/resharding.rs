@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Lock, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Lock, ReleaseOutcome};
+use steadlock_protocol::Reply;
 
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{Crowd, waits};
@@ -81,7 +81,7 @@ impl Side {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
     let cluster = Cluster::start();
-    let moves: usize = std::env::var("LEASEHOLD_SLOTS").map_or(100, |slots| slots.parse().unwrap());
+    let moves: usize = std::env::var("STEADLOCK_SLOTS").map_or(100, |slots| slots.parse().unwrap());
     let primaries = cluster.primaries();
     let (here, there) = (&primaries[0], &primaries[1]);
     let crowd = Crowd::gather_for(&cluster.url, LEASE, LONG, &primaries).await;
@@ -131,7 +131,7 @@ async fn a_queue_moves(cluster: &Cluster, clients: &[Client], here: &Node, there
     let order = clients.iter().chain(clients).enumerate();
     for (place, client) in order {
         let waiter = waits(client.fair_lock(name.as_str()), SOON);
-        let queue = format!("leasehold:{{{name}}}:fair");
+        let queue = format!("steadlock:{{{name}}}:fair");
         eventually("the waiter has its place", SOON, || {
             here.run(&["ZCARD", &queue]) == Reply::Int(i64::try_from(place).unwrap() + 1)
         })

@@ -3,8 +3,8 @@
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{is_listened_for, kinds, waits};
 use crate::{SOON, has_sharded_channels};
-use leasehold::{Client, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ReleaseOutcome};
+use steadlock_protocol::Reply;
 
 /// The user of SECURITY.md's rule, with what the table there adds for clusters.
 fn printed_rule() -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Client, Error, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
+use steadlock::{Client, Error, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
 
 use crate::support::{eventually, version};
 use crate::trouble::{Stricken, Trouble};
@@ -116,14 +116,14 @@ impl Operation {
         !matches!(self, Self::Connect | Self::Acquire | Self::Wait | Self::Behind)
     }
 
-    const fn as_errors_name_it(self) -> leasehold::Operation {
+    const fn as_errors_name_it(self) -> steadlock::Operation {
         match self {
-            Self::Connect => leasehold::Operation::Connect,
-            Self::Acquire | Self::Wait | Self::Behind => leasehold::Operation::Acquire,
-            Self::Renew | Self::Extend => leasehold::Operation::Extend,
-            Self::Release | Self::Force => leasehold::Operation::Release,
-            Self::Inspect => leasehold::Operation::Inspect,
-            Self::SetLimit => leasehold::Operation::SetLimit,
+            Self::Connect => steadlock::Operation::Connect,
+            Self::Acquire | Self::Wait | Self::Behind => steadlock::Operation::Acquire,
+            Self::Renew | Self::Extend => steadlock::Operation::Extend,
+            Self::Release | Self::Force => steadlock::Operation::Release,
+            Self::Inspect => steadlock::Operation::Inspect,
+            Self::SetLimit => steadlock::Operation::SetLimit,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, LostReason};
 use redis::Value;
+use steadlock::{Client, ErrorKind, LostReason};
 
 use crate::support::{Redis, eventually};
 
@@ -112,7 +112,7 @@ async fn on_a_full_server_fair_waiters_keep_their_turns() {
         eventually("it is in the queue", Duration::from_secs(5), || {
             let mut connection = server.connection();
             redis::cmd("ZCARD")
-                .arg("leasehold:{a}:fair")
+                .arg("steadlock:{a}:fair")
                 .query::<Value>(&mut connection)
                 .unwrap()
                 == Value::Int(number)

@@ -1,5 +1,5 @@
 //! What users see of each error that a server can give: one table for all versions, run on a real server.
-//! `LEASEHOLD_TEST_SERVER` names the version to run on.
+//! `STEADLOCK_TEST_SERVER` names the version to run on.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 

@@ -255,11 +255,11 @@ fn connection(redis: &Redis, user: &str) -> redis::Connection {
 }
 
 fn token(name: &str) -> String {
-    format!("leasehold:{{{name}}}:token")
+    format!("steadlock:{{{name}}}:token")
 }
 
 /// Where each kind keeps who holds a lock of this name.
 fn records(name: &str) -> Vec<String> {
-    let own = ["rw", "rw-readers", "semaphore"].map(|word| format!("leasehold:{{{name}}}:{word}"));
+    let own = ["rw", "rw-readers", "semaphore"].map(|word| format!("steadlock:{{{name}}}:{word}"));
     [&[name.to_owned()], &own[..]].concat()
 }

@@ -4,8 +4,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, LostReason};
-use leasehold_protocol::Reply;
+use steadlock::{Client, ErrorKind, LostReason};
+use steadlock_protocol::Reply;
 
 use crate::support::cluster::move_slot;
 use crate::support::crowd::{is_listened_for, is_replicated, kinds, waits};
@@ -203,7 +203,7 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     joins(&added, &first).await;
     let to = Node::of(&added);
     let nodes = [from.clone(), to.clone()];
-    let names = scattered.iter().map(leasehold::Lease::name).chain(["grown"]);
+    let names = scattered.iter().map(steadlock::Lease::name).chain(["grown"]);
     for name in names {
         move_slot(&nodes, from.slot(name), &from, &to).await;
     }

@@ -9,8 +9,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use support::cluster::Cluster;
 use support::crowd::{hands_over, has_tokens_only, is_listened_for, is_replicated, kinds, patient, waits};
 use support::proxy::Proxy;

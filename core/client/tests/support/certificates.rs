@@ -32,7 +32,7 @@ pub enum Valid {
 impl Authority {
     pub fn new() -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("leasehold-certificates-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("steadlock-certificates-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let key = KeyPair::generate().expect("a key");
         let mut params = params(&[], Valid::Now);

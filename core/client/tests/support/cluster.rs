@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use super::eventually;
 use super::rig::{Node, Rig};

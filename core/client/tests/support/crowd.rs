@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Client, Lease, Lock, ReleaseOutcome};
-use leasehold_protocol::Reply;
+use steadlock::{Client, Lease, Lock, ReleaseOutcome};
+use steadlock_protocol::Reply;
 use tokio::task::JoinHandle;
 
 use super::rig::Node;
@@ -17,9 +17,9 @@ pub fn at_most() -> Duration {
     if is_timed() { Duration::from_secs(2) } else { SOON }
 }
 
-/// How often in a row a server fails: `LEASEHOLD_FAILOVERS`.
+/// How often in a row a server fails: `STEADLOCK_FAILOVERS`.
 pub fn times() -> usize {
-    std::env::var("LEASEHOLD_FAILOVERS").map_or(1, |times| times.parse().unwrap())
+    std::env::var("STEADLOCK_FAILOVERS").map_or(1, |times| times.parse().unwrap())
 }
 
 /// How long it took each time until clients were at a node that was promoted.

@@ -18,9 +18,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold_protocol::Reply;
-use leasehold_store::Embedded;
 use rustix::process::{Pid, Signal, kill_process};
+use steadlock_protocol::Reply;
+use steadlock_store::Embedded;
 use version::Version;
 
 /// What a server says about itself, in its directory.
@@ -138,7 +138,7 @@ impl Redis {
     /// Starts one at such a port, or at another if somebody takes it first.
     fn start_at(port: fn() -> u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("leasehold-test-{}-{number}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("steadlock-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let port_given = port();
         let mut server = Self {
@@ -323,7 +323,7 @@ fn convert(value: redis::Value) -> Reply {
 
 /// Whether the test has the machine to itself.
 pub fn is_timed() -> bool {
-    std::env::var("LEASEHOLD_TIMED").is_ok()
+    std::env::var("STEADLOCK_TIMED").is_ok()
 }
 
 /// How long something may take that takes no longer than `limit` where the test has the machine to itself.

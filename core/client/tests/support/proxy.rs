@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-use leasehold_protocol::Script;
+use steadlock_protocol::Script;
 
 /// What a connection is for, by what was sent on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

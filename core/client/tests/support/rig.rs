@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use leasehold_protocol::Reply;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use steadlock_protocol::Reply;
 
 use super::convert;
 use super::version::Version;
@@ -47,7 +47,7 @@ impl Rig {
             } else {
                 &[]
             })
-            .env("LEASEHOLD_TEST_SERVER", Version::chosen().name())
+            .env("STEADLOCK_TEST_SERVER", Version::chosen().name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use super::free_port;
 use super::rig::{Node, Rig};
@@ -68,7 +68,7 @@ impl Sentinel {
     /// One at this address, with these lines in its file.
     pub fn start(address: IpAddr, lines: &[String]) -> Self {
         let port = free_port();
-        let file = std::env::temp_dir().join(format!("leasehold-sentinel-{}-{port}.conf", std::process::id()));
+        let file = std::env::temp_dir().join(format!("steadlock-sentinel-{}-{port}.conf", std::process::id()));
         std::fs::write(&file, lines.join("\n") + "\n").expect("a file");
         let child = Command::new(Version::chosen().program())
             .arg(&file)

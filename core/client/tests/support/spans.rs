@@ -126,7 +126,7 @@ impl Spans {
 
 impl Subscriber for Spans {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && !(self.is_deaf && metadata.target() == "leasehold")
+        metadata.is_span() && !(self.is_deaf && metadata.target() == "steadlock")
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
@@ -157,7 +157,7 @@ impl Subscriber for Spans {
     }
 
     fn record(&self, id: &Id, record: &Record<'_>) {
-        if self.is_broken && thread::current().name() == Some("leasehold-engine") {
+        if self.is_broken && thread::current().name() == Some("steadlock-engine") {
             panic!("a defect of the subscriber");
         }
         self.change(id, |seen| {

@@ -1,4 +1,4 @@
-//! The servers of several versions that tests run on. `LEASEHOLD_TEST_SERVER` names the one for this run.
+//! The servers of several versions that tests run on. `STEADLOCK_TEST_SERVER` names the one for this run.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use super::Redis;
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 /// A server that `ci/support/server` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,16 +21,16 @@ pub enum Version {
 impl Version {
     pub const ALL: [Self; 4] = [Self::Redis62, Self::System, Self::Redis82, Self::Valkey91];
 
-    /// That of this run: the system's unless `LEASEHOLD_TEST_SERVER` names another.
+    /// That of this run: the system's unless `STEADLOCK_TEST_SERVER` names another.
     pub fn chosen() -> Self {
-        let name = std::env::var("LEASEHOLD_TEST_SERVER").unwrap_or_default();
+        let name = std::env::var("STEADLOCK_TEST_SERVER").unwrap_or_default();
         if name.is_empty() {
             return Self::System;
         }
         let known = Self::ALL.into_iter().find(|version| version.name() == name);
         known.unwrap_or_else(|| {
             panic!(
-                "LEASEHOLD_TEST_SERVER is {name:?}: give one of {:?}",
+                "STEADLOCK_TEST_SERVER is {name:?}: give one of {:?}",
                 Self::ALL.map(Self::name)
             )
         })

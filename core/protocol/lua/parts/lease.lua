@@ -3,6 +3,6 @@
 -- Why this text is no lease in milliseconds; nil if it is one. To be asked before the first write.
 local function lease_error(lease)
   if not string.find(lease, '^[1-9]%d*$') or #lease > 8 or (#lease == 8 and lease > '86400000') then
-    return redis.error_reply('LEASEHOLD_ARGUMENT the lease must be 1 to 86400000 ms')
+    return redis.error_reply('STEADLOCK_ARGUMENT the lease must be 1 to 86400000 ms')
   end
 end

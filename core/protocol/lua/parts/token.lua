@@ -6,7 +6,7 @@
 local function token_error(stored)
   if stored and not (string.find(stored, '^%d+$')
       and (#stored < 16 or (#stored == 16 and stored < '9007199254740991'))) then
-    return redis.error_reply('LEASEHOLD_TOKEN the stored fencing token is not a decimal below 2^53')
+    return redis.error_reply('STEADLOCK_TOKEN the stored fencing token is not a decimal below 2^53')
   end
 end
 

@@ -112,7 +112,7 @@ impl Members {
 }
 
 pub(super) const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
-    this wait blocks the thread; in an event loop use the client made for one (in Python, leasehold.aio)";
+    this wait blocks the thread; in an event loop use the client made for one (in Python, steadlock.aio)";
 
 /// Whether these holds of a lock, which keep out what is wanted, leave too little for it: any hold does, unless it
 /// is of permits.

@@ -75,8 +75,8 @@ fn adversarial(count: usize) -> Vec<String> {
         "b:",
         "{a:",
         "{b}",
-        "leasehold",
-        "leasehold:",
+        "steadlock",
+        "steadlock:",
         "redisson_",
         "token",
         ":token",
@@ -154,7 +154,7 @@ fn is_inside(prefix: &str, text: &str) -> bool {
     let derived = |rest: &str, other: &str| rest.starts_with(&braced) || rest.starts_with(other);
     text.starts_with(prefix)
         || text
-            .strip_prefix("leasehold:")
+            .strip_prefix("steadlock:")
             .is_some_and(|rest| derived(rest, &format!(":{prefix}")))
         || text.strip_prefix(REDISSON).is_some_and(|rest| derived(rest, prefix))
 }
@@ -201,14 +201,14 @@ fn each_key_is_known_again_by_its_form() {
     }
     for odd in [
         "",
-        "leasehold:x",
-        "leasehold:{x}",
-        "leasehold:{x}:",
-        "leasehold:{x}:nothing",
-        "leasehold:{}:fair",
-        "leasehold::x:fair",
-        "leasehold:{{x}}:fair",
-        "leasehold:{x}:channel",
+        "steadlock:x",
+        "steadlock:{x}",
+        "steadlock:{x}:",
+        "steadlock:{x}:nothing",
+        "steadlock:{}:fair",
+        "steadlock::x:fair",
+        "steadlock:{{x}}:fair",
+        "steadlock:{x}:channel",
         "redisson_lock__channel:{x}",
     ] {
         assert_eq!(LockKey::read(odd.as_bytes()), None, "{odd}");

@@ -52,9 +52,9 @@ impl LockKey {
         if let Ok(name) = LockName::parse(text) {
             return Some((Self::Named, name));
         }
-        let (name, word) = match text.strip_prefix("leasehold:{") {
+        let (name, word) = match text.strip_prefix("steadlock:{") {
             Some(rest) => rest.rsplit_once("}:")?,
-            None => text.strip_prefix("leasehold::")?.rsplit_once(':')?,
+            None => text.strip_prefix("steadlock::")?.rsplit_once(':')?,
         };
         let name = LockName::parse(name).ok()?;
         let is_word = |of: &Self| of.word().is_some_and(|own| own.as_str() == word);

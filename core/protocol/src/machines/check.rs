@@ -28,12 +28,12 @@ fn no_transition_is_drawn_twice() {
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
 }
 
-/// The others write the record that `LEASEHOLD_TRANSITIONS` names, so this runs after them: see
+/// The others write the record that `STEADLOCK_TRANSITIONS` names, so this runs after them: see
 /// `test-core` in the justfile.
 #[test]
 #[ignore = "reads what the other tests have recorded"]
 fn every_drawn_transition_was_taken() {
-    let path = std::env::var_os("LEASEHOLD_TRANSITIONS").expect("LEASEHOLD_TRANSITIONS names the record");
+    let path = std::env::var_os("STEADLOCK_TRANSITIONS").expect("STEADLOCK_TRANSITIONS names the record");
     let record = std::fs::read_to_string(path).unwrap();
     let taken: BTreeSet<&str> = record.lines().collect();
     let all = drawn();

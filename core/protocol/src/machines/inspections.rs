@@ -255,7 +255,7 @@ impl Inspection {
             )),
         };
         Some(told.unwrap_or_else(|| {
-            let cause = Cause::new("the server's reply is not Leasehold's");
+            let cause = Cause::new("the server's reply is not Steadlock's");
             self.failed(ErrorKind::Misconfigured, cause)
         }))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, CallError, ErrorKind, Outcome, Script};
+use steadlock_protocol::{AcquireRequest, CallError, ErrorKind, Outcome, Script};
 
 #[test]
 fn an_uncontended_lock_and_unlock_is_two_calls() {
@@ -12,7 +12,7 @@ fn an_uncontended_lock_and_unlock_is_two_calls() {
     let ticket = world.release(0, grant.lease);
     assert_eq!(
         world.outcome(0, ticket),
-        Outcome::Released(leasehold_protocol::ReleaseOutcome::Released)
+        Outcome::Released(steadlock_protocol::ReleaseOutcome::Released)
     );
     assert_eq!(world.server.calls.len(), 2);
     assert!(
@@ -110,7 +110,7 @@ fn two_busy_clients_share_a_lock() {
             let fresh: Vec<_> = world.clients[client].events[seen[client]..].to_vec();
             seen[client] = world.clients[client].events.len();
             for (_, event) in fresh {
-                if let leasehold_protocol::Event::Completed {
+                if let steadlock_protocol::Event::Completed {
                     ticket,
                     outcome: Outcome::Granted(grant),
                 } = event

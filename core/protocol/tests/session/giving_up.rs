@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, CallError, ErrorKind, Operation, Outcome, ReleaseOutcome};
+use steadlock_protocol::{AcquireRequest, CallError, ErrorKind, Operation, Outcome, ReleaseOutcome};
 
 #[test]
 fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
@@ -69,7 +69,7 @@ fn an_attempt_given_up_during_an_outage_is_compensated_on_the_next_connection() 
     world.run_for(ms(1));
     assert!(world.server.records.is_empty());
     world.run_for(Duration::from_secs(4));
-    let releases = world.calls(leasehold_protocol::Script::LockRelease);
+    let releases = world.calls(steadlock_protocol::Script::LockRelease);
     assert_eq!(releases, 2, "once more a command timeout later");
     assert!(world.clients[0].session.is_empty());
 }
@@ -92,7 +92,7 @@ fn a_release_that_is_to_be_sent_once_more_is_not_hurried_by_a_reconnect() {
     world.disconnect(0);
     world.connect(0);
     world.run_for(ms(5));
-    let release = leasehold_protocol::Script::LockRelease;
+    let release = steadlock_protocol::Script::LockRelease;
     assert_eq!(world.calls(release), 1, "what was cut off may still be on its way");
     world.run_for(Duration::from_secs(4));
     assert_eq!(world.calls(release), 2, "once more a command timeout later");
@@ -336,9 +336,9 @@ fn a_new_connection_does_not_send_the_second_compensation_early() {
     world.disconnect(0);
     world.connect(0);
     world.run_for(ms(10));
-    assert_eq!(world.calls(leasehold_protocol::Script::LockRelease), 1);
+    assert_eq!(world.calls(steadlock_protocol::Script::LockRelease), 1);
     world.run_for(Duration::from_secs(4));
-    assert_eq!(world.calls(leasehold_protocol::Script::LockRelease), 2);
+    assert_eq!(world.calls(steadlock_protocol::Script::LockRelease), 2);
     assert!(world.clients[0].session.is_empty());
 }
 
@@ -376,7 +376,7 @@ fn an_error_reply_counts_as_granted_until_released() {
     );
     error(world.outcome(0, ticket));
     world.run_for(ms(10));
-    assert_eq!(world.calls(leasehold_protocol::Script::LockRelease), 1);
+    assert_eq!(world.calls(steadlock_protocol::Script::LockRelease), 1);
 }
 
 #[test]

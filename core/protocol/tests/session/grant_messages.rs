@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Call, CallError, ErrorKind, Event, Kind, Outcome, Permits, Reply, Script, Session, Ticket,
 };
 

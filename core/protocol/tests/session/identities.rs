@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, CallError, ClientInfo, ErrorKind, Identity, KeyPrefix, Kind, LockState, Outcome, Script, Ticket,
 };
 
@@ -81,7 +81,7 @@ fn a_client_says_it_before_it_first_asks_for_a_lock_and_then_every_thirty_second
     assert_eq!(world.server.calls[0].2, Script::ClientIdentify);
     let (key, (text, until)) = world.server.clients.first_key_value().unwrap();
     assert!(
-        key.starts_with("leasehold:{shop:") && key.ends_with("}:client"),
+        key.starts_with("steadlock:{shop:") && key.ends_with("}:client"),
         "{key}"
     );
     assert_eq!(

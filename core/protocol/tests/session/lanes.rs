@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Call, CallError, CallId, Event, Instant, Kind, Lane, LeaseDuration, LeaseId, Outcome,
     ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
 };

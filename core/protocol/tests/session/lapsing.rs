@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Context, ErrorKind, Kind, LeaseId, LockName, LostReason, Outcome, ReleaseOutcome, Script, Ticket,
 };
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{Attempted, Detail, LostReason, Observed};
+use steadlock_protocol::{Attempted, Detail, LostReason, Observed};
 
 fn watched_by(detail: Detail) -> World {
     let mut world = World::new(1);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{CallError, ErrorKind, LockName, Operation, Outcome, Permits, Script, Ticket};
+use steadlock_protocol::{CallError, ErrorKind, LockName, Operation, Outcome, Permits, Script, Ticket};
 
-const RECORD: &str = "leasehold:{s}:semaphore";
+const RECORD: &str = "steadlock:{s}:semaphore";
 
 fn set_limit(world: &mut World, limit: u32) -> Ticket {
     let (now, name) = (world.now, LockName::parse("s").unwrap());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Breaker, CallError, ErrorKind, Kind, OnUnavailable, Outcome, ReleaseOutcome, Session,
 };
 
@@ -61,7 +61,7 @@ fn state(world: &mut World, client: usize, name: &str) -> Outcome {
     world.outcome(client, ticket)
 }
 
-fn released(world: &mut World, client: usize, lease: leasehold_protocol::LeaseId) -> Outcome {
+fn released(world: &mut World, client: usize, lease: steadlock_protocol::LeaseId) -> Outcome {
     let ticket = world.release(client, lease);
     world.outcome(client, ticket)
 }
@@ -267,7 +267,7 @@ fn its_context_enters_a_local_lease_again() {
     let inner = granted(told_at_once(
         &mut world,
         0,
-        mine(leasehold_protocol::LeaseTerms::CLIENT),
+        mine(steadlock_protocol::LeaseTerms::CLIENT),
     ));
     assert_eq!((inner.levels, inner.degraded), (2, true));
     // The inner one is auto-renewed, so the hold lasts.
@@ -383,7 +383,7 @@ fn several_locks_are_local_if_one_of_them_is() {
 fn what_the_server_alone_can_count_fails() {
     let mut world = with_breakers(1);
     outage(&mut world, 0);
-    let permits = leasehold_protocol::Permits::new(1, 2).unwrap();
+    let permits = steadlock_protocol::Permits::new(1, 2).unwrap();
     for kind in [Kind::Read, Kind::Write, Kind::Semaphore(permits)] {
         let refusal = error(told_at_once(&mut world, 0, AcquireRequest { kind, ..local("a") }));
         assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{kind:?}: {refusal}");

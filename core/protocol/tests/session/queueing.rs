@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Call, CallError, ErrorKind, Event, Instant, Kind, Outcome, Reply, Script, Session, Ticket, Transmit,
 };
 
@@ -47,7 +47,7 @@ fn listens(session: &mut Session, asked: Instant, confirmed: Instant) -> Arc<[u8
     for channel in &channels {
         session.on_subscribed(NODE, channel, confirmed);
     }
-    let is_it = |channel: &Arc<[u8]>| channel.starts_with(b"leasehold:{x}:grants:");
+    let is_it = |channel: &Arc<[u8]>| channel.starts_with(b"steadlock:{x}:grants:");
     channels.into_iter().find(is_it).expect("the channel of grants")
 }
 
@@ -174,7 +174,7 @@ fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer()
         }
     }
     let (grants, plain) = (heard[0].clone(), heard[1].clone());
-    assert!(grants.starts_with(b"leasehold:{x}:grants:"), "{grants:?}");
+    assert!(grants.starts_with(b"steadlock:{x}:grants:"), "{grants:?}");
     assert_eq!(*plain, *b"redisson_lock__channel:{x}");
     assert_eq!(heard.len(), 2, "{heard:?}");
 

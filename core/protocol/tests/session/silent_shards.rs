@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Breaker, Event, NodeId, OnUnavailable, Outcome, Primary, Reply, Session, slot,
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Event, Grant, Kind, LeaseTerms, Operation, Outcome, Permits, Script,
     Ticket,
 };
@@ -421,7 +421,7 @@ fn a_wait_that_only_those_whom_it_stops_could_end_is_refused_at_once() {
         let several = vec![from(2, "b"), wanted.clone()];
         for refused in [error(outcome), world.refused_at_once(several)] {
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{theirs:?}, {ours:?}");
-            assert!(refused.message().contains("leasehold.aio"), "{refused}");
+            assert!(refused.message().contains("steadlock.aio"), "{refused}");
         }
         // Others of the thread are nobody's business once they have released.
         world.release(0, held.lease);

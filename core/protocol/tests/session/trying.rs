@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Call, ErrorKind, Event, Kind, Outcome, Permits, Reply, Session, Ticket};
+use steadlock_protocol::{AcquireRequest, Call, ErrorKind, Event, Kind, Outcome, Permits, Reply, Session, Ticket};
 
 use crate::world::{NODE, at, connected, error, granted, sent, wants};
 

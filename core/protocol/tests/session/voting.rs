@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, CallId, Config, Context, Error, ErrorKind, Event, Grant, Instant, LostReason, NodeId, Outcome,
     ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
 };
@@ -189,7 +189,7 @@ impl World {
     }
 
     fn extend(&mut self, grant: &Grant, by: Duration) -> Ticket {
-        let by = leasehold_protocol::LeaseDuration::fixed(by).unwrap();
+        let by = steadlock_protocol::LeaseDuration::fixed(by).unwrap();
         let ticket = self.session.extend(grant.lease, Some(by), self.now);
         self.drain();
         ticket
@@ -259,7 +259,7 @@ fn a_primary_that_connects_late_joins_the_vote() {
 fn a_primary_that_comes_after_the_vote_was_lost_or_given_back_is_not_asked() {
     for is_lost in [true, false] {
         let mut world = World::with(3, |config| {
-            config.lease = leasehold_protocol::LeaseDuration::watched(ms(300)).unwrap()
+            config.lease = steadlock_protocol::LeaseDuration::watched(ms(300)).unwrap()
         });
         world.connect([0, 1]);
         let ticket = world.try_once();
@@ -304,7 +304,7 @@ fn primaries_that_stay_away_do_not_delay_a_majority() {
 fn without_a_majority_a_try_is_unavailable_when_its_share_is_over() {
     for (lease, share) in [(30_000, 500), (1_000, 100), (300, 50)] {
         let mut world = World::with(5, |config| {
-            config.lease = leasehold_protocol::LeaseDuration::watched(ms(lease)).unwrap()
+            config.lease = steadlock_protocol::LeaseDuration::watched(ms(lease)).unwrap()
         });
         world.connect(0..2);
         world.disconnect(2..5);
@@ -419,7 +419,7 @@ fn a_stuck_primary_and_one_that_is_away_together_cost_one_share() {
 fn answers_that_come_when_the_lease_is_over_grant_nothing() {
     let lease = ms(300);
     let mut world = World::with(3, |config| {
-        config.lease = leasehold_protocol::LeaseDuration::watched(lease).unwrap();
+        config.lease = steadlock_protocol::LeaseDuration::watched(lease).unwrap();
     });
     world.connect(0..3);
     world.primaries.iter_mut().for_each(|primary| primary.is_slow = true);
@@ -566,7 +566,7 @@ fn a_wait_that_stops_the_holder_of_a_majority_is_refused_at_once() {
         assert_eq!(refusal.kind(), kind, "{refusal}");
         assert_eq!(
             kind == ErrorKind::InvalidArgument,
-            refusal.message().contains("leasehold.aio"),
+            refusal.message().contains("steadlock.aio"),
             "{refusal}"
         );
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::seeded::Seeded;
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Error, ErrorKind, Event, Grant, Instant, Kind,
     LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, OnUnavailable, Outcome, Reply, Script, Session,
     Ticket, Transmit,

@@ -4,7 +4,7 @@ mod seeded;
 
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Call, ClientId, Config, Context, Event, Grant, Instant, Kind, LeaseTerms, LockName, NodeId,
     OnUnavailable, Outcome, Reply, Session, Ticket, Transmit,
 };

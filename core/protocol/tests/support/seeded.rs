@@ -1,6 +1,6 @@
 //! Randomness that repeats.
 
-use leasehold_protocol::Entropy;
+use steadlock_protocol::Entropy;
 
 /// A small seeded generator (xorshift64*).
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 //! owner that has the lock gets it again when it asks again, and only who has it
 //! can renew or release it.
 
-use leasehold_protocol::{Call, CallError};
+use steadlock_protocol::{Call, CallError};
 
 use super::{Checked, broken};
 use crate::kinds::{self, Role};

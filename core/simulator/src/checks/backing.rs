@@ -2,7 +2,7 @@
 //! shorter than it relies on it. And I9 of refusals: who asks for something that
 //! can never be is told so, and nobody else is.
 
-use leasehold_protocol::{ErrorKind, LeaseId, Ticket};
+use steadlock_protocol::{ErrorKind, LeaseId, Ticket};
 
 use super::{Checked, broken};
 use crate::time::Micros;

@@ -4,7 +4,7 @@
 //! release of its last level, is told of the loss, or its own clock shows the
 //! deadline, whichever is first. And what it relies on ends before its record does.
 
-use leasehold_protocol::{Kind, LeaseId};
+use steadlock_protocol::{Kind, LeaseId};
 
 use super::{Checked, Operators, broken};
 use crate::kinds::admits;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::Token;
+use steadlock_protocol::Token;
 
 use super::{Checked, broken};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::LeaseId;
+use steadlock_protocol::LeaseId;
 
 use super::{Checked, broken};
 use crate::client::{Client, LOOK};

@@ -1,7 +1,7 @@
 //! I8: how often a context holds a lock is how often it was let in, less how
 //! often it went out.
 
-use leasehold_protocol::LeaseId;
+use steadlock_protocol::LeaseId;
 
 use super::{Checked, broken};
 

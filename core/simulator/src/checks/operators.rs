@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_protocol::{Permits, Ticket};
+use steadlock_protocol::{Permits, Ticket};
 
 use super::line::WAITER_LIFE;
 use super::{Checked, broken};

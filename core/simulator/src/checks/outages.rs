@@ -1,6 +1,6 @@
 //! I14: what callers get while their server is unavailable is what they wanted then.
 
-use leasehold_protocol::{Grant, OnUnavailable, Ticket};
+use steadlock_protocol::{Grant, OnUnavailable, Ticket};
 
 use super::{Checked, broken};
 

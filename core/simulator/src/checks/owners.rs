@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::Ticket;
+use steadlock_protocol::Ticket;
 
 use super::{Checked, broken};
 use crate::time::{MS, Micros};

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_protocol::{Kind, Ticket};
+use steadlock_protocol::{Kind, Ticket};
 
 use super::{Checked, broken};
 use crate::records::{Group, Record};

@@ -1,6 +1,6 @@
 //! I3, I5 and I12: what is left, on servers and in sessions, now and in the end.
 
-use leasehold_protocol::Session;
+use steadlock_protocol::Session;
 
 use super::{Checked, broken};
 use crate::node::Node;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::{Instant, LeaseId, Ticket};
+use steadlock_protocol::{Instant, LeaseId, Ticket};
 
 use super::{Checked, broken};
 use crate::ledger::{Lease, Ledger};

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_protocol::Kind;
+use steadlock_protocol::Kind;
 
 use super::{Checked, broken};
 use crate::kinds::Crowd;

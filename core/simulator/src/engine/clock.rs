@@ -1,6 +1,6 @@
 //! Virtual time: tokio's, which stands still until every task sleeps and then goes on at once.
 
-use leasehold_store::ServerTime;
+use steadlock_store::ServerTime;
 use tokio::time::Instant;
 
 /// What servers' clocks show when a history begins.

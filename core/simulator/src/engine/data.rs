@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_protocol::Script;
-use leasehold_store::{Reply, ServerTime, SubscriberId};
+use steadlock_protocol::Script;
+use steadlock_store::{Reply, ServerTime, SubscriberId};
 
 use super::cable::Cable;
 use super::shards::slot;

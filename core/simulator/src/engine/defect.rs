@@ -1,6 +1,6 @@
 //! Known defects, to prove that the checks find them.
 
-use leasehold::simulation::Defect as Mistake;
+use steadlock::simulation::Defect as Mistake;
 
 use crate::defect::Defect;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::simulation::Path;
+use steadlock::simulation::Path;
 use tokio::time::{Instant, sleep};
 
 use super::clock::Clock;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::simulation::connect;
-use leasehold::{Client, Error};
-use leasehold_store::Reply;
+use steadlock::simulation::connect;
+use steadlock::{Client, Error};
+use steadlock_store::Reply;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -275,7 +275,7 @@ impl EngineReport {
         let broken = self.broken.as_ref()?;
         Some(format!(
             "seed {} of the engine: {} is broken: {}\n{}\nagain: cargo run --release --package \
-             leasehold-simulator -- --engine --seed {} --trace",
+             steadlock-simulator -- --engine --seed {} --trace",
             self.seed,
             broken.invariant,
             broken.what,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::{Lease, LostReason};
+use steadlock::{Lease, LostReason};
 use tokio::time::Instant;
 
 use super::excuses::Excuses;

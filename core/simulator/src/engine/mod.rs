@@ -2,7 +2,7 @@
 //! hosts, in virtual time.
 //!
 //! ```text
-//!   task.rs ──► leasehold::Client ──► engine ──► lanes ──► cable.rs ──► server.rs ──► the store
+//!   task.rs ──► steadlock::Client ──► engine ──► lanes ──► cable.rs ──► server.rs ──► the store
 //!                 world.rs gives it its clock, its randomness and network.rs
 //!   faults.rs: connections, machines          ledger.rs: who holds what, and what is promised
 //! ```

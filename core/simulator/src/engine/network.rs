@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold::simulation::{Path, Stream};
+use steadlock::simulation::{Path, Stream};
 use tokio::time::sleep;
 
 use super::cable::{Cable, End};

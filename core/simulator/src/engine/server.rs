@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_protocol::Script;
-use leasehold_store::encode::{self, Protocol};
-use leasehold_store::{Reply, ServerTime, SubscriberId, Transit};
+use steadlock_protocol::Script;
+use steadlock_store::encode::{self, Protocol};
+use steadlock_store::{Reply, ServerTime, SubscriberId, Transit};
 use tokio::sync::Notify;
 
 use super::cable::Cable;

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_protocol::Script;
-use leasehold_store::{Reply, StoreError, Transit};
+use steadlock_protocol::Script;
+use steadlock_store::{Reply, StoreError, Transit};
 
 use super::ledger::Ledger;
 use crate::kinds::{Role, role};
@@ -50,7 +50,7 @@ struct View {
 
 /// The slot of a key or channel.
 pub(super) fn slot(key: &[u8]) -> usize {
-    leasehold_protocol::slot(key).into()
+    steadlock_protocol::slot(key).into()
 }
 
 impl Shards {

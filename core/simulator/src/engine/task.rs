@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, Lease, Lock, ReleaseOutcome};
+use steadlock::{Client, ErrorKind, Lease, Lock, ReleaseOutcome};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ledger::Ledger;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold::simulation::{Defect, Later, Path, Simulated, Stream};
+use steadlock::simulation::{Defect, Later, Path, Simulated, Stream};
 
 use super::clock::Clock;
 use super::ledger::Ledger;

@@ -1,6 +1,6 @@
 //! Defects of locks made of locks: several as one, and one of a majority.
 
-use leasehold_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, Outcome, Script};
+use steadlock_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, Outcome, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};

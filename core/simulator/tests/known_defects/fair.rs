@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Defect, Kind};
-use leasehold_store::Reply;
+use steadlock_protocol::{Defect, Kind};
+use steadlock_store::Reply;
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{World, ms, seconds, wants};
 
-const QUEUE: &str = "leasehold:{desk}:fair";
-const ALIVE: &str = "leasehold:{desk}:alive";
+const QUEUE: &str = "steadlock:{desk}:fair";
+const ALIVE: &str = "steadlock:{desk}:alive";
 
 pub(crate) const UNHEARD: Known = Known {
     what: "message wakes nobody",
@@ -88,7 +88,7 @@ fn what_cannot_be_true_is_not_believed(mistake: Mistake) -> Result<(), String> {
     let owner = first_in_line(&mut world)?;
     let client = owner.split(':').next().unwrap_or_default().to_owned();
     let (seen, largest) = (world.time(), (1_u64 << 53) - 2);
-    let channel = format!("leasehold:{{desk}}:grants:{client}");
+    let channel = format!("steadlock:{{desk}}:grants:{client}");
     world.command(0, &["PUBLISH", &channel, &format!("{owner} {seen} {largest}")]);
     let granted = world.outcome(1, waiter, ms(100));
     ensure(granted.is_none(), || {

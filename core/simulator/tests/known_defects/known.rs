@@ -1,6 +1,6 @@
 //! What a known defect is: how it can be made, and the check that finds it.
 
-use leasehold_protocol::{Defect, Script};
+use steadlock_protocol::{Defect, Script};
 
 /// One way to make a known defect.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Defects of leases: one lasts longer or shorter than it was asked to, or than its
 //! holder is told.
 
-use leasehold_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
+use steadlock_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
@@ -59,7 +59,7 @@ fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String
     world.run_for(seconds(5));
     ensure(world.left(0, "door").is_none(), || "the lease has not ended".into())?;
     // A server that looks for what has expired finds what it may drop.
-    world.left(0, "leasehold:{door}:token");
+    world.left(0, "steadlock:{door}:token");
     world.put_back_clock(seconds(30));
     let second = world.hold(1, wants(Kind::Lock, "door"))?;
     ensure(first.token.is_some() && second.token > first.token, || {

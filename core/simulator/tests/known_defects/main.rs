@@ -2,7 +2,7 @@
 //!
 //! A check is one small story in virtual time. It passes on the real code, and with
 //! the defect switched on it fails, in the same build: a check that could not fail
-//! would prove nothing. `cargo test --package leasehold-simulator --features defects
+//! would prove nothing. `cargo test --package steadlock-simulator --features defects
 //! --test known_defects -- --nocapture` prints what each found.
 
 mod composite;
@@ -14,7 +14,7 @@ mod renewing;
 mod waiting;
 mod world;
 
-use leasehold_protocol::Defect;
+use steadlock_protocol::Defect;
 
 use crate::known::{Known, Switch};
 

@@ -1,7 +1,7 @@
 //! Defects of owning: one acquisition holds twice, somebody holds who should not, or
 //! what nobody holds is still on record.
 
-use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, ReleaseOutcome, Script};
+use steadlock_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, ReleaseOutcome, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants};

@@ -1,6 +1,6 @@
 //! Defects of renewing: what should be renewed is not, or what should not be is.
 
-use leasehold_protocol::{Defect, Kind, Lane, LostReason, Script};
+use steadlock_protocol::{Defect, Kind, Lane, LostReason, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Permits, Script};
+use steadlock_protocol::{AcquireRequest, Context, Defect, Kind, Permits, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{World, ms, seconds, wants};

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Call, CallError, CallId, ClientId, Config, Entropy, Event, Grant, Instant, Kind, Lane,
     LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, OnUnavailable, Outcome, Reply, Script, Session,
     Ticket, Transmit,
 };
-use leasehold_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
+use steadlock_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
 
 use crate::known::{Mistake, Switch};
 

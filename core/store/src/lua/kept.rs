@@ -1,13 +1,13 @@
 //! The compiled scripts that EVALSHA finds.
 //!
 //! Those that came by EVAL make room for newer ones, those that came by SCRIPT
-//! LOAD stay, and one more than there is room for is refused. Leasehold's own
+//! LOAD stay, and one more than there is room for is refused. Steadlock's own
 //! are few and count for neither.
 
 use std::collections::HashMap;
 
-use leasehold_protocol::Script;
 use mlua::{Function, Lua, Table};
+use steadlock_protocol::Script;
 
 use crate::limits::Limits;
 use crate::reply::StoreError;
@@ -21,7 +21,7 @@ pub(crate) enum Origin {
 
 struct Entry {
     bytes: usize,
-    /// `None` for Leasehold's own.
+    /// `None` for Steadlock's own.
     origin: Option<Origin>,
     last_used: u64,
 }
@@ -49,7 +49,7 @@ impl Kept {
         self.functions.raw_get(sha1).ok()
     }
 
-    /// Whether it is one of Leasehold's.
+    /// Whether it is one of Steadlock's.
     pub(super) fn is_own(&self, sha1: &str) -> bool {
         self.entries.get(sha1).is_some_and(|entry| entry.origin.is_none())
     }
@@ -99,7 +99,7 @@ impl Kept {
         Ok(())
     }
 
-    /// How many there are, Leasehold's own too.
+    /// How many there are, Steadlock's own too.
     #[cfg(feature = "server")]
     pub(super) fn len(&self) -> usize {
         self.entries.len()

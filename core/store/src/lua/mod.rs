@@ -12,9 +12,9 @@ mod strings;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use leasehold_protocol::Script;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
+use steadlock_protocol::Script;
 
 use self::convert::Written;
 use self::guard::Guard;
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     forget: Function,
     /// What EVALSHA finds.
     kept: Kept,
-    /// Leasehold's own, by their place in `Script::ALL`; SCRIPT FLUSH leaves them.
+    /// Steadlock's own, by their place in `Script::ALL`; SCRIPT FLUSH leaves them.
     known: Vec<Option<Function>>,
     limits: Limits,
     guard: Arc<Guard>,
@@ -57,7 +57,7 @@ impl Engine {
             .call(native(&lua, data, &guard, &limits)?)?;
         // CVE-2025-49844: the parser holds on to the name of what it parses, but the collector does not know that.
         // Short strings are one object, so that this one keeps it.
-        lua.set_named_registry_value("leasehold.chunk_name", CHUNK_NAME)?;
+        lua.set_named_registry_value("steadlock.chunk_name", CHUNK_NAME)?;
         guard.install(&lua)?;
         let kept = Kept::new(&lua, limits)?;
         lua.set_memory_limit(limits.lua_bytes)?;
@@ -130,7 +130,7 @@ impl Engine {
         Ok(self.call(&function, &sha1, self.kept.is_own(&sha1), keys, args))
     }
 
-    /// Runs one of Leasehold's scripts.
+    /// Runs one of Steadlock's scripts.
     pub(crate) fn run_known<K, A>(&mut self, script: Script, keys: &[K], args: &[A]) -> Reply
     where
         K: AsRef<[u8]>,
@@ -182,7 +182,7 @@ impl Engine {
         keys: &[K],
         args: &[A],
     ) -> Reply {
-        // Every step costs more while memory is bounded. Leasehold's own scripts keep no more than they are sent and
+        // Every step costs more while memory is bounded. Steadlock's own scripts keep no more than they are sent and
         // what a reply may have.
         let sent: usize = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
             + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
@@ -253,7 +253,7 @@ impl Engine {
     }
 }
 
-/// Bytes that may be sent to one of Leasehold's scripts for it to run with Lua's memory unbounded.
+/// Bytes that may be sent to one of Steadlock's scripts for it to run with Lua's memory unbounded.
 const TRUSTED_BYTES: usize = 64 * 1024;
 
 /// The body of a script that may begin with `#!lua`, its lines still numbered as they were.

@@ -19,67 +19,67 @@ struct Family {
 }
 
 const UPTIME: Family = Family {
-    name: "leasehold_server_uptime_seconds",
+    name: "steadlock_server_uptime_seconds",
     kind: "gauge",
     meaning: "How long the server has been running.",
 };
 
 const KEYS: Family = Family {
-    name: "leasehold_server_keys",
+    name: "steadlock_server_keys",
     kind: "gauge",
     meaning: "Keys that exist.",
 };
 
 const EXPIRING: Family = Family {
-    name: "leasehold_server_expiring_keys",
+    name: "steadlock_server_expiring_keys",
     kind: "gauge",
     meaning: "Keys that have a TTL.",
 };
 
 const DATA: Family = Family {
-    name: "leasehold_server_data_bytes",
+    name: "steadlock_server_data_bytes",
     kind: "gauge",
     meaning: "What keys and values take.",
 };
 
 const DATA_LIMIT: Family = Family {
-    name: "leasehold_server_data_limit_bytes",
+    name: "steadlock_server_data_limit_bytes",
     kind: "gauge",
     meaning: "What they may take; beyond it, commands that add are refused.",
 };
 
 const BUFFERS: Family = Family {
-    name: "leasehold_server_buffer_bytes",
+    name: "steadlock_server_buffer_bytes",
     kind: "gauge",
     meaning: "Requests, replies and messages that connections have under way.",
 };
 
 const SCRIPTS: Family = Family {
-    name: "leasehold_server_scripts",
+    name: "steadlock_server_scripts",
     kind: "gauge",
     meaning: "Scripts that are kept for EVALSHA.",
 };
 
 const CLIENTS: Family = Family {
-    name: "leasehold_server_clients",
+    name: "steadlock_server_clients",
     kind: "gauge",
     meaning: "Clients that are connected.",
 };
 
 const CONNECTIONS: Family = Family {
-    name: "leasehold_server_connections_total",
+    name: "steadlock_server_connections_total",
     kind: "counter",
     meaning: "Connections that were accepted.",
 };
 
 const COMMANDS: Family = Family {
-    name: "leasehold_server_commands_total",
+    name: "steadlock_server_commands_total",
     kind: "counter",
     meaning: "Commands that were carried out, also those of scripts. CONFIG RESETSTAT begins anew.",
 };
 
 const ERRORS: Family = Family {
-    name: "leasehold_server_command_errors_total",
+    name: "steadlock_server_command_errors_total",
     kind: "counter",
     meaning: "Commands that failed, or were called wrongly.",
 };

@@ -1,4 +1,4 @@
-//! The store behind a port: what `leasehold serve` runs.
+//! The store behind a port: what `steadlock serve` runs.
 //!
 //! It speaks RESP2 and RESP3 to ordinary Redis clients, one task for each
 //! connection. Commands that change the connection (`HELLO`, `AUTH`, `CLIENT`,

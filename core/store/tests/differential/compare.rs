@@ -1,7 +1,7 @@
 //! When two replies are the same.
 
-use leasehold_protocol as protocol;
-use leasehold_store::Reply;
+use steadlock_protocol as protocol;
+use steadlock_store::Reply;
 
 /// How exactly two replies must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::Script;
-use leasehold_store::ServerTime;
+use steadlock_protocol::Script;
+use steadlock_store::ServerTime;
 
 use crate::compare::Check;
 
@@ -70,7 +70,7 @@ impl Generator {
         }
     }
 
-    /// One of Leasehold's scripts, with arguments that are mostly right.
+    /// One of Steadlock's scripts, with arguments that are mostly right.
     fn lock_script(&mut self) -> Step {
         let script = *self.pick(Script::ALL);
         let is_strange = self.one_in(12);
@@ -79,7 +79,7 @@ impl Generator {
         } else {
             *self.pick(&["lock", "l2"])
         };
-        let token = format!("leasehold:{{{name}}}:token");
+        let token = format!("steadlock:{{{name}}}:token");
         let lease = *self.pick(&[
             "30000", "60000", "86400000", "120000", "30000", "60000", "0", "-1", "x", "86400001", "",
         ]);

@@ -1,7 +1,7 @@
 //! The same calls against the store and a real redis-server: replies and state must agree.
 //!
-//! - `LEASEHOLD_SEED` repeats a run: the seed is printed, and with every failure.
-//! - `LEASEHOLD_STEPS` makes it longer or shorter; 25,000 if not set.
+//! - `STEADLOCK_SEED` repeats a run: the seed is printed, and with every failure.
+//! - `STEADLOCK_STEPS` makes it longer or shorter; 25,000 if not set.
 
 mod compare;
 mod fixed;
@@ -12,7 +12,7 @@ mod support;
 use std::io::Write as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leasehold_store::{Reply, ServerTime, Store};
+use steadlock_store::{Reply, ServerTime, Store};
 
 use crate::compare::{Check, differences, resp2};
 use crate::generate::{Generator, Step};
@@ -82,9 +82,9 @@ fn random_calls_agree() {
             .unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}")),
         Err(_) => default,
     };
-    let seed = number("LEASEHOLD_SEED", 1);
-    let steps = number("LEASEHOLD_STEPS", 25_000);
-    say(&format!("seed {seed}, {steps} steps (LEASEHOLD_SEED, LEASEHOLD_STEPS)"));
+    let seed = number("STEADLOCK_SEED", 1);
+    let steps = number("STEADLOCK_STEPS", 25_000);
+    say(&format!("seed {seed}, {steps} steps (STEADLOCK_SEED, STEADLOCK_STEPS)"));
 
     let mut pair = Pair::start();
     let mut generator = Generator::new(seed, wall_clock());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold_store::{Reply, StoreError};
+use steadlock_store::{Reply, StoreError};
 
 /// A redis-server of the test's own, stopped when dropped.
 pub struct RealRedis {
@@ -31,7 +31,7 @@ impl RealRedis {
     }
 
     fn start_on(port: u16) -> Option<Self> {
-        let folder = std::env::temp_dir().join(format!("leasehold-redis-{}-{port}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("steadlock-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])

@@ -10,8 +10,8 @@ import time
 import redis
 import redis.asyncio
 
-URL = os.environ["LEASEHOLD_URL"]
-IS_LAZY = os.environ.get("LEASEHOLD_TEST_LAZY") == "yes"
+URL = os.environ["STEADLOCK_URL"]
+IS_LAZY = os.environ.get("STEADLOCK_TEST_LAZY") == "yes"
 PAUSE = 0.001
 
 

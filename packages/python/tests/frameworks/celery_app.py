@@ -7,9 +7,9 @@ import os
 from careless import IS_LAZY, URL, add_one
 from celery import Celery
 
-import leasehold
+import steadlock
 
-lock = leasehold.connect(lazy=IS_LAZY).lock("door")
+lock = steadlock.connect(lazy=IS_LAZY).lock("door")
 
 
 def guarded() -> int:

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from careless import IS_LAZY, add_one, add_one_in_task, store
 from fastapi import Depends, FastAPI, Request
 
-import leasehold
+import steadlock
 
-lock = leasehold.connect(lazy=IS_LAZY).lock("door")
+lock = steadlock.connect(lazy=IS_LAZY).lock("door")
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    async with leasehold.aio.connect(lazy=IS_LAZY) as client:
+    async with steadlock.aio.connect(lazy=IS_LAZY) as client:
         app.state.lock = client.lock("door")
         yield
 

@@ -133,7 +133,7 @@ def serving(
 @contextmanager
 def running(server: RedisServer, command: list[str], lazy: bool) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a Python module. It must end when it is told to, and show no traceback."""
-    environment = os.environ | {"LEASEHOLD_URL": server.url, "LEASEHOLD_TEST_LAZY": "yes" if lazy else "no"}
+    environment = os.environ | {"STEADLOCK_URL": server.url, "STEADLOCK_TEST_LAZY": "yes" if lazy else "no"}
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", *command],

@@ -8,9 +8,9 @@ from typing import Any
 
 from careless import IS_LAZY, add_one
 
-import leasehold
+import steadlock
 
-lock = leasehold.connect(lazy=IS_LAZY).lock("door")
+lock = steadlock.connect(lazy=IS_LAZY).lock("door")
 inside: list[None] = []
 
 

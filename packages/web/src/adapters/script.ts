@@ -21,7 +21,7 @@ export async function runScript(
   }
 }
 
-/** The error of a client, as Leasehold tells a server's refusal from what became of a connection. */
+/** The error of a client, as Steadlock tells a server's refusal from what became of a connection. */
 export function refused(error: unknown, isRefusal: (error: Error) => boolean): unknown {
   return error instanceof Error && isRefusal(error) ? new ReplyError(error.message) : error;
 }

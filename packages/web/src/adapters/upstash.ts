@@ -1,4 +1,4 @@
-/** For Upstash, and for whatever speaks its REST API, such as `leasehold serve --http`. Needs nothing but `fetch`. */
+/** For Upstash, and for whatever speaks its REST API, such as `steadlock serve --http`. Needs nothing but `fetch`. */
 
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { ReplyError } from '../redis-client.js';

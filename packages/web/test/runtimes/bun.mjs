@@ -1,13 +1,13 @@
 // bun bun.mjs URL UNREACHABLE
 
-import * as leasehold from 'leasehold-web';
-import { nodeRedis } from 'leasehold-web/node-redis';
 import { createClient } from 'redis';
+import * as steadlock from 'steadlock-web';
+import { nodeRedis } from 'steadlock-web/node-redis';
 import { story } from './story.mjs';
 
 const [url, unreachable] = process.argv.slice(2);
 const open = (url) => createClient({ url, socket: { reconnectStrategy: false } }).on('error', () => {});
 const [client, listener] = await Promise.all([open(url).connect(), open(url).connect()]);
-console.log(JSON.stringify(await story(leasehold, nodeRedis(client, listener), nodeRedis(open(unreachable)))));
+console.log(JSON.stringify(await story(steadlock, nodeRedis(client, listener), nodeRedis(open(unreachable)))));
 client.destroy();
 listener.destroy();

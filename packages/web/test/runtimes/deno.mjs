@@ -1,11 +1,11 @@
 // deno run --allow-net --allow-read deno.mjs URL UNREACHABLE
 
 import { deno } from '../../dist/adapters/deno.js';
-import * as leasehold from '../../dist/index.js';
+import * as steadlock from '../../dist/index.js';
 import { story } from './story.mjs';
 
 const [url, unreachable] = Deno.args;
 const [redis, nobody] = [deno(url), deno(unreachable)];
-console.log(JSON.stringify(await story(leasehold, redis, nobody)));
+console.log(JSON.stringify(await story(steadlock, redis, nobody)));
 redis.close();
 nobody.close();

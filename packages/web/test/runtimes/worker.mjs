@@ -2,12 +2,12 @@
 // does while it computes.
 
 // By their names, so that a bundler may leave out all that they do not need.
-import { connect, LockLostError, LockTimeoutError, UnavailableError } from 'leasehold-web';
-import { upstash } from 'leasehold-web/upstash';
-import { workers } from 'leasehold-web/workers';
+import { connect, LockLostError, LockTimeoutError, UnavailableError } from 'steadlock-web';
+import { upstash } from 'steadlock-web/upstash';
+import { workers } from 'steadlock-web/workers';
 import { story } from './story.mjs';
 
-const leasehold = { connect, LockLostError, LockTimeoutError, UnavailableError };
+const steadlock = { connect, LockLostError, LockTimeoutError, UnavailableError };
 
 export default {
   async fetch(request) {
@@ -15,10 +15,10 @@ export default {
     const [url, unreachable, http] = ['url', 'unreachable', 'http'].map((name) => searchParams.get(name));
     if (pathname === '/frozen') return Response.json(await frozen(workers(url)));
     if (http !== null) {
-      return Response.json(await story(leasehold, upstash({ url: http }), upstash({ url: unreachable })));
+      return Response.json(await story(steadlock, upstash({ url: http }), upstash({ url: unreachable })));
     }
     const [redis, nobody] = [workers(url), workers(unreachable)];
-    const lines = await story(leasehold, redis, nobody);
+    const lines = await story(steadlock, redis, nobody);
     redis.close();
     nobody.close();
     return Response.json(lines);

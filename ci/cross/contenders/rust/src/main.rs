@@ -11,9 +11,9 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use leasehold::blocking::{Client, Lease, Lock};
 use redis::Commands;
 use settings::Settings;
+use steadlock::blocking::{Client, Lease, Lock};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -123,7 +123,7 @@ fn downgrade(settings: &Settings) -> Outcome {
 }
 
 fn connect(settings: &Settings) -> Outcome<Client> {
-    let mut builder = leasehold::Client::builder().url(&settings.url);
+    let mut builder = steadlock::Client::builder().url(&settings.url);
     if let Some(lease) = settings.lease {
         builder = builder.lease(lease);
     }

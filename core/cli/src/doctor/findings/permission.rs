@@ -135,7 +135,7 @@ mod tests {
             [Check::MissingKeys, Check::MissingChannels, Check::MissingForBraces]
         );
         assert!(findings[0].says.contains("~orders:*"), "{findings:?}");
-        assert!(findings[1].says.contains("&leasehold:{orders:*"), "{findings:?}");
-        assert!(findings[2].says.contains("~leasehold::orders:*"), "{findings:?}");
+        assert!(findings[1].says.contains("&steadlock:{orders:*"), "{findings:?}");
+        assert!(findings[2].says.contains("~steadlock::orders:*"), "{findings:?}");
     }
 }

@@ -38,7 +38,7 @@ fn version(server: &Server, all: &mut Vec<Finding>) {
     if server.is_for_development() {
         all.push(Finding::new(
             Check::DevelopmentServer,
-            "it is leasehold serve, a development server: it keeps all in memory and has no replica",
+            "it is steadlock serve, a development server: it keeps all in memory and has no replica",
             "run Redis or Valkey in production",
         ));
     }
@@ -234,7 +234,7 @@ fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
                 "{} of {} connections are open: more clients are turned away",
                 connections.open, connections.most
             ),
-            "raise maxclients and the limit of open files; a client of Leasehold has three connections",
+            "raise maxclients and the limit of open files; a client of Steadlock has three connections",
         ));
     }
     if !server.is_local && !server.is_encrypted {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use leasehold::Error;
-use leasehold::admin::{CallError, Reply, Server};
+use steadlock::Error;
+use steadlock::admin::{CallError, Reply, Server};
 
 use crate::doctor::facts::Fact;
 

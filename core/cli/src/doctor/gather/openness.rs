@@ -1,7 +1,7 @@
 //! How one gets in: what the URL says, and whether one gets in without a password.
 
-use leasehold::admin::{CallError, Servers};
-use leasehold::{Builder, Error, ErrorKind};
+use steadlock::admin::{CallError, Servers};
+use steadlock::{Builder, Error, ErrorKind};
 use tokio::net::lookup_host;
 
 use super::asking::silence;

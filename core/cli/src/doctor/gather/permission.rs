@@ -1,7 +1,7 @@
 //! Tries each right on scratch keys and channels, and removes them.
 
-use leasehold::Error;
-use leasehold::admin::{CallError, Reply, Scratch, Server};
+use steadlock::Error;
+use steadlock::admin::{CallError, Reply, Scratch, Server};
 
 use super::asking::silence;
 use crate::doctor::facts::{Fact, Layout, Writes};

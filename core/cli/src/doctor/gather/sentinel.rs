@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::admin::{CallError, Reply, Server};
+use steadlock::admin::{CallError, Reply, Server};
 
 use super::asking::{ask, map, silence, text};
 use crate::doctor::facts::{Fact, Sentinel, Sentinels};

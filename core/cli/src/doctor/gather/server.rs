@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::Error;
-use leasehold::admin::{Scratch, Server as Link};
+use steadlock::Error;
+use steadlock::admin::{Scratch, Server as Link};
 
 use super::asking::{fact, map, silence, text};
 use super::info::{Info, is_loopback_only, pubsub_buffer};
@@ -99,7 +99,7 @@ fn version(info: &Fact<Info>, product: Option<&String>, greeted: Option<&String>
     let by_info = info.known().and_then(|info| {
         // Others also give the version of the Redis that they are compatible with.
         let fields = [
-            ("leasehold_version", Product::Leasehold),
+            ("steadlock_version", Product::Steadlock),
             ("valkey_version", Product::Valkey),
             ("redis_version", Product::Redis),
         ];

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leasehold::admin::{Reply, Server};
+use steadlock::admin::{Reply, Server};
 
 use super::asking::{fact, number, silence};
 use crate::doctor::facts::{Clock, Fact, RoundTrip};

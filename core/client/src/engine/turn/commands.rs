@@ -1,6 +1,6 @@
 //! What callers ask for, as the session is asked.
 
-use leasehold_protocol::{
+use steadlock_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
 };
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Instant, Kind, Operation};
 use loom::thread::spawn;
+use steadlock_protocol::{Error, ErrorKind, Instant, Kind, Operation};
 
 use super::Pending;
 use crate::host::core::Core;

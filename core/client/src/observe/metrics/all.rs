@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold_protocol::SortedSet;
+use steadlock_protocol::SortedSet;
 
 use super::links::{BreakerCounts, LinkCounts, Links};
 use super::queues::QueueLengths;

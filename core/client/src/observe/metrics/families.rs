@@ -8,79 +8,79 @@ pub(super) struct Family {
 }
 
 pub(super) const ACQUISITIONS: Family = Family {
-    name: "leasehold_acquisitions_total",
+    name: "steadlock_acquisitions_total",
     kind: "counter",
     meaning: "Acquisitions that ended, by how they ended.",
 };
 
 pub(super) const WAIT: Family = Family {
-    name: "leasehold_wait_seconds",
+    name: "steadlock_wait_seconds",
     kind: "histogram",
     meaning: "How long callers waited for a lock, until it was granted or the wait ended otherwise.",
 };
 
 pub(super) const HOLD: Family = Family {
-    name: "leasehold_hold_seconds",
+    name: "steadlock_hold_seconds",
     kind: "histogram",
     meaning: "How long leases were held, from the grant until they were released or lost.",
 };
 
 pub(super) const HELD: Family = Family {
-    name: "leasehold_held",
+    name: "steadlock_held",
     kind: "gauge",
     meaning: "Leases that this client holds.",
 };
 
 pub(super) const WAITING: Family = Family {
-    name: "leasehold_waiting",
+    name: "steadlock_waiting",
     kind: "gauge",
     meaning: "Callers of this client that wait for a lock.",
 };
 
 pub(super) const RENEWALS: Family = Family {
-    name: "leasehold_renewals_total",
+    name: "steadlock_renewals_total",
     kind: "counter",
     meaning: "Renewals by the watchdog; a failed one is repeated while its lease lasts.",
 };
 
 pub(super) const LOSSES: Family = Family {
-    name: "leasehold_losses_total",
+    name: "steadlock_losses_total",
     kind: "counter",
     meaning: "Leases that were lost before they were released, by reason.",
 };
 
 pub(super) const CONNECTIONS_LOST: Family = Family {
-    name: "leasehold_connections_lost_total",
+    name: "steadlock_connections_lost_total",
     kind: "counter",
     meaning: "Connections to a server that were lost.",
 };
 
 pub(super) const RECONNECTS: Family = Family {
-    name: "leasehold_reconnects_total",
+    name: "steadlock_reconnects_total",
     kind: "counter",
     meaning: "Connections that were there again after they had been missing.",
 };
 
 pub(super) const CONNECT_FAILURES: Family = Family {
-    name: "leasehold_connect_failures_total",
+    name: "steadlock_connect_failures_total",
     kind: "counter",
     meaning: "Attempts to connect that failed.",
 };
 
 pub(super) const BREAKERS_OPENED: Family = Family {
-    name: "leasehold_breakers_opened_total",
+    name: "steadlock_breakers_opened_total",
     kind: "counter",
     meaning: "Circuit breakers that opened, since a primary did not answer.",
 };
 
 pub(super) const BREAKERS_OPEN: Family = Family {
-    name: "leasehold_breakers_open",
+    name: "steadlock_breakers_open",
     kind: "gauge",
     meaning: "Primaries that this client does not wait for, as their circuit breakers are open.",
 };
 
 pub(super) const FAIR_QUEUE: Family = Family {
-    name: "leasehold_fair_queue",
+    name: "steadlock_fair_queue",
     kind: "gauge",
     meaning: "Callers of all clients in the queue of a fair lock on the server, of the locks that were chosen.",
 };

@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use leasehold_protocol::shown;
+use steadlock_protocol::shown;
 
 use super::all::Metrics;
 use super::series::Series;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold_protocol::SortedMap;
+use steadlock_protocol::SortedMap;
 
 /// More than so many are not asked for.
 pub(crate) const MOST_QUEUES: usize = 100;

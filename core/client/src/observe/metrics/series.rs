@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_protocol::{ErrorKind, LostReason};
+use steadlock_protocol::{ErrorKind, LostReason};
 
 use super::families::BUCKETS;
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{ErrorKind, LostReason};
+use steadlock_protocol::{ErrorKind, LostReason};
 
 use super::{GroupBy, Grouping, Groups, Metrics, Outcome};
 
@@ -64,7 +64,7 @@ fn what_are_too_many_groups_counts_as_other() {
     }
     let text = metrics.text();
     for (group, waiting) in [("a", "2"), ("b", "1"), ("other", "2"), ("none", "1")] {
-        let start = format!("leasehold_waiting{{kind=\"lock\",group=\"{group}\"}}");
+        let start = format!("steadlock_waiting{{kind=\"lock\",group=\"{group}\"}}");
         assert_eq!(number(&text, &start), waiting, "{group}");
     }
 }
@@ -92,10 +92,10 @@ fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
         series.answered(Outcome::Granted, Duration::ZERO);
     }
     let text = metrics.text();
-    let series = text.lines().filter(|line| line.starts_with("leasehold_held{")).count();
+    let series = text.lines().filter(|line| line.starts_with("steadlock_held{")).count();
     assert_eq!(series, 101, "the most, and `other`");
     assert_eq!(
-        number(&text, "leasehold_held{kind=\"lock\",group=\"other\"}"),
+        number(&text, "steadlock_held{kind=\"lock\",group=\"other\"}"),
         (100_000 - 100).to_string()
     );
     assert!(text.len() < 1_000_000, "{} bytes", text.len());
@@ -107,7 +107,7 @@ fn labels_cannot_break_out_of_their_quotes() {
     groups.series("lock", "a\"} 1\nb\\:1").asked();
     let text = metrics.text();
     assert_eq!(
-        number(&text, "leasehold_waiting{kind=\"lock\",group=\"a\\\"} 1\\nb\\\\\"}"),
+        number(&text, "steadlock_waiting{kind=\"lock\",group=\"a\\\"} 1\\nb\\\\\"}"),
         "1",
         "{text}"
     );
@@ -129,15 +129,15 @@ fn a_bucket_has_its_bound_and_all_that_is_shorter() {
         ("3600", "4"),
         ("+Inf", "5"),
     ] {
-        let start = format!("leasehold_wait_seconds_bucket{{kind=\"lock\",group=\"a\",le=\"{bound}\"}}");
+        let start = format!("steadlock_wait_seconds_bucket{{kind=\"lock\",group=\"a\",le=\"{bound}\"}}");
         assert_eq!(number(&text, &start), count, "{bound}");
     }
     assert_eq!(
-        number(&text, "leasehold_wait_seconds_count{kind=\"lock\",group=\"a\"}"),
+        number(&text, "steadlock_wait_seconds_count{kind=\"lock\",group=\"a\"}"),
         "5"
     );
     assert_eq!(
-        number(&text, "leasehold_wait_seconds_sum{kind=\"lock\",group=\"a\"}"),
+        number(&text, "steadlock_wait_seconds_sum{kind=\"lock\",group=\"a\"}"),
         "7200.002002"
     );
 }
@@ -166,27 +166,27 @@ fn each_error_and_each_loss_has_its_word() {
         ("lost", "1"),
         ("closed", "1"),
     ] {
-        let start = format!("leasehold_acquisitions_total{{kind=\"lock\",group=\"a\",outcome=\"{outcome}\"}}");
+        let start = format!("steadlock_acquisitions_total{{kind=\"lock\",group=\"a\",outcome=\"{outcome}\"}}");
         assert_eq!(number(&text, &start), count, "{outcome}");
     }
     for reason in LostReason::ALL {
         let start = format!(
-            "leasehold_losses_total{{kind=\"lock\",group=\"a\",reason=\"{}\"}}",
+            "steadlock_losses_total{{kind=\"lock\",group=\"a\",reason=\"{}\"}}",
             reason.as_str()
         );
         assert_eq!(number(&text, &start), "1", "{reason:?}");
     }
-    for gauge in ["leasehold_held", "leasehold_waiting"] {
+    for gauge in ["steadlock_held", "steadlock_waiting"] {
         assert_eq!(number(&text, &format!("{gauge}{{")), "0", "{gauge}");
     }
-    assert_eq!(number(&text, "leasehold_hold_seconds_sum{"), "5");
+    assert_eq!(number(&text, "steadlock_hold_seconds_sum{"), "5");
 }
 
 #[test]
 fn before_the_first_lock_there_is_a_head_for_every_metric() {
     let text = Metrics::default().text();
     let heads = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
-    assert_eq!((heads("# HELP leasehold_"), heads("# TYPE leasehold_")), (13, 13));
-    assert_eq!(number(&text, "leasehold_reconnects_total{link=\"calls\"}"), "0");
+    assert_eq!((heads("# HELP steadlock_"), heads("# TYPE steadlock_")), (13, 13));
+    assert_eq!(number(&text, "steadlock_reconnects_total{link=\"calls\"}"), "0");
     assert!(text.ends_with('\n'));
 }

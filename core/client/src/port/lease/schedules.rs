@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, LostReason};
 use loom::thread::spawn;
+use steadlock_protocol::{Instant, LostReason};
 
 use super::Lease;
 use crate::park::park_on;

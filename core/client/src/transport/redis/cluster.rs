@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
+use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};

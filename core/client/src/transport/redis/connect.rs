@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[cfg(feature = "admin")]
-use leasehold_protocol::CallError;
-use leasehold_protocol::{Instant, Lane, Reply, Script};
+use steadlock_protocol::CallError;
+use steadlock_protocol::{Instant, Lane, Reply, Script};
 use tokio::sync::watch;
 
 use super::address::Address;
@@ -402,7 +402,7 @@ impl Connector {
 }
 
 /// What `CLIENT SETINFO` tells an operator who lists the server's clients.
-const LIBRARY: [(&str, &str); 2] = [("LIB-NAME", "leasehold"), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
+const LIBRARY: [(&str, &str); 2] = [("LIB-NAME", "steadlock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
 
 impl Login {
     fn write(&self, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use leasehold_protocol::{Cause, Error, ErrorKind, Operation};
+use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
 
 use super::address::Address;
 use super::resp::ServerError;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 
-use leasehold_protocol::{Call, CallError, Cause, Instant, Reply, SHARDED, Script};
+use steadlock_protocol::{Call, CallError, Cause, Instant, Reply, SHARDED, Script};
 
 use super::failure::Failure;
 use super::resp::{self, ServerError};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
+use steadlock_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;

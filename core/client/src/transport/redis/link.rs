@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{CallError, Error, Instant, Operation, Reply};
+use steadlock_protocol::{CallError, Error, Instant, Operation, Reply};
 use tokio::time::timeout;
 
 use super::connect::{Connector, Purpose};

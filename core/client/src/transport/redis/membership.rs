@@ -47,7 +47,7 @@ impl Membership {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::{Error, ErrorKind, Reply};
+    use steadlock_protocol::{Error, ErrorKind, Reply};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 use super::failure::Failure;
 use crate::world::World;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use leasehold_protocol::{ClientId, Instant, Reply};
+use steadlock_protocol::{ClientId, Instant, Reply};
 use tokio::sync::Notify;
 
 use super::failure::Failure;

@@ -4,7 +4,7 @@
 //! Redis before 7.2 then names neither the key nor the command. It does say in
 //! which line the script ended, and that line names the command.
 
-use leasehold_protocol::{Call, CallError, Script};
+use steadlock_protocol::{Call, CallError, Script};
 
 use super::resp::ServerError;
 

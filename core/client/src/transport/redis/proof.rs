@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use leasehold_protocol::Instant;
+use steadlock_protocol::Instant;
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;

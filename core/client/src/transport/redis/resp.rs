@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use leasehold_protocol::{CallError, Digits, Reply};
+use steadlock_protocol::{CallError, Digits, Reply};
 
 /// Something that a server sent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! keeps its connections. Then every connection to it is given up, and the address and
 //! the next greeting decide again.
 
-use leasehold_protocol::{CallError, Reply};
+use steadlock_protocol::{CallError, Reply};
 
 use super::failure::Failure;
 use super::resp::{ServerError, text};

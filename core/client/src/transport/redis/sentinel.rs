@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Cause, Instant, Transmit};
+use steadlock_protocol::{CallId, Cause, Instant, Transmit};
 use tokio::sync::watch;
 
 use self::answer::{Choice, Vote};

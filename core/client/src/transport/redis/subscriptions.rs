@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, Reply};
+use steadlock_protocol::{Instant, Reply};
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::Cause;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, CertificateError, InvalidMessage, SignatureScheme};
+use steadlock_protocol::Cause;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;

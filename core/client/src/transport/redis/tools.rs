@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::Error;
+use steadlock_protocol::Error;
 
 use super::cluster::lookup::Map;
 pub(crate) use super::link::Link;

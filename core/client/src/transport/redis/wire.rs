@@ -126,7 +126,7 @@ impl Wire {
 
     /// Waits for the reply of a command, while only that and others of the same caller
     /// are open.
-    pub(super) async fn reply(&mut self) -> Result<Result<leasehold_protocol::Reply, resp::ServerError>, Failure> {
+    pub(super) async fn reply(&mut self) -> Result<Result<steadlock_protocol::Reply, resp::ServerError>, Failure> {
         loop {
             if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {
                 return Ok(reply);
@@ -137,7 +137,7 @@ impl Wire {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::Reply;
+    use steadlock_protocol::Reply;
 
     use super::*;
 

@@ -63,7 +63,7 @@ impl Verdict {
                 queued,
             },
             Ok(None) => {
-                let why = Cause::new("the server's reply is not Leasehold's");
+                let why = Cause::new("the server's reply is not Steadlock's");
                 Self::Useless(why.with_advice("is something between client and server?"), true)
             }
             Err(failure) => Self::of_failure(failure, request),

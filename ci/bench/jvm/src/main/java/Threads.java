@@ -1,5 +1,5 @@
-import io.leasehold.Leasehold;
-import io.leasehold.LeaseholdBuilder;
+import io.github.steadlock.Steadlock;
+import io.github.steadlock.SteadlockBuilder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -10,13 +10,13 @@ import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
 import org.redisson.config.Config;
 
-/** JVM threads: {@code Threads "leasehold"|"leasehold, metrics"|"redisson" URL THREADS}. */
+/** JVM threads: {@code Threads "steadlock"|"steadlock, metrics"|"redisson" URL THREADS}. */
 public final class Threads {
     public static void main(String[] args) throws Exception {
         int number = Integer.parseInt(args[2]);
         List<Lock> locks = switch (args[0]) {
-            case "leasehold" -> ours(Leasehold.builder().url(args[1]), number);
-            case "leasehold, metrics" -> ours(Leasehold.builder().url(args[1]).metrics(), number);
+            case "steadlock" -> ours(Steadlock.builder().url(args[1]), number);
+            case "steadlock, metrics" -> ours(Steadlock.builder().url(args[1]).metrics(), number);
             case "redisson" -> theirs(args[1], number);
             default -> throw new IllegalArgumentException(args[0]);
         };
@@ -28,7 +28,7 @@ public final class Threads {
         System.exit(0);
     }
 
-    private static List<Lock> ours(LeaseholdBuilder builder, int threads) {
+    private static List<Lock> ours(SteadlockBuilder builder, int threads) {
         var client = builder.connect();
         var locks = new ArrayList<Lock>();
         for (int thread = 0; thread < threads; thread++) {

@@ -1,4 +1,4 @@
-import io.leasehold.Leasehold;
+import io.github.steadlock.Steadlock;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
@@ -73,8 +73,8 @@ public final class Peer {
 
     private static Library library(String name, String url) {
         return switch (name) {
-            case "leasehold-mutex" -> LeaseholdHandle.mutexes(Leasehold.connect(url));
-            case "leasehold-lock" -> LeaseholdHandle.locks(Leasehold.connect(url));
+            case "steadlock-mutex" -> SteadlockHandle.mutexes(Steadlock.connect(url));
+            case "steadlock-lock" -> SteadlockHandle.locks(Steadlock.connect(url));
             case "redisson" -> {
                 var client = redisson(url);
                 yield lock -> new RedissonHandle(client.getLock(lock));

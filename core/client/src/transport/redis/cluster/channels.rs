@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_protocol::slot;
+use steadlock_protocol::slot;
 
 use super::slots::Slots;
 use crate::transport::interface::{NODE, Seen};

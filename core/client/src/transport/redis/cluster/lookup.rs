@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::select_ok;
-use leasehold_protocol::{Error, Instant, slot};
+use steadlock_protocol::{Error, Instant, slot};
 
 use super::slots::Slots;
 use super::topology::QUESTION;

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
+use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
 
 use crate::transport::interface::Seen;
 use crate::transport::redis::address::Address;
@@ -315,7 +315,7 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::NodeId;
+    use steadlock_protocol::NodeId;
 
     use super::*;
 

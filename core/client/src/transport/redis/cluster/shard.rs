@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Cause, Instant, Lane};
+use steadlock_protocol::{Cause, Instant, Lane};
 
 use crate::settings::Settings;
 use crate::target::Target;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::Reply;
+use steadlock_protocol::Reply;
 
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use leasehold_protocol::{Error, Operation, Reply};
+use steadlock_protocol::{Error, Operation, Reply};
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{self, Choice, Vote};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, Reply};
+use steadlock_protocol::{Instant, Reply};
 
 use super::answer::{self, Vote};
 use crate::settings::Settings;

@@ -1,9 +1,9 @@
 import com.sun.net.httpserver.HttpServer;
-import io.leasehold.DistributedLock;
-import io.leasehold.Lease;
-import io.leasehold.Leasehold;
-import io.leasehold.LeaseholdClient;
-import io.leasehold.LockOptions;
+import io.github.steadlock.DistributedLock;
+import io.github.steadlock.Lease;
+import io.github.steadlock.Steadlock;
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.LockOptions;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
@@ -35,7 +35,7 @@ public final class SeckillService {
     private final AtomicLong longestWaitMs = new AtomicLong();
     private volatile boolean soldOut;
 
-    private SeckillService(LeaseholdClient client, RedisClient store) {
+    private SeckillService(SteadlockClient client, RedisClient store) {
         this.lock = client.lock(PREFIX + ":voucher");
         this.store = store;
     }
@@ -122,7 +122,7 @@ public final class SeckillService {
     }
 
     /** Lets Prometheus read what the client counts. */
-    private static HttpServer serveMetrics(LeaseholdClient client) throws IOException {
+    private static HttpServer serveMetrics(SteadlockClient client) throws IOException {
         var server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
         server.createContext("/metrics", exchange -> {
             byte[] page = client.metrics().getBytes(StandardCharsets.UTF_8);
@@ -136,7 +136,7 @@ public final class SeckillService {
     }
 
     public static void main(String[] args) throws Exception {
-        try (LeaseholdClient client = Leasehold.builder().url(URL).metrics().connect();
+        try (SteadlockClient client = Steadlock.builder().url(URL).metrics().connect();
                 RedisClient store = RedisClient.create(URL)) {
             // Nobody else sells as "jvm" meanwhile. Renewed each second.
             var renewed = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3)).renewed();

@@ -1,11 +1,11 @@
-import io.leasehold.InvalidArgumentException
-import io.leasehold.Leasehold
-import io.leasehold.LockOptions
-import io.leasehold.LockTimeoutException
-import io.leasehold.LostReason
-import io.leasehold.ReleaseOutcome
-import io.leasehold.withLock
-import io.leasehold.withPermits
+import io.github.steadlock.InvalidArgumentException
+import io.github.steadlock.Steadlock
+import io.github.steadlock.LockOptions
+import io.github.steadlock.LockTimeoutException
+import io.github.steadlock.LostReason
+import io.github.steadlock.ReleaseOutcome
+import io.github.steadlock.withLock
+import io.github.steadlock.withPermits
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.cancelAndJoin
@@ -31,7 +31,7 @@ private val SLF4J = org.slf4j.Logger::class.java
 
 /** What a Kotlin program does with the library, compiled and run by the versions that its pom names. */
 class ConsumerTest {
-    private val client = Leasehold.builder().url("memory://").lease(Duration.ofSeconds(5)).connect()
+    private val client = Steadlock.builder().url("memory://").lease(Duration.ofSeconds(5)).connect()
 
     @Test
     fun `the versions are those that were asked for`() {
@@ -53,7 +53,7 @@ class ConsumerTest {
 
                 override fun close() = Unit
             }
-        val logger = Logger.getLogger("io.leasehold")
+        val logger = Logger.getLogger("io.github.steadlock")
         logger.addHandler(handler)
         try {
             val lost = CompletableFuture<LostReason>()
@@ -71,17 +71,17 @@ class ConsumerTest {
     fun `OpenTelemetry and Micrometer are not there, and only what needs them misses them`() {
         val parts =
             mapOf(
-                "io.leasehold.opentelemetry.LeaseholdTelemetry" to "io/opentelemetry/api/OpenTelemetry",
-                "io.leasehold.micrometer.LeaseholdMetrics" to "io/micrometer/core/instrument/binder/MeterBinder",
+                "io.github.steadlock.opentelemetry.SteadlockTelemetry" to "io/opentelemetry/api/OpenTelemetry",
+                "io.github.steadlock.micrometer.SteadlockMetrics" to "io/micrometer/core/instrument/binder/MeterBinder",
             )
         for ((part, missing) in parts) {
             assertThrows(ClassNotFoundException::class.java) { Class.forName(missing.replace('/', '.')) }
             val said = assertThrows(NoClassDefFoundError::class.java) { Class.forName(part).methods }
             assertTrue(missing in said.message.orEmpty(), said.message)
         }
-        val counting = Leasehold.builder().url("memory://").metrics().connect()
+        val counting = Steadlock.builder().url("memory://").metrics().connect()
         counting.use { it.lock("stock:1").withLock {} }
-        assertTrue("leasehold_held{kind=\"lock\",group=\"stock\"} 0" in counting.metrics())
+        assertTrue("steadlock_held{kind=\"lock\",group=\"stock\"} 0" in counting.metrics())
     }
 
     @Test

@@ -1,0 +1,33 @@
+import io.github.steadlock.DistributedLock;
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.LockOptions;
+import io.github.steadlock.LockTimeoutException;
+import java.time.Duration;
+import java.util.function.Function;
+
+/** A lock or a mutex of ours, held by the thread. */
+record SteadlockHandle(Function<LockOptions, DistributedLock> lock) implements Peer.Handle {
+    static Peer.Library locks(SteadlockClient client) {
+        return name -> new SteadlockHandle(options -> client.lock(name, options));
+    }
+
+    static Peer.Library mutexes(SteadlockClient client) {
+        return name -> new SteadlockHandle(options -> client.mutex(name, options));
+    }
+
+    @Override
+    public String take(Duration wait, Duration lease) {
+        var options = LockOptions.DEFAULT.withWait(wait);
+        try {
+            lock.apply(lease == null ? options : options.withLease(lease)).lock();
+            return null;
+        } catch (LockTimeoutException error) {
+            return error.getMessage();
+        }
+    }
+
+    @Override
+    public void unlock() {
+        lock.apply(LockOptions.DEFAULT).unlock();
+    }
+}

@@ -1,0 +1,60 @@
+package io.github.steadlock.examples.seckill;
+
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.time.temporal.ChronoUnit;
+import java.util.concurrent.ThreadLocalRandom;
+import org.springframework.stereotype.Component;
+
+/** The steps of a sale, the same in each {@link Shop}. They are for a transaction. */
+@Component
+class Sale {
+    private final Orders orders;
+    private final OrderIds ids;
+    private final Fence fence;
+    private final Seckill seckill;
+
+    Sale(Orders orders, OrderIds ids, Fence fence, Seckill seckill) {
+        this.orders = orders;
+        this.ids = ids;
+        this.fence = fence;
+        this.seckill = seckill;
+    }
+
+    /**
+     * @param token the fencing token of the user's lock, or null for a sale that nothing fences
+     * @throws Refusal if the user gets none
+     */
+    Order make(long userId, long voucherId, Long token) {
+        if (token != null) {
+            fence.pass(userId, token);
+        }
+        if (orders.has(userId, voucherId)) {
+            throw new Refusal.BoughtAlready(false);
+        }
+        if (orders.stock(voucherId) == 0) {
+            throw new Refusal.SoldOut();
+        }
+        pay();
+        // A database keeps microseconds.
+        var now = OffsetDateTime.now(ZoneOffset.UTC).truncatedTo(ChronoUnit.MICROS);
+        var order = new Order(ids.next(), userId, voucherId, token, seckill.instance(), now);
+        orders.add(order);
+        // Last, because all buyers of the voucher wait for its row from here to the commit.
+        orders.takeFromStock(voucherId);
+        return order;
+    }
+
+    /**
+     * Stands for a reservation at a payment provider, which expires if nothing comes of it: 5 to 20
+     * ms.
+     */
+    private static void pay() {
+        try {
+            Thread.sleep(ThreadLocalRandom.current().nextLong(5, 21));
+        } catch (InterruptedException stop) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while paying", stop);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+package io.github.steadlock.internal
+
+import java.util.concurrent.Executor
+import java.util.concurrent.RejectedExecutionException
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.locks.ReentrantLock
+import kotlin.concurrent.withLock
+
+/**
+ * Runs users' code away from the thread that fetches events, which must never block or fail.
+ *
+ * The user's [executor] counts as the user's code, too: it may run a task where it is called, wait for a free place,
+ * or throw. So only the threads here call it. There are as many of them as tasks at once, but no more than [MOST];
+ * further tasks wait for one of them. They end when there is nothing to do for a while.
+ */
+internal class Callbacks(private val executor: Executor?) {
+    private val monitor = ReentrantLock()
+    private val changed = monitor.newCondition()
+    private val waiting = ArrayDeque<Runnable>()
+    private var workers = 0
+    private var idle = 0
+
+    /** Has the user's executor run [task], or does so here if there is none or it fails. Never throws. */
+    fun run(task: Runnable) {
+        val once = Once(task)
+        if (executor == null) submit(once) else submit { executor.executeOrRun(once) }
+    }
+
+    /** Runs [task] on a thread of this pool. Never throws. */
+    fun runHere(task: Runnable) = submit(Once(task))
+
+    private fun submit(task: Runnable) {
+        val isWorkerMissing =
+            monitor.withLock {
+                waiting += task
+                changed.signal()
+                (waiting.size > idle && workers < MOST).also { if (it) workers++ }
+            }
+        if (isWorkerMissing) start()
+    }
+
+    private fun start() {
+        try {
+            Thread(null, ::work, "steadlock-callback-${count.incrementAndGet()}", 0, false)
+                .apply { isDaemon = true }
+                .start()
+        } catch (failure: Throwable) {
+            // The task waits for a thread that there is already, or for the next attempt to start one.
+            monitor.withLock { workers-- }
+            Log.error("no thread could be started for a callback, which has to wait", failure)
+        }
+    }
+
+    private fun work() {
+        while (true) {
+            // What a callback left behind is not for the next one.
+            Thread.interrupted()
+            (next() ?: return).run()
+        }
+    }
+
+    /** The next task, or null if the worker is to end. */
+    private fun next(): Runnable? =
+        monitor.withLock {
+            idle++
+            try {
+                var left = IDLE_NANOS
+                while (waiting.isEmpty() && left > 0) {
+                    left = changed.awaitNanos(left)
+                }
+            } catch (_: InterruptedException) {
+                // Nobody but a stray callback can mean this thread, and it has other work.
+            } finally {
+                idle--
+            }
+            waiting.removeFirstOrNull().also { if (it == null) workers-- }
+        }
+
+    private fun Executor.executeOrRun(task: Once) {
+        try {
+            execute(task)
+        } catch (failure: Throwable) {
+            if (failure !is RejectedExecutionException) {
+                Log.error("the callback executor failed; the callback runs without it", failure)
+            }
+            // A user's executor that fails or is shut down must not swallow the news of a lost lease.
+            task.run()
+        }
+    }
+
+    /** Runs once, and lets nothing out. */
+    private class Once(private val task: Runnable) : Runnable {
+        private val isStarted = AtomicBoolean()
+
+        override fun run() {
+            if (!isStarted.compareAndSet(false, true)) return
+            try {
+                task.run()
+            } catch (failure: Throwable) {
+                Log.error("a callback failed", failure)
+            }
+        }
+    }
+
+    companion object {
+        /** The most threads that callbacks of one client take. */
+        const val MOST = 64
+        private val IDLE_NANOS = TimeUnit.SECONDS.toNanos(5)
+        private val count = AtomicInteger()
+    }
+}

@@ -1,0 +1,129 @@
+package io.github.steadlock.internal
+
+import io.github.steadlock.ClientInfo
+import io.github.steadlock.Holder
+import io.github.steadlock.LostReason
+import io.github.steadlock.ReleaseOutcome
+import java.nio.ByteBuffer
+import java.time.Duration
+import java.time.Instant
+
+/** What the native part tells, one call per event. */
+internal interface EventSink {
+    fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean)
+
+    /** [lease] is the one released; [lost] says why it was lost, if it was expired or stolen. */
+    fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
+
+    fun held(tag: Long, levels: Int, lease: Long?)
+
+    fun replied(tag: Long, reply: Reply)
+
+    /** [isForgotten] says that nobody need release it. */
+    fun lost(lease: Long, reason: LostReason, isForgotten: Boolean)
+
+    fun observed(line: LogLine)
+}
+
+/** Reads a batch of events as `bindings/jvm/src/wire.rs` writes them; its head describes the bytes. */
+internal class EventReader(private val buffer: ByteBuffer) {
+    fun readAll(sink: EventSink) {
+        while (buffer.hasRemaining()) {
+            read(sink)
+        }
+    }
+
+    private fun read(sink: EventSink) {
+        val kind = buffer.get().toInt()
+        val number = buffer.getLong()
+        when (kind) {
+            CONNECTED -> sink.replied(number, Reply.Connected)
+            GRANTED -> sink.granted(number, buffer.getLong(), optional(), flag())
+            NOT_GRANTED -> sink.replied(number, Reply.NotGranted(failure()))
+            FAILED -> sink.replied(number, Reply.Failed(failure()))
+            RELEASED -> sink.released(number, buffer.getLong(), ReleaseOutcome.valueOf(text().uppercase()), reason())
+            EXTENDED -> sink.replied(number, Reply.Extended)
+            STATE -> sink.replied(number, Reply.State(holder(), permits()))
+            HELD -> sink.held(number, buffer.getInt(), optional())
+            CLOSED -> sink.replied(number, Reply.Closed)
+            LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), flag())
+            FORCED -> sink.replied(number, Reply.Forced(flag()))
+            OBSERVED -> sink.observed(LogLine(text(), text(), fields()))
+            else -> error("the native part sent an event of kind $kind, which this library does not know")
+        }
+    }
+
+    private fun flag(): Boolean = buffer.get().toInt() == 1
+
+    private fun optional(): Long? = buffer.getLong().takeIf { it >= 0 }
+
+    private fun text(): String {
+        val bytes = ByteArray(buffer.getInt())
+        buffer.get(bytes)
+        return String(bytes, Charsets.UTF_8)
+    }
+
+    private fun failure(): Failure {
+        val kind = text()
+        val operation = text()
+        val message = text()
+        val cause = text().takeIf(String::isNotEmpty)
+        val lock = if (flag()) text() else null
+        val holder = holder()
+        return Failure(
+            kind,
+            operation,
+            message,
+            lock,
+            holder,
+            reason(),
+            node = text().takeIf(String::isNotEmpty),
+            isRetryable = flag(),
+            isSkipped = flag(),
+            cause = cause,
+        )
+    }
+
+    private fun reason(): LostReason? = text().takeIf(String::isNotEmpty)?.let { LostReason.valueOf(it.uppercase()) }
+
+    private fun holder(): Holder? {
+        if (buffer.get().toInt() == 0) {
+            return null
+        }
+        return Holder(text(), optional()?.let(Duration::ofMillis), if (flag()) client() else null)
+    }
+
+    private fun client(): ClientInfo {
+        val (host, program, language, version, label) = List(5) { text() }
+        val pid = buffer.getLong()
+        // Whoever wrote it may have written any number.
+        val since = Instant.ofEpochSecond(buffer.getLong().coerceAtMost(Instant.MAX.epochSecond))
+        return ClientInfo(host, pid, program, language, version, since, label)
+    }
+
+    private fun fields(): Map<String, Any> {
+        val count = buffer.getInt()
+        return (1..count).associate { text() to if (buffer.get().toInt() == 0) text() else buffer.getLong() }
+    }
+
+    private fun permits(): Permits? {
+        val held = optional()
+        val limit = optional()
+        return if (held == null || limit == null) null else Permits(held.toInt(), limit.toInt())
+    }
+
+    private companion object {
+        const val CONNECTED = 1
+        const val GRANTED = 2
+        const val NOT_GRANTED = 3
+        const val FAILED = 4
+        const val RELEASED = 5
+        const val EXTENDED = 6
+        const val STATE = 7
+        const val HELD = 8
+        const val CLOSED = 9
+        const val LOST = 10
+        const val FORCED = 11
+        const val OBSERVED = 12
+    }
+}

@@ -1,0 +1,189 @@
+package io.github.steadlock.internal
+
+import com.sun.jna.Native
+import io.github.steadlock.LockOptions
+import io.github.steadlock.LostReason
+import io.github.steadlock.internal.uniffi.NativeFailure
+import io.github.steadlock.internal.uniffi.NativeOptions
+import java.nio.ByteBuffer
+import io.github.steadlock.internal.uniffi.cancel as uniffiCancel
+import io.github.steadlock.internal.uniffi.close as uniffiClose
+import io.github.steadlock.internal.uniffi.dropClient as uniffiDropClient
+import io.github.steadlock.internal.uniffi.extend as uniffiExtend
+import io.github.steadlock.internal.uniffi.forceRelease as uniffiForceRelease
+import io.github.steadlock.internal.uniffi.forget as uniffiForget
+import io.github.steadlock.internal.uniffi.inspect as uniffiInspect
+import io.github.steadlock.internal.uniffi.keepsOut as uniffiKeepsOut
+import io.github.steadlock.internal.uniffi.lostError as uniffiLostError
+import io.github.steadlock.internal.uniffi.metrics as uniffiMetrics
+import io.github.steadlock.internal.uniffi.metricsGroup as uniffiMetricsGroup
+import io.github.steadlock.internal.uniffi.open as uniffiOpen
+import io.github.steadlock.internal.uniffi.releaseNow as uniffiReleaseNow
+import io.github.steadlock.internal.uniffi.setLimit as uniffiSetLimit
+import io.github.steadlock.internal.uniffi.shown as uniffiShown
+import io.github.steadlock.internal.uniffi.vocabulary as uniffiVocabulary
+
+/**
+ * The native part by JNA: what is called now and then through uniffi's generated functions, what each lock and
+ * unlock needs through [HotFunctions].
+ */
+internal class JnaFace : NativeFace {
+    override fun open(options: ClientOptions): Opened {
+        val opened =
+            uniffiOpen(
+                NativeOptions(
+                    url = options.url,
+                    primaries = options.primaries,
+                    leaseMs = options.leaseMs,
+                    commandTimeoutMs = options.commandTimeoutMs,
+                    connectTimeoutMs = options.connectTimeoutMs,
+                    retryIntervalMinMs = options.retryIntervalMinMs,
+                    retryIntervalMaxMs = options.retryIntervalMaxMs,
+                    keyPrefix = options.keyPrefix,
+                    tlsCaFile = options.tlsCaFile,
+                    tlsCertFile = options.tlsCertFile,
+                    tlsKeyFile = options.tlsKeyFile,
+                    tlsServerName = options.tlsServerName,
+                    addressMap = options.addressMap,
+                    lazy = options.isLazy,
+                    // The core refuses 0 as it does less, which it cannot be told.
+                    breakerFailures = options.breakerFailures?.coerceAtLeast(0)?.toUInt(),
+                    breakerPauseMs = options.breakerPauseMs,
+                    onUnavailable = options.onUnavailable?.word,
+                    log = Log.wantedLevel(),
+                    metrics = options.hasMetrics,
+                    metricsGroups = options.metricsGroups,
+                    metricsQueues = options.metricsQueues,
+                    clientInfo = options.hasInfo,
+                    clientLabel = options.clientLabel,
+                    program = programName(),
+                    language = "java ${System.getProperty("java.version")}",
+                ),
+            )
+        return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
+    }
+
+    override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
+        HotFunctions.steadlock_acquire(
+            client,
+            tag,
+            lock,
+            lock.size,
+            owner?.context ?: NONE,
+            options.within?.held?.id ?: NONE,
+            options.waitMs ?: Double.NaN,
+            options.leaseMs ?: Double.NaN,
+            if (options.renew) 1 else 0,
+            options.maxHoldMs ?: Double.NaN,
+            if (options.fencing) 1 else 0,
+            options.onUnavailable?.ordinal ?: NONE.toInt(),
+        )
+
+    override fun release(client: Long, tag: Long, lease: Long): Long =
+        HotFunctions.steadlock_release(client, tag, lease)
+
+    override fun releaseInnermost(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
+        HotFunctions.steadlock_release_innermost(client, tag, lock, lock.size, context)
+
+    override fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int =
+        // JNA passes the address of the buffer's position, not of its start.
+        HotFunctions.steadlock_next(client, timeoutMs, buffer.clear(), buffer.capacity())
+
+    override fun remaining(client: Long, lease: Long): Long = HotFunctions.steadlock_remaining(client, lease)
+
+    override fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long =
+        started(uniffiExtend(client.toULong(), tag.toULong(), lease.toULong(), byMs))
+
+    override fun inspect(client: Long, tag: Long, lock: String): Long =
+        started(uniffiInspect(client.toULong(), tag.toULong(), lock))
+
+    override fun forceRelease(client: Long, tag: Long, lock: String): Long =
+        started(uniffiForceRelease(client.toULong(), tag.toULong(), lock))
+
+    override fun setLimit(client: Long, tag: Long, lock: String): Long =
+        started(uniffiSetLimit(client.toULong(), tag.toULong(), lock))
+
+    override fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
+        HotFunctions.steadlock_held(client, tag, lock, lock.size, context)
+
+    override fun keepsOut(client: Long, lock: String, wanted: String): Boolean =
+        uniffiKeepsOut(client.toULong(), lock, wanted)
+
+    override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
+
+    override fun cancel(client: Long, request: Long) = uniffiCancel(client.toULong(), request.toULong())
+
+    override fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long) =
+        uniffiReleaseNow(client.toULong(), leases.map(Long::toULong), timeoutMs.toULong())
+
+    override fun forget(client: Long, lease: Long) = uniffiForget(client.toULong(), lease.toULong())
+
+    override fun metrics(client: Long): Counted? =
+        uniffiMetrics(client.toULong())?.let { counted -> Counted(counted.text, counted.failure?.let { failure(it) }) }
+
+    override fun metricsGroup(client: Long, name: String): String? = uniffiMetricsGroup(client.toULong(), name)
+
+    override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
+
+    override fun shown(name: String): String = uniffiShown(name)
+
+    override fun lostError(name: String, reason: LostReason): Failure =
+        failure(uniffiLostError(name, reason.name.lowercase()), name, reason)
+
+    override fun vocabulary(): Vocabulary =
+        uniffiVocabulary().let {
+            Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds, it.onUnavailable)
+        }
+
+    private fun failure(native: NativeFailure, lock: String? = null, reason: LostReason? = null): Failure =
+        with(native) { Failure(kind, operation, message, lock, null, reason, node, isRetryable, cause) }
+
+    /** These are not cancelled, so their native number is not needed. */
+    private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
+
+    private companion object {
+        const val NONE = -1L
+    }
+}
+
+/**
+ * The C functions of `bindings/jvm/src/hot.rs`, by JNA's direct mapping: numbers and bytes only, so that a call
+ * costs a fraction of a microsecond and not several.
+ */
+@Suppress("ktlint:standard:function-naming", "FunctionName")
+internal object HotFunctions {
+    init {
+        Native.register(HotFunctions::class.java, "steadlock_jvm")
+    }
+
+    external fun steadlock_acquire(
+        client: Long,
+        tag: Long,
+        lock: ByteArray,
+        length: Int,
+        context: Long,
+        within: Long,
+        waitMs: Double,
+        leaseMs: Double,
+        renew: Int,
+        maxHoldMs: Double,
+        fencing: Int,
+        onUnavailable: Int,
+    ): Long
+
+    external fun steadlock_release(client: Long, tag: Long, lease: Long): Long
+
+    external fun steadlock_release_innermost(
+        client: Long,
+        tag: Long,
+        lock: ByteArray,
+        length: Int,
+        context: Long,
+    ): Long
+
+    external fun steadlock_held(client: Long, tag: Long, lock: ByteArray, length: Int, context: Long): Long
+
+    external fun steadlock_next(client: Long, timeoutMs: Long, buffer: ByteBuffer, capacity: Int): Int
+
+    external fun steadlock_remaining(client: Long, lease: Long): Long
+}

@@ -1,0 +1,51 @@
+package io.github.steadlock.internal
+
+/** Where the server is, and who logs in, in parts. It holds a password, and is not to be shown. */
+internal data class ServerParts(
+    val host: String? = null,
+    val port: Int? = null,
+    val username: String? = null,
+    val password: String? = null,
+    val database: Int? = null,
+) {
+    override fun toString(): String = "ServerParts(..)"
+
+    /** The same as a URL. What the parts mean, the core decides; here they are only kept apart. */
+    fun toUrl(): String {
+        refuse(host?.isEmpty() == true) { "the host is empty; give its name or address, or leave it out" }
+        refuse(host?.count { it == ':' } == 1) { "the host has a colon; give the port by itself" }
+        refuse(port != null && port !in 1..PORTS) { "there is no port $port; give 1 to $PORTS" }
+        refuse(database != null && database < 0) { "there is no database $database; give 0 or more" }
+        refuse(username != null && password == null) { "there is a username but no password; give both" }
+        val user = if (password == null) "" else "${escaped(username.orEmpty())}:${escaped(password)}@"
+        val address = host ?: "localhost"
+        // An IPv6 address.
+        val place = if (':' in address) "[${address.removeSurrounding("[", "]")}]" else escaped(address)
+        return "redis://$user$place:${port ?: DEFAULT_PORT}/${database ?: 0}"
+    }
+
+    private companion object {
+        const val PORTS = 65_535
+        const val DEFAULT_PORT = 6379
+    }
+}
+
+/** These options with the server that [server] names. */
+internal fun ClientOptions.at(server: ServerParts?): ClientOptions {
+    if (server == null) return this
+    refuse(url != null) { "the server is named by a URL and by host, port, username, password or database; give one" }
+    refuse(primaries != null) {
+        "the servers are named by primaries; leave out host, port, username, password, database"
+    }
+    return copy(url = server.toUrl())
+}
+
+private fun escaped(part: String): String =
+    part.toByteArray().joinToString("") { byte ->
+        val char = byte.toInt().toChar()
+        if (byte > 0 && (char.isLetterOrDigit() || char in "-._~")) "$char" else "%%%02X".format(byte)
+    }
+
+private inline fun refuse(isWrong: Boolean, why: () -> String) {
+    if (isWrong) throw invalidArgument("connect: ${why()}", null, "connect")
+}

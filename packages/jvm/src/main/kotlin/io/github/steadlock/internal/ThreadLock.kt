@@ -1,0 +1,137 @@
+package io.github.steadlock.internal
+
+import io.github.steadlock.DistributedLock
+import io.github.steadlock.Holder
+import io.github.steadlock.Lease
+import io.github.steadlock.SteadlockClient
+import io.github.steadlock.LockOptions
+import io.github.steadlock.LockedAction
+import io.github.steadlock.NotOwnerException
+import io.github.steadlock.lostException
+import java.time.Duration
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CompletionStage
+import java.util.concurrent.TimeUnit
+
+/** A [DistributedLock] of [client]. Holds no state of its own. */
+internal class ThreadLock(
+    private val client: SteadlockClient,
+    val key: LockKey,
+    val options: LockOptions,
+) : DistributedLock {
+    val engine: Engine
+        get() = client.engine
+
+    override val name: String
+        get() = key.name
+
+    override fun lock() {
+        take(options)
+    }
+
+    override fun lock(lease: Duration): Lease = take(options.withFixedLease(lease)).lease()
+
+    override fun lock(lease: Long, unit: TimeUnit) {
+        take(options.withLease(lease, unit))
+    }
+
+    override fun lockInterruptibly() {
+        acquireInterruptibly()
+    }
+
+    override fun lockInterruptibly(lease: Long, unit: TimeUnit) {
+        leaseOf(askInterruptibly(options.withLease(lease, unit)))
+    }
+
+    override fun tryLock(): Boolean = tryNow() != null
+
+    override fun tryLock(time: Long, unit: TimeUnit): Boolean = tryInterruptibly(options.withWait(time, unit)) != null
+
+    override fun tryLock(wait: Long, lease: Long, unit: TimeUnit): Boolean =
+        tryInterruptibly(options.withWait(wait, unit).withLease(lease, unit)) != null
+
+    override fun tryLock(wait: Duration): Boolean = tryInterruptibly(options.withWait(wait)) != null
+
+    override fun tryLock(wait: Duration, lease: Duration): Boolean =
+        tryInterruptibly(options.withWait(wait).withFixedLease(lease)) != null
+
+    override fun unlock() {
+        val released =
+            try {
+                engine.releaseInnermost(key, Owner.current()).await().expect<Reply.Released>()
+            } catch (notOwner: NotOwnerException) {
+                throw IllegalMonitorStateException(notOwner.message).apply { initCause(notOwner) }
+            }
+        released.lostReason?.let { throw lostException(name, it) }
+    }
+
+    override fun lockAsync(): CompletionStage<Lease> = lockAsync(LockOptions.DEFAULT)
+
+    override fun lockAsync(options: LockOptions): CompletionStage<Lease> {
+        val result = CompletableFuture<Lease>()
+        val request = engine.acquire(key, null, options.over(this.options))
+        request.thenAccept { reply ->
+            engine.callbacks.run {
+                try {
+                    val lease = leaseOf(reply)
+                    if (!result.complete(lease.lease())) {
+                        lease.startRelease()
+                    }
+                } catch (failed: RuntimeException) {
+                    result.completeExceptionally(failed)
+                }
+            }
+        }
+        result.whenComplete { _, _ -> engine.cancel(request) }
+        return result
+    }
+
+    override fun <T, E : Exception> withLock(action: LockedAction<T, E>): T = take(options).lease().use(action::run)
+
+    override val isLocked: Boolean
+        get() = holder() != null
+
+    override fun holder(): Holder? = inspect().holder
+
+    override val isHeldByCurrentThread: Boolean
+        get() = holdCount > 0
+
+    override val holdCount: Int
+        get() = held().let { if ((it.lease?.remainingNanos ?: 0) > 0) it.levels else 0 }
+
+    override val lease: Lease?
+        get() = held().lease?.lease()
+
+    /** Whether a holder of this, of the same client, would wait for itself if it asked for [other]. */
+    fun keepsOut(other: ThreadLock): Boolean = engine === other.engine && engine.keepsOut(key, other.key)
+
+    /** Asks the server. */
+    fun inspect(): Reply.State = engine.inspect(key).await().expect()
+
+    /** The lease, with the lock's own options. */
+    fun acquireInterruptibly(): HeldLease = leaseOf(askInterruptibly(options))
+
+    /** The lease, or null if it was not granted. */
+    fun tryInterruptibly(options: LockOptions): HeldLease? = grantOf(askInterruptibly(options))
+
+    /** The lease, or null if it is not free. */
+    fun tryNow(): HeldLease? = grantOf(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
+
+    private fun held(): Reply.Held = engine.held(key, Owner.current()).await().expect()
+
+    private fun take(options: LockOptions): HeldLease = leaseOf(engine.acquire(key, Owner.current(), options).await())
+
+    private fun askInterruptibly(options: LockOptions): Reply {
+        if (Thread.interrupted()) {
+            throw InterruptedException("interrupted before lock \"${shown(name)}\" was asked for")
+        }
+        return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
+    }
+
+    private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
+
+    /** The lease; a re-entry that is refused says why the lock was lost. */
+    private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
+
+    override fun toString(): String = "DistributedLock(name=${shown(name)})"
+}

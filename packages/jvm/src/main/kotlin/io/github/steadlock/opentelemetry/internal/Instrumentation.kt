@@ -1,0 +1,75 @@
+package io.github.steadlock.opentelemetry.internal
+
+import io.github.steadlock.internal.Engine
+import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.Log
+import io.github.steadlock.internal.ObservedWait
+import io.github.steadlock.internal.Observer
+import io.github.steadlock.internal.Owner
+import io.github.steadlock.internal.WorkThread
+import io.opentelemetry.api.OpenTelemetry
+import io.opentelemetry.api.common.Attributes
+import java.io.Closeable
+import java.util.concurrent.atomic.AtomicBoolean
+
+/**
+ * One client under observation. It refers to the client's engine only, so that a client can be dropped that is
+ * instrumented.
+ */
+internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTelemetry, attributes: Attributes) :
+    Observer,
+    Closeable {
+    private val counts = Counts(engine, openTelemetry.getMeter(SCOPE), attributes)
+    private val recorder = Recorder(openTelemetry, attributes, engine::metricsGroup)
+    private val records = WorkThread("steadlock-telemetry", MOST, ::missing, ::run)
+    private val hasFailed = AtomicBoolean()
+
+    fun start() {
+        engine.observe(this)
+        try {
+            counts.start()
+        } catch (failed: Throwable) {
+            engine.unobserve(this)
+            throw failed
+        }
+    }
+
+    override val isOnlyOne = true
+
+    override fun asked(lock: LockKey, owner: Owner?): ObservedWait = WaitRecord(lock, recorder, records::add)
+
+    override fun closed(limitMs: Long) {
+        records.add(counts::close)
+        records.flush(limitMs)
+    }
+
+    override fun close() {
+        engine.unobserve(this)
+        records.add(counts::close)
+        records.flush(CLOSE_MS)
+    }
+
+    /** What a user's exporter throws is told once. */
+    private fun run(record: Runnable) {
+        try {
+            record.run()
+        } catch (failure: Throwable) {
+            if (hasFailed.compareAndSet(false, true)) {
+                Log.error("OpenTelemetry failed, and a span or a number is missing; locks are not affected", failure)
+            }
+        }
+    }
+
+    private companion object {
+        /** The most records that wait. */
+        const val MOST = 10_000
+        const val CLOSE_MS = 500L
+    }
+}
+
+private fun missing(records: Long) = Runnable {
+    Log.warn("$records spans and times are missing, as OpenTelemetry was too slow for them")
+}
+
+/** The name by which OpenTelemetry knows this library. */
+internal const val SCOPE = "io.github.steadlock"

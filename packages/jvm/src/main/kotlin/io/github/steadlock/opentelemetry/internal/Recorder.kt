@@ -1,0 +1,115 @@
+package io.github.steadlock.opentelemetry.internal
+
+import io.github.steadlock.LostReason
+import io.github.steadlock.internal.Failure
+import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.shown
+import io.opentelemetry.api.OpenTelemetry
+import io.opentelemetry.api.common.AttributeKey.booleanKey
+import io.opentelemetry.api.common.AttributeKey.longKey
+import io.opentelemetry.api.common.AttributeKey.stringKey
+import io.opentelemetry.api.common.Attributes
+import io.opentelemetry.api.common.AttributesBuilder
+import io.opentelemetry.api.metrics.DoubleHistogram
+import io.opentelemetry.api.trace.Span
+import io.opentelemetry.api.trace.StatusCode
+import io.opentelemetry.context.Context
+
+/** Makes the spans and the times of what has ended. That may throw, as it is a user's code that is called. */
+internal class Recorder(
+    openTelemetry: OpenTelemetry,
+    private val common: Attributes,
+    private val groupOf: (String) -> String?,
+) {
+    private val tracer = openTelemetry.getTracer(SCOPE)
+    private val waits = histogram(openTelemetry, "steadlock.wait.duration", WAIT)
+    private val holds = histogram(openTelemetry, "steadlock.hold.duration", HOLD)
+
+    fun wait(lock: LockKey, parent: Context, from: Moment, to: Moment, outcome: String, failure: Failure?) {
+        val isError = outcome in ERRORS
+        val attributes = attributes(lock).put(OUTCOME, outcome)
+        if (isError) attributes.put(ERROR_TYPE, failure?.kind)
+        val error = if (isError) failure?.message else null
+        try {
+            span("steadlock.wait", parent, from, to, attributes.build(), error)
+        } finally {
+            waits.record(to.secondsSince(from), times(lock, outcome).put(OUTCOME, outcome).build(), parent)
+        }
+    }
+
+    fun hold(
+        lock: LockKey,
+        parent: Context,
+        from: Moment,
+        to: Moment,
+        token: Long?,
+        isDegraded: Boolean,
+        outcome: String,
+        lost: LostReason?,
+    ) {
+        val attributes = attributes(lock).put(OUTCOME, outcome)
+        token?.let { attributes.put(TOKEN, it) }
+        if (isDegraded) attributes.put(DEGRADED, true)
+        lost?.let { attributes.put(REASON, it.name.lowercase()) }
+        val error = if (lost in LOSSES) "the lease was lost: ${lost?.name?.lowercase()}" else null
+        try {
+            span("steadlock.hold", parent, from, to, attributes.build(), error)
+        } finally {
+            holds.record(to.secondsSince(from), times(lock, outcome).build(), parent)
+        }
+    }
+
+    private fun span(name: String, parent: Context, from: Moment, to: Moment, attributes: Attributes, error: String?) {
+        val builder = tracer.spanBuilder(name).setParent(parent).setStartTimestamp(from.wall)
+        val span: Span = builder.setAllAttributes(attributes).startSpan()
+        try {
+            error?.let { span.setStatus(StatusCode.ERROR, it) }
+        } finally {
+            span.end(to.wall)
+        }
+    }
+
+    private fun attributes(lock: LockKey): AttributesBuilder =
+        common.toBuilder().put(KIND, lock.kind).put(LOCK, shown(lock.name))
+
+    private fun times(lock: LockKey, outcome: String): AttributesBuilder =
+        common.toBuilder().put(KIND, lock.kind).put(GROUP, group(lock, outcome))
+
+    /**
+     * The client knows the group of a lock once it has counted an acquisition of it. What it refuses it may not count,
+     * and names that it refuses may be any and many: these have no group of their own.
+     */
+    fun group(lock: LockKey, outcome: String): String {
+        lock.group?.let { return it }
+        val group = if (outcome == "refused") null else groupOf(lock.name)
+        return group?.also { lock.group = it } ?: "other"
+    }
+
+    private companion object {
+        val KIND = stringKey("steadlock.kind")
+        val LOCK = stringKey("steadlock.lock")
+        val GROUP = stringKey("steadlock.group")
+        val OUTCOME = stringKey("steadlock.outcome")
+        val REASON = stringKey("steadlock.reason")
+        val TOKEN = longKey("steadlock.token")
+        val DEGRADED = booleanKey("steadlock.degraded")
+        val ERROR_TYPE = stringKey("error.type")
+
+        /** How a wait ends that is an error. */
+        val ERRORS = setOf("unavailable", "misconfigured", "refused", "lost", "closed")
+
+        /** The losses that are one: the others are the program's own will. */
+        val LOSSES = setOf(LostReason.EXPIRED, LostReason.REMOVED, LostReason.STOLEN)
+
+        const val WAIT = "How long callers waited for a lock, until it was granted or the wait ended otherwise."
+        const val HOLD = "How long leases were held, from the grant until they were released or lost."
+
+        val BUCKETS =
+            listOf(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
+
+        fun histogram(openTelemetry: OpenTelemetry, name: String, meaning: String): DoubleHistogram {
+            val builder = openTelemetry.getMeter(SCOPE).histogramBuilder(name).setUnit("s").setDescription(meaning)
+            return builder.setExplicitBucketBoundariesAdvice(BUCKETS).build()
+        }
+    }
+}

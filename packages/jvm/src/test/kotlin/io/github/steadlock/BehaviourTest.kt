@@ -1,0 +1,133 @@
+package io.github.steadlock
+
+import com.google.gson.JsonObject
+import com.google.gson.JsonParser
+import org.junit.jupiter.api.AfterAll
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.DynamicContainer.dynamicContainer
+import org.junit.jupiter.api.DynamicNode
+import org.junit.jupiter.api.DynamicTest.dynamicTest
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.TestFactory
+import org.junit.jupiter.api.parallel.Execution
+import org.junit.jupiter.api.parallel.ExecutionMode
+import java.nio.file.Files
+import java.nio.file.Path
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicInteger
+import kotlin.reflect.KClass
+
+/**
+ * The behaviour suite of all languages: every scenario of `ci/behaviour` for every kind of lock, on every transport
+ * that `STEADLOCK_BEHAVIOUR` names, by threads that own their locks and by stages that own nothing.
+ */
+class BehaviourTest {
+    private val suite = JsonParser.parseString(Files.readString(SCENARIOS)).asJsonObject
+    private val kinds = suite.texts("kinds")
+
+    // Most of the time they wait, each for a lock of its own.
+    @TestFactory
+    @Execution(ExecutionMode.CONCURRENT)
+    fun scenarios(): List<DynamicNode> =
+        transports().map { transport ->
+            dynamicContainer(transport, CALLERS.map { callers -> of(transport, checkNotNull(callers.simpleName)) })
+        }
+
+    @Test
+    fun `the suite names every kind there is`() {
+        assertEquals(kinds.toSet(), LOCKS.keys + REDLOCK)
+    }
+
+    private fun of(transport: String, callers: String): DynamicNode {
+        val tests =
+            suite.objects("scenarios").flatMap { scenario ->
+                val skipped = if (callers == "Threads") emptyList() else scenario.texts("skip_without_implicit_owner")
+                (scenario.texts("kinds") - skipped.toSet())
+                    .filter { kind -> GIVEN == null || isFirst(scenario, kind, GIVEN.size) }
+                    .map { kind -> test(transport, callers, kind, scenario) }
+            }
+        return dynamicContainer("$transport, $callers", tests)
+    }
+
+    /** Whether it is the first scenario of a kind that so many servers are enough for. */
+    private fun isFirst(scenario: JsonObject, kind: String, servers: Int): Boolean {
+        val isPossible = kind != REDLOCK || servers >= SERVERS
+        return isPossible && scenario === suite.objects("scenarios").first { kind in it.texts("kinds") }
+    }
+
+    private fun test(transport: String, callers: String, kind: String, scenario: JsonObject): DynamicNode =
+        dynamicTest("$transport, $callers, $kind: ${scenario.text("name")}") {
+            val count = counts.computeIfAbsent("$transport, $callers") { Count() }
+            count.run.incrementAndGet()
+            val acting = if (callers == "Threads") Threads() else Stages()
+            Scenario(scenario, kind, URLS.getValue(transport)(), acting).use(Scenario::run)
+            count.passed.incrementAndGet()
+        }
+
+    companion object {
+        /** As many as a RedLock needs; other kinds use the first. */
+        private const val SERVERS = 3
+        private val SCENARIOS = Path.of("../../ci/behaviour/scenarios.json")
+        private val CALLERS: List<KClass<out Callers>> = listOf(Threads::class, Stages::class)
+
+        /** Servers that are given, on which each kind plays one scenario. */
+        private val GIVEN: List<String>? = System.getenv("STEADLOCK_BEHAVIOUR_URLS")?.split(' ')
+        private val counts = ConcurrentHashMap<String, Count>()
+        private val memory = List(SERVERS) { "memory://${UUID.randomUUID()}" }
+        private val serve = List(SERVERS) { lazy(::ServeProcess) }
+        private val redis = List(SERVERS) { lazy { RedisServer() } }
+        private val URLS: Map<String, () -> List<String>> =
+            mapOf(
+                "memory" to { memory },
+                "serve" to { serve.map { it.value.url } },
+                "redis" to { redis.map { it.value.url } },
+                "urls" to { GIVEN.orEmpty() },
+            )
+
+        private fun transports(): List<String> {
+            if (GIVEN != null) return listOf("urls")
+            val wanted = System.getenv("STEADLOCK_BEHAVIOUR") ?: return (URLS.keys - "urls").toList()
+            val named = wanted.split(',').map(String::trim).filter(String::isNotEmpty)
+            check(URLS.keys.containsAll(named)) { "STEADLOCK_BEHAVIOUR is \"$wanted\"; give some of ${URLS.keys}" }
+            return named
+        }
+
+        @JvmStatic
+        @AfterAll
+        fun close() {
+            (serve + redis).filter { it.isInitialized() }.forEach { it.value.close() }
+            counts.toSortedMap().forEach { (where, count) ->
+                println("behaviour suite, $where: ${count.run} scenarios run, ${count.passed} passed")
+            }
+        }
+    }
+}
+
+private class Count {
+    val run = AtomicInteger()
+    val passed = AtomicInteger()
+}
+
+/** `steadlock serve` on a free port. */
+private class ServeProcess : AutoCloseable {
+    private val process: Process = ProcessBuilder(command(), "serve", "--port", "0").start()
+    val url: String = process.inputReader().readLine().orEmpty().substringAfter("listening on ")
+
+    init {
+        check(url.startsWith("redis://")) { "steadlock serve did not start: ${process.errorReader().readText()}" }
+    }
+
+    override fun close() {
+        process.destroy()
+        check(process.waitFor(5, TimeUnit.SECONDS)) { "steadlock serve does not end" }
+    }
+
+    private fun command(): String {
+        val built = System.getenv("CARGO_TARGET_DIR")?.let(Path::of) ?: Path.of("../../target")
+        val command = built.resolve("release/steadlock")
+        check(Files.isExecutable(command)) { "$command is missing; `just build-cli` makes it" }
+        return command.toString()
+    }
+}

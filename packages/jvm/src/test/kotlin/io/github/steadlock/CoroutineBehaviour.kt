@@ -1,0 +1,281 @@
+package io.github.steadlock
+
+import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.CoroutineStart
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.async
+import kotlinx.coroutines.awaitAll
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withTimeoutOrNull
+import kotlinx.coroutines.yield
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.util.UUID
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+/** What `withLock` does for coroutines on every transport. */
+abstract class CoroutineBehaviour {
+    protected abstract val url: String
+    private val name = "lock-${UUID.randomUUID()}"
+    private val client by lazy { Steadlock.connect(url) }
+
+    @AfterEach
+    fun close() = client.close()
+
+    @Test
+    fun `a block runs under the lock and gives its result`() =
+        runBlocking {
+            val token =
+                client.withLock(name) { lease ->
+                    assertTrue(client.lock(name).isLocked && lease.isValid)
+                    lease.token
+                }
+            assertTrue(token != null && token > 0)
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a lease of its own is renewed if the call says so`() =
+        runBlocking {
+            client.withLock(name, lease = 5.seconds, renew = true) { lease ->
+                assertTrue(lease.remaining.toMillis() in 4_000..5_000)
+            }
+            val permits = client.semaphore(name, 1)
+            client.withPermits(permits, lease = 5.seconds, renew = true) { assertTrue(it.isValid) }
+            // Long enough for a fixed lease, and too short for an auto-renewed one.
+            val renewed = client.lock(name, LockOptions.DEFAULT.renewed())
+            client.withLock(renewed, lease = 200.milliseconds) { assertTrue(it.isValid) }
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(name, lease = 200.milliseconds, renew = true) { } }
+            }
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `coroutines on one thread exclude each other`() =
+        runBlocking {
+            var inside = 0
+            List(10) {
+                async {
+                    client.withLock(name) {
+                        inside++
+                        yield()
+                        assertEquals(1, inside)
+                        inside--
+                    }
+                }
+            }.awaitAll()
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a wait that ends without the lock throws LockTimeout`() {
+        client.lock(name).lock()
+        assertThrows(LockTimeoutException::class.java) {
+            runBlocking { client.withLock(name, wait = 50.milliseconds) { } }
+        }
+        assertThrows(LockTimeoutException::class.java) {
+            runBlocking { client.withLock(name, wait = Duration.ZERO) { } }
+        }
+    }
+
+    @Test
+    fun `a nested call without within fails at once`() {
+        val failed =
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(name) { coroutineScope { launch { client.withLock(name) { } } } } }
+            }
+        assertEquals(name, failed.lockName)
+        assertFalse(client.lock(name).isLocked)
+    }
+
+    @Test
+    fun `a nested call re-enters within the lease it names`() =
+        runBlocking {
+            client.withLock(name) { outer ->
+                client.withLock(name, within = outer) { inner -> assertEquals(outer.token, inner.token) }
+                assertTrue(outer.isValid)
+            }
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a block runs under a lock of every kind`() =
+        runBlocking {
+            for ((kind, lockOf) in LOCKS) {
+                val lock = lockOf(client, "$name-$kind", LockOptions.DEFAULT)
+                client.withLock(lock) { lease -> assertTrue(lease.isValid && lease.name == lock.name) }
+            }
+            assertThrows(InvalidArgumentException::class.java) {
+                Steadlock.connect(url).use { runBlocking { client.withLock(it.lock(name)) { } } }
+            }
+            val bounded = client.mutex(name, LockOptions.DEFAULT.withWait(java.time.Duration.ZERO))
+            client.withLock(bounded) {
+                assertThrows(LockTimeoutException::class.java) { bounded.lock() }
+                assertTrue(it.isValid)
+            }
+        }
+
+    @Test
+    fun `an endless wait goes before a bounded one of the lock`() =
+        runBlocking {
+            client.lock(name).lock()
+            val bounded = client.lock(name, LockOptions.DEFAULT.withWait(java.time.Duration.ZERO))
+            val waiting = launch(start = CoroutineStart.UNDISPATCHED) {
+                client.withLock(bounded, wait = Duration.INFINITE) { }
+            }
+            client.lock(name).unlock()
+            waiting.join()
+            assertFalse(waiting.isCancelled)
+        }
+
+    @Test
+    fun `a nested call that would wait for itself fails at once, whatever its kind`() {
+        val both = client.readWriteLock(name)
+        val nested =
+            listOf(
+                client.lock(name) to client.fairLock(name),
+                client.mutex(name) to client.mutex(name),
+                both.read to both.write,
+                client.lock(name) to client.multiLock(client.mutex("$name-other"), client.fairLock(name)),
+                client.multiLock(client.lock(name)) to client.lock(name),
+            )
+        for ((outer, inner) in nested) {
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(outer) { client.withLock(inner) { } } }
+            }
+        }
+    }
+
+    @Test
+    fun `a lock inside the mutex of its name is Misconfigured, as it is for threads`() {
+        for ((outer, inner) in listOf(
+            client.mutex(name) to client.lock(name),
+            client.lock(name) to client.mutex(name),
+        )) {
+            assertThrows(MisconfiguredException::class.java) {
+                runBlocking { client.withLock(outer) { client.withLock(inner) { } } }
+            }
+        }
+    }
+
+    @Test
+    fun `a nested call of another lock waits for nobody`() =
+        runBlocking {
+            val shared = client.readWriteLock("$name-shared").read
+            client.withLock(shared) { client.withLock(shared) { lease -> assertTrue(lease.isValid) } }
+            client.withLock(client.mutex("$name-mutex")) {
+                client.withLock(client.readWriteLock("$name-both").read) { client.withLock(name) { } }
+            }
+        }
+
+    @Test
+    fun `a read inside a write names the write's lease`() =
+        runBlocking {
+            val both = client.readWriteLock(name)
+            client.withLock(both.write) { writing ->
+                client.withLock(both.read, within = writing) { reading -> assertTrue(reading.isValid) }
+            }
+        }
+
+    @Test
+    fun `a block runs under permits, and another one inside takes new ones`() =
+        runBlocking {
+            val semaphore = client.semaphore(name, 3)
+            client.withPermits(semaphore, 2) {
+                client.withPermits(semaphore) { assertEquals(0, semaphore.available()) }
+                assertThrows(LockTimeoutException::class.java) {
+                    runBlocking { client.withPermits(semaphore, 2, wait = 50.milliseconds) { } }
+                }
+                val waiting = launch(start = CoroutineStart.UNDISPATCHED) { client.withPermits(semaphore, 3) { } }
+                waiting.cancelAndJoin()
+            }
+            assertEquals(3, semaphore.available())
+        }
+
+    @Test
+    fun `a cancelled wait leaves nothing behind`() =
+        runBlocking {
+            client.lock(name).lock()
+            val waiting = launch(start = CoroutineStart.UNDISPATCHED) { client.withLock(name) { } }
+            waiting.cancelAndJoin()
+            client.lock(name).unlock()
+            assertTrue(client.lock(name).tryLock())
+        }
+
+    @Test
+    fun `a wait that times out leaves nothing behind`() =
+        runBlocking {
+            client.lock(name).lock()
+            assertNull(withTimeoutOrNull(50) { client.withLock(name) { } })
+            client.lock(name).unlock()
+            assertTrue(client.lock(name).tryLock())
+        }
+
+    @Test
+    fun `attempts cancelled at any moment leave nothing behind`() =
+        runBlocking {
+            repeat(50) { attempt ->
+                val trying = launch(Dispatchers.Default) { client.withLock(name) { } }
+                delay((attempt % 5).toLong())
+                trying.cancelAndJoin()
+            }
+            client.withLock(name, wait = 5.seconds) { }
+        }
+
+    @Test
+    fun `a cancelled block releases the lock`() =
+        runBlocking {
+            val entered = CompletableDeferred<Unit>()
+            val holding =
+                launch {
+                    client.withLock(name) {
+                        entered.complete(Unit)
+                        delay(Long.MAX_VALUE)
+                    }
+                }
+            entered.await()
+            holding.cancelAndJoin()
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `an unconfined coroutine may block inside`() =
+        runBlocking(Dispatchers.Unconfined) {
+            client.withLock(name) { client.lock("$name-other").withLock { } }
+        }
+
+    @Test
+    fun `what a block throws goes before all else`() {
+        assertThrows(IllegalStateException::class.java) {
+            runBlocking { client.withLock(name) { error("the block's own") } }
+        }
+        assertFalse(client.lock(name).isLocked)
+    }
+
+    @Test
+    fun `a closed client cancels the block, and LockLost says why`() {
+        val failed =
+            assertThrows(LockLostException::class.java) {
+                runBlocking {
+                    client.withLock(name) {
+                        client.close()
+                        delay(Long.MAX_VALUE)
+                    }
+                }
+            }
+        assertEquals(name, failed.lockName)
+        assertEquals(LostReason.CLOSED, failed.reason)
+    }
+}

@@ -1,0 +1,5 @@
+package io.github.steadlock
+
+class CoroutineOnMemoryTest : CoroutineBehaviour() {
+    override val url = "memory://"
+}

@@ -1,0 +1,125 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.lang.ref.Reference
+import java.lang.ref.WeakReference
+import java.util.UUID
+import java.util.concurrent.CountDownLatch
+
+/** Who can release no more: threads that ended, and clients that were dropped. Each is told by a warning. */
+class EndedOwnerTest {
+    private val url = "memory://${UUID.randomUUID()}"
+    private val client = Steadlock.connect(url)
+    private val warnings = Warnings()
+
+    @AfterEach
+    fun close() {
+        client.close()
+        warnings.close()
+    }
+
+    @Test
+    fun `what a thread held that ended is released, with a warning`() {
+        Thread({ client.lock("door").lock() }, "careless").apply { start() }.join()
+        awaitTrue("it is released") { !client.lock("door").isLocked }
+        awaitTrue("it is told") { warnings.any { it.contains("careless") && it.contains("door") } }
+    }
+
+    @Test
+    fun `a lease that was handed on outlives its thread, until it is garbage`() {
+        val lock = client.lock("door")
+        val other = client.lock("window")
+        var lease: Lease? = onAnotherThread { lock.also { it.lock() }.held }
+        onAnotherThread { other.lock() }
+        awaitTrue("the sweep came by") { !other.isLocked }
+        assertTrue(lock.isLocked && lease?.isValid == true)
+        Reference.reachabilityFence(lease)
+
+        lease = null
+        awaitTrue("it is released") {
+            System.gc()
+            !lock.isLocked
+        }
+    }
+
+    @Test
+    fun `a scope that is left in another thread is left`() {
+        val lock = client.lock("door")
+        val lease = onAnotherThread { lock.also { it.lock() }.held }
+        lease.use { assertFalse(lock.tryLock()) }
+        assertTrue(lock.tryLock())
+    }
+
+    @Test
+    fun `the same lease is the same object, for as long as the program has it`() {
+        val lock = client.lock("door")
+        lock.lock()
+        assertTrue(lock.lease === lock.lease)
+        lock.unlock()
+    }
+
+    @Test
+    fun `a client that is dropped without close says so, and closes`() {
+        val dropped = dropped {}
+        awaitTrue("its threads end") {
+            System.gc()
+            dropped.none(Thread::isAlive)
+        }
+        awaitTrue("it is told") { warnings.any { it.contains("dropped without close()") } }
+    }
+
+    @Test
+    fun `a client that is dropped while a lock is held by it keeps the lock`() {
+        val (release, held) = CountDownLatch(1) to CountDownLatch(1)
+        val holder =
+            Thread {
+                dropped { it.lock("door").lock() }
+                held.countDown()
+                release.await()
+            }
+        holder.start()
+        held.await()
+        awaitTrue("it is told") {
+            System.gc()
+            warnings.any { it.contains("stays open") && it.contains("door") }
+        }
+        assertTrue(client.lock("door").isLocked)
+        release.countDown()
+        awaitTrue("it is released when its thread has ended") { !client.lock("door").isLocked }
+    }
+
+    @Test
+    fun `a lock object keeps its client`() {
+        val lock = Steadlock.connect(url).lock("door")
+        val client = WeakReference(Any())
+        awaitTrue("garbage is collected") {
+            System.gc()
+            client.get() == null
+        }
+        assertEquals(1, lock.withLock { lock.holdCount })
+        assertFalse(warnings.any { it.contains("dropped") })
+        Reference.reachabilityFence(lock)
+    }
+
+    @Test
+    fun `a client that was closed says nothing`() {
+        val dropped = dropped(SteadlockClient::close)
+        awaitTrue("its threads end") { dropped.none(Thread::isAlive) }
+        repeat(3) { System.gc() }
+        assertFalse(warnings.any { it.contains("dropped") })
+    }
+
+    /** The threads of a client that nothing refers to after [use]. */
+    private fun dropped(use: (SteadlockClient) -> Unit): List<Thread> {
+        val before = events()
+        use(Steadlock.connect(url))
+        return events() - before.toSet()
+    }
+
+    private fun events(): List<Thread> =
+        Thread.getAllStackTraces().keys.filter { it.name.startsWith("steadlock-events") }
+}

@@ -1,0 +1,68 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.AfterAll
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assumptions.assumeTrue
+import org.junit.jupiter.api.Test
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicInteger
+
+/** 1,000 rounds of reading a number, sleeping, and writing it back one higher: the lock alone prevents lost updates. */
+class GuardedRoundsTest {
+    @Test
+    fun `10,000 virtual threads lose no update`() {
+        val start =
+            try {
+                Thread::class.java.getMethod("startVirtualThread", Runnable::class.java)
+            } catch (_: NoSuchMethodException) {
+                null
+            }
+        assumeTrue(start != null, "this JVM has no virtual threads")
+        loseNoUpdate(10_000) { start?.invoke(null, it) }
+    }
+
+    @Test
+    fun `200 platform threads lose no update`() = loseNoUpdate(200) { Thread(it).start() }
+
+    /** Every thread acquires the lock; each has its share of the rounds, and the many who have none only look. */
+    private fun loseNoUpdate(threads: Int, start: (Runnable) -> Unit) {
+        val number = AtomicInteger()
+        val (begin, done) = CountDownLatch(1) to CountDownLatch(threads)
+        val entered = AtomicInteger()
+        Steadlock.connect(server.url).use { client ->
+            val lock = client.lock("rounds-$threads")
+            repeat(threads) { index ->
+                val rounds = ROUNDS / threads + if (index < ROUNDS % threads) 1 else 0
+                start {
+                    begin.await()
+                    repeat(rounds.coerceAtLeast(1)) {
+                        lock.withLock {
+                            check(entered.incrementAndGet() == 1) { "two hold the lock" }
+                            if (rounds > 0) {
+                                val read = number.get()
+                                Thread.sleep(1)
+                                number.set(read + 1)
+                            }
+                            entered.decrementAndGet()
+                        }
+                    }
+                    done.countDown()
+                }
+            }
+            begin.countDown()
+            done.await(300, TimeUnit.SECONDS)
+            assertEquals(0, done.count, "threads that did not come to their end")
+            assertEquals(ROUNDS, number.get())
+        }
+    }
+
+    private companion object {
+        const val ROUNDS = 1_000
+        val server = RedisServer()
+
+        @JvmStatic
+        @AfterAll
+        fun stop() = server.close()
+    }
+}

@@ -1,0 +1,7 @@
+package io.github.steadlock
+
+import java.util.UUID
+
+class KindsOnMemoryTest : KindBehaviour() {
+    override val url = "memory://${UUID.randomUUID()}"
+}

@@ -1,0 +1,114 @@
+package io.github.steadlock
+
+import kotlinx.coroutines.NonCancellable
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.future.await
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withContext
+import org.junit.jupiter.api.Assertions.assertInstanceOf
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.params.ParameterizedTest
+import org.junit.jupiter.params.provider.EnumSource
+import java.time.Duration
+import kotlin.reflect.KClass
+
+/**
+ * Defects of other lock libraries, each made again and found.
+ *
+ * Each check passes on the real code, and fails on a stand-in that has the defect. The core proves the same for the
+ * defects that are its own; here is the one that can be in a scope.
+ */
+class KnownDefectsTest {
+    /** What goes wrong inside of a scope, and what the end of the scope, or an `unlock`, says of that. */
+    enum class Mishap(
+        val said: KClass<out RuntimeException>,
+        val unlockSays: KClass<out RuntimeException>,
+        val happen: (SteadlockClient) -> Unit,
+    ) {
+        /** The lease, which nobody renews, comes to its end. */
+        LEASE_LOST(LockLostException::class, IllegalMonitorStateException::class, {}),
+
+        /** There is nobody who could release. */
+        CLIENT_CLOSED(ClosedException::class, ClosedException::class, SteadlockClient::close),
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    fun `release error that masks the program's own is found`(mishap: Mishap) {
+        theThreadsOwnErrorComesOut(mishap) { it }
+
+        val masked = assertThrows(AssertionError::class.java) { theThreadsOwnErrorComesOut(mishap, ::MaskingLock) }
+        assertInstanceOf(mishap.unlockSays.java, masked.cause)
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    fun `release error that masks the coroutine's own is found`(mishap: Mishap) {
+        theCoroutinesOwnErrorComesOut(mishap) { client, block -> client.withLock(client.door(), block = block) }
+
+        val masked =
+            assertThrows(AssertionError::class.java) { theCoroutinesOwnErrorComesOut(mishap, ::maskingWithLock) }
+        assertInstanceOf(mishap.said.java, masked.cause)
+    }
+
+    private fun theThreadsOwnErrorComesOut(mishap: Mishap, standIn: (DistributedLock) -> DistributedLock) {
+        Steadlock.connect("memory://").use { client ->
+            val thrown =
+                assertThrows(ProgramException::class.java) {
+                    standIn(client.door()).withLock<Unit> { lease ->
+                        mishap.happen(client)
+                        awaitTrue("the lease is lost") { lease.lostReason != null }
+                        throw ProgramException()
+                    }
+                }
+            assertInstanceOf(mishap.said.java, thrown.suppressed.single())
+        }
+    }
+
+    private fun theCoroutinesOwnErrorComesOut(
+        mishap: Mishap,
+        withLock: suspend (SteadlockClient, suspend (Lease) -> Unit) -> Unit,
+    ) {
+        Steadlock.connect("memory://").use { client ->
+            val thrown =
+                assertThrows(ProgramException::class.java) {
+                    runBlocking {
+                        withLock(client) { lease ->
+                            mishap.happen(client)
+                            withContext(NonCancellable) { while (lease.lostReason == null) delay(5) }
+                            throw ProgramException()
+                        }
+                    }
+                }
+            assertInstanceOf(mishap.said.java, thrown.suppressed.single())
+        }
+    }
+
+    private fun SteadlockClient.door(): DistributedLock =
+        lock("door", LockOptions.DEFAULT.withLease(Duration.ofMillis(100)))
+
+    /** The scope that the JDK's documentation shows for its own locks, whose `unlock` never fails. */
+    private class MaskingLock(private val lock: DistributedLock) : DistributedLock by lock {
+        override fun <T> withLock(action: (Lease) -> T): T {
+            lock.lock()
+            try {
+                return action(lock.held)
+            } finally {
+                lock.unlock()
+            }
+        }
+    }
+
+    /** The same for coroutines. */
+    private suspend fun maskingWithLock(client: SteadlockClient, block: suspend (Lease) -> Unit) {
+        val lease = client.door().lockAsync().await()
+        try {
+            block(lease)
+        } finally {
+            lease.close()
+        }
+    }
+
+    /** What a program throws of its own. */
+    private class ProgramException : RuntimeException("mine")
+}

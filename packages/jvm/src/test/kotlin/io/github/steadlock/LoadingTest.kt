@@ -1,0 +1,99 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.io.TempDir
+import java.io.File
+import java.lang.ref.PhantomReference
+import java.lang.ref.ReferenceQueue
+import java.net.URLClassLoader
+import java.nio.file.Files
+import java.nio.file.Path
+import java.util.concurrent.TimeUnit
+
+/** How the library comes into a program and out of it again. */
+class LoadingTest {
+    private val classPath =
+        (System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path"))
+            .split(File.pathSeparatorChar)
+            .map(Path::of)
+
+    @Test
+    fun `a jar without a native library for this platform says so`(
+        @TempDir folder: Path,
+    ) {
+        val classes = classPath.first { Files.exists(it.resolve("io/github/steadlock/Steadlock.class")) }
+        classes.toFile().walk().filter { it.extension == "class" || it.extension == "kotlin_module" }.forEach {
+            val target = folder.resolve(classes.relativize(it.toPath()))
+            Files.createDirectories(target.parent)
+            Files.copy(it.toPath(), target)
+        }
+        val said = say(classPath.map { if (it == classes) folder else it })
+        assertTwice(
+            said,
+            "java.lang.UnsatisfiedLinkError: connect: the native library for ",
+            "with the classifier linux-",
+        )
+    }
+
+    /** Nobody, not even root, makes a folder in /proc. */
+    @Test
+    fun `a folder for temporary files that cannot be written to says so`() {
+        val said = say(classPath, "-Djna.tmpdir=/proc/steadlock", "-Djna.nosys=true")
+        assertTwice(said, "java.lang.UnsatisfiedLinkError: connect: the native library ", "-Djna.tmpdir=FOLDER")
+    }
+
+    @Test
+    fun `a library that can be loaded is`() {
+        assertEquals(listOf("connected", "connected"), say(classPath))
+    }
+
+    /** As an application server undeploys a program, while its own threads go on. */
+    @Test
+    fun `a class loader whose program closed its clients is unloaded`() {
+        val queue = ReferenceQueue<ClassLoader>()
+        val loader = PhantomReference(usedAndClosed(), queue)
+        awaitTrue("the class loader is collected", 60_000) {
+            System.gc()
+            queue.poll() === loader
+        }
+    }
+
+    private fun usedAndClosed(): ClassLoader {
+        // JNA keeps the classes that it knows, so the library is where JNA is: with the server.
+        val (own, shared) = classPath.partition { Files.exists(it.resolve("io/github/steadlock/LoadingProgram.class")) }
+        val server = URLClassLoader(urls(shared), ClassLoader.getPlatformClassLoader())
+        val program = URLClassLoader(urls(own), server)
+        val thread = Thread.currentThread()
+        val before = thread.contextClassLoader
+        thread.contextClassLoader = program
+        try {
+            program.loadClass("io.github.steadlock.LoadingProgram").getMethod("use").invoke(null)
+        } finally {
+            thread.contextClassLoader = before
+            program.close()
+        }
+        return program
+    }
+
+    private fun urls(paths: List<Path>) = paths.map { it.toUri().toURL() }.toTypedArray()
+
+    private fun say(classPath: List<Path>, vararg options: String): List<String> {
+        val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
+        val path = classPath.joinToString(File.pathSeparator)
+        val command = listOf(java, "--enable-native-access=ALL-UNNAMED", *options, "-cp", path)
+        val process =
+            ProcessBuilder(command + "io.github.steadlock.LoadingProgram")
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start()
+        val said = process.inputReader().readLines()
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS))
+        return said
+    }
+
+    private fun assertTwice(said: List<String>, begin: String, help: String) {
+        assertEquals(2, said.size, "$said")
+        said.forEach { assertTrue(it.startsWith(begin) && it.contains(help), it) }
+    }
+}

@@ -1,0 +1,7 @@
+package io.github.steadlock
+
+import java.util.UUID
+
+class LockOnMemoryTest : LockBehaviour() {
+    override val url = "memory://${UUID.randomUUID()}"
+}

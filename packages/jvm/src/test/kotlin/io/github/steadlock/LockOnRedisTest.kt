@@ -1,0 +1,45 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.AfterAll
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Test
+import java.time.Duration
+
+class LockOnRedisTest : LockBehaviour() {
+    override val url
+        get() = server.url
+
+    @Test
+    fun `a lock and its unlock cost two script calls, a re-entry none`() {
+        Steadlock.connect(url).use { client ->
+            val lock = client.lock("calls")
+            lock.withLock { }
+            val before = server.scriptCalls()
+            lock.withLock { lock.withLock { } }
+            assertEquals(2, server.scriptCalls() - before)
+        }
+    }
+
+    @Test
+    fun `an unlock that is not answered throws nothing`() {
+        RedisServer().use { silent ->
+            Steadlock.builder().url(silent.url).commandTimeout(Duration.ofMillis(300)).connect().use { client ->
+                val lock = client.lock("silent")
+                lock.lock()
+                silent.pause()
+                lock.unlock()
+                assertFalse(lock.isHeldByCurrentThread)
+                silent.resume()
+            }
+        }
+    }
+
+    companion object {
+        private val server = RedisServer()
+
+        @JvmStatic
+        @AfterAll
+        fun stop() = server.close()
+    }
+}

@@ -1,0 +1,142 @@
+package io.github.steadlock
+
+import io.github.steadlock.internal.LogLine
+import io.github.steadlock.internal.LogThread
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.Timeout
+import org.junit.jupiter.api.Timeout.ThreadMode
+import java.time.Duration
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CopyOnWriteArrayList
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.TimeUnit
+import java.util.logging.Handler
+import java.util.logging.LogRecord
+import java.util.logging.Logger
+
+/** Whatever a program's logger does, locks go on. */
+@Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
+class LoggerTest {
+    @Test
+    fun `an appender that blocks keeps neither locks nor losses nor close from going on`() {
+        val (blocked, goOn) = CountDownLatch(1) to CountDownLatch(1)
+        val said = CopyOnWriteArrayList<String>()
+        val appender = { record: LogRecord ->
+            blocked.countDown()
+            goOn.await()
+            said += record.message
+        }
+        logging(appender) {
+            val client = Steadlock.connect("memory://")
+            client.lock("first").lock(SHORT)
+            assertTrue(blocked.await(10, TimeUnit.SECONDS), "the lapsed lease was not told")
+            val told = CompletableFuture<LostReason>()
+            client.lock("second").lock(SHORT).onLost(told::complete)
+            assertEquals(LostReason.EXPIRED, told.get(10, TimeUnit.SECONDS))
+            val lock = client.lock("third")
+            lock.lock()
+            assertTrue(lock.tryLock())
+            lock.unlock()
+            lock.unlock()
+            assertTrue(lock.tryLock(Duration.ofSeconds(1)))
+            val took = millis(client::close)
+            assertTrue(took < CLOSE_MS, "close took $took ms")
+            assertEquals(emptyList<String>(), said)
+            goOn.countDown()
+            awaitTrue("it is written") { said.any { "\"first\"" in it } }
+        }
+    }
+
+    @Test
+    fun `an appender that throws ends neither the client nor what it cleans up`() {
+        val told = CountDownLatch(1)
+        val appender = { record: LogRecord ->
+            if ("careless" in record.message) told.countDown()
+            throw StackOverflowError("a broken appender")
+        }
+        logging(appender) {
+            Steadlock.connect("memory://").use { client ->
+                client.lock("lapses").lock(SHORT)
+                Thread({ client.lock("door").lock() }, "careless").apply { start() }.join()
+                assertTrue(told.await(10, TimeUnit.SECONDS))
+                assertTrue(client.lock("door").tryLock(Duration.ofSeconds(10)))
+                assertFalse(client.isClosed)
+            }
+        }
+    }
+
+    @Test
+    fun `close waits for the last lines`() {
+        val said = CopyOnWriteArrayList<String>()
+        val appender = { record: LogRecord ->
+            Thread.sleep(20)
+            said += record.message
+        }
+        logging(appender) {
+            val told = CompletableFuture<LostReason>()
+            val client = Steadlock.connect("memory://")
+            client.lock("lapses").lock(SHORT).onLost(told::complete)
+            told.get(10, TimeUnit.SECONDS)
+            client.close()
+            assertTrue(said.any { "\"lapses\"" in it }, "$said")
+        }
+    }
+
+    @Test
+    fun `lines come in their order, those in excess are counted, and the thread ends`() {
+        val (blocked, goOn) = CountDownLatch(1) to CountDownLatch(1)
+        val said = CopyOnWriteArrayList<String>()
+        val threads = CopyOnWriteArrayList<Thread>()
+        val log =
+            LogThread {
+                if (threads.addIfAbsent(Thread.currentThread())) blocked.countDown()
+                goOn.await()
+                said += it.message
+            }
+        log.add(LogLine("info", "0"))
+        blocked.await()
+        (1..LogThread.MOST + EXCESS).forEach { log.add(LogLine("info", "$it")) }
+        val took = millis { log.flush(50) }
+        assertTrue(took >= 50, "flush took $took ms")
+        goOn.countDown()
+        log.flush(10_000)
+        log.add(LogLine("info", "after"))
+        log.flush(10_000)
+        val missing = "$EXCESS lines are missing here, as the logger was too slow for them"
+        assertEquals((0..LogThread.MOST).map(Int::toString) + missing + "after", said)
+        assertTrue(threads.single().isDaemon)
+        awaitTrue("the thread ends") { !threads.single().isAlive }
+        log.add(LogLine("info", "another thread"))
+        log.flush(10_000)
+        assertEquals("another thread", said.last())
+    }
+
+    private fun logging(appender: (LogRecord) -> Unit, work: () -> Unit) {
+        val logger = Logger.getLogger("io.github.steadlock")
+        val handler =
+            object : Handler() {
+                override fun publish(record: LogRecord) = appender(record)
+
+                override fun flush() = Unit
+
+                override fun close() = Unit
+            }
+        logger.addHandler(handler)
+        try {
+            work()
+        } finally {
+            logger.removeHandler(handler)
+        }
+    }
+
+    private companion object {
+        val SHORT: Duration = Duration.ofMillis(100)
+        const val EXCESS = 234
+
+        /** Far more than close waits, far less than for ever. */
+        const val CLOSE_MS = 5_000L
+    }
+}

@@ -1,0 +1,204 @@
+package io.github.steadlock
+
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.runBlocking
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertInstanceOf
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Tag
+import org.junit.jupiter.api.Test
+import redis.clients.jedis.Jedis
+import java.time.Duration
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.TimeUnit
+
+/** A lock that is taken away, and one that is not. The client's lease is 1 s, so a loss shows within 833 ms. */
+@Tag("timing")
+class LossTest {
+    private val server = RedisServer()
+    private val client = Steadlock.builder().url(server.url).lease(Duration.ofSeconds(1)).connect()
+    private val lock = client.lock("lost")
+
+    @AfterEach
+    fun close() {
+        client.close()
+        server.close()
+    }
+
+    @Test
+    fun `a deleted record is told in time`() = assertToldAfter(LostReason.REMOVED) { it.del("lost") }
+
+    @Test
+    fun `a flushed server is told in time`() = assertToldAfter(LostReason.REMOVED) { it.flushAll() }
+
+    @Test
+    fun `another owner's record is told in time and left alone`() {
+        assertToldAfter(LostReason.STOLEN) { steal(it) }
+        assertEquals(mapOf("thief" to "1"), server.ask { it.hgetAll("lost") })
+    }
+
+    @Test
+    fun `a stopped server is told before the record would expire`() {
+        lock.lock()
+        val told = told(lock.held)
+        val left = server.ask { it.pttl("lost") }
+        server.pause()
+        assertEquals(LostReason.EXPIRED, told.get(left, TimeUnit.MILLISECONDS))
+        server.resume()
+    }
+
+    @Test
+    fun `a fixed lease that runs out is told before its record expires`() {
+        val told = told(lock.lock(Duration.ofSeconds(1)))
+        val left = server.ask { it.pttl("lost") }
+        assertEquals(LostReason.EXPIRED, told.get(left, TimeUnit.MILLISECONDS))
+        assertEquals(0, lock.holdCount)
+        assertTrue(lock.withLock { lock.held.isValid })
+    }
+
+    @Test
+    fun `a hold ends with its longest time`() {
+        client.lock("lost", LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(500))).lock()
+        assertEquals(LostReason.MAX_HOLD, told(lock.held).get(1, TimeUnit.SECONDS))
+    }
+
+    @Test
+    fun `releasing a lost lease says how it was lost`() {
+        val expired = lock.lock(Duration.ofSeconds(10))
+        server.ask { it.del("lost") }
+        assertEquals(ReleaseOutcome.EXPIRED, expired.release())
+        val stolen = lock.lock(Duration.ofSeconds(10))
+        server.ask(::steal)
+        assertEquals(ReleaseOutcome.STOLEN, stolen.release())
+        assertThrows(LockLostException::class.java) { stolen.close() }
+    }
+
+    @Test
+    fun `unlocking a lost lock throws and frees nothing`() {
+        lock.lock(Duration.ofSeconds(10))
+        server.ask(::steal)
+        val thrown = assertThrows(LockLostException::class.java) { lock.unlock() }
+        assertEquals(LostReason.STOLEN, thrown.reason)
+        assertEquals("its record is another owner's", thrown.causeText)
+        val text = "release of lock \"lost\": the lease was lost: its record is another owner's; check "
+        assertTrue(thrown.message.orEmpty().startsWith(text), thrown.message)
+        assertTrue(server.ask { it.exists("lost") })
+        assertFalse(lock.isHeldByCurrentThread)
+    }
+
+    @Test
+    fun `withLock throws LockLost after a loss, unless its body throws`() {
+        assertThrows(LockLostException::class.java) { lock.withLock { server.ask { it.del("lost") } } }
+        val thrown =
+            assertThrows(IllegalStateException::class.java) {
+                lock.withLock<Unit> {
+                    server.ask { it.del("lost") }
+                    error("the body's own")
+                }
+            }
+        assertInstanceOf(LockLostException::class.java, thrown.suppressed.single())
+    }
+
+    @Test
+    fun `a coroutine is cancelled by a loss, and LockLost says so`() {
+        val took =
+            millis {
+                assertThrows(LockLostException::class.java) {
+                    runBlocking {
+                        client.withLock("lost") {
+                            server.ask { it.del("lost") }
+                            delay(10_000)
+                        }
+                    }
+                }
+            }
+        assertTrue(took < TOLD_WITHIN_MS + 200, "took $took ms")
+    }
+
+    @Test
+    fun `a listener added after the loss is told at once, one that was closed never`() {
+        val lease = lock.lock(Duration.ofSeconds(1))
+        val closed = CompletableFuture<LostReason>()
+        lease.onLost(closed::complete).close()
+        told(lease).get(2, TimeUnit.SECONDS)
+        assertEquals(LostReason.EXPIRED, told(lease).get(1, TimeUnit.SECONDS))
+        assertFalse(closed.isDone)
+    }
+
+    @Test
+    fun `the watchdog keeps locks that are held five times their lease`() {
+        val held = List(100) { client.lock("kept-$it").apply { lock() } }
+        val leases = held.map { it.held }
+        Thread.sleep(5_000)
+        leases.forEach { assertTrue(it.isValid, "$it ${it.lostReason}") }
+        held.forEach { it.unlock() }
+        leases.forEach { assertNull(it.lostReason) }
+    }
+
+    @Test
+    fun `nothing renews after an unlock`() {
+        lock.withLock { }
+        val calls = server.scriptCalls()
+        Thread.sleep(2_000)
+        assertEquals(calls, server.scriptCalls())
+    }
+
+    @Test
+    fun `tryLock on a stopped server ends within the command timeout`() {
+        server.pause()
+        val took = millis { assertThrows(UnavailableException::class.java) { lock.tryLock() } }
+        assertTrue(took in 2_500..3_500, "took $took ms")
+        server.resume()
+    }
+
+    @Test
+    fun `a bounded wait on a stopped server ends in time`() {
+        server.pause()
+        val took = millis { assertThrows(UnavailableException::class.java) { lock.tryLock(Duration.ofMillis(500)) } }
+        assertTrue(took in 450..550, "took $took ms")
+        server.resume()
+    }
+
+    @Test
+    fun `closing with the server gone takes half a second at the most`() {
+        lock.lock()
+        server.pause()
+        val took = millis { client.close() }
+        assertTrue(took < 700, "took $took ms")
+        server.resume()
+    }
+
+    private fun assertToldAfter(reason: LostReason, taken: (Jedis) -> Unit) {
+        lock.lock()
+        val lease = lock.held
+        val told = told(lease)
+        val took =
+            millis {
+                server.ask(taken)
+                assertEquals(reason, told.get(5, TimeUnit.SECONDS))
+            }
+        assertTrue(took < TOLD_WITHIN_MS, "told after $took ms")
+        assertEquals(reason, lease.lostReason)
+        assertFalse(lease.isValid || lock.isHeldByCurrentThread)
+        assertEquals(0, lock.holdCount)
+        assertEquals(reason, assertThrows(LockLostException::class.java) { lock.unlock() }.reason)
+    }
+
+    private fun told(lease: Lease): CompletableFuture<LostReason> =
+        CompletableFuture<LostReason>().also { lease.onLost(it::complete) }
+
+    private fun steal(jedis: Jedis) {
+        jedis.del("lost")
+        jedis.hset("lost", "thief", "1")
+        jedis.pexpire("lost", 60_000)
+    }
+
+    private companion object {
+        /** A third of the lease and half a second. */
+        const val TOLD_WITHIN_MS = 834L
+    }
+}

@@ -1,0 +1,214 @@
+package io.github.steadlock
+
+import kotlinx.coroutines.runBlocking
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertInstanceOf
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.time.Duration
+import java.util.concurrent.CompletionStage
+import java.util.concurrent.ExecutionException
+import java.util.concurrent.TimeUnit.MILLISECONDS
+import java.util.concurrent.TimeUnit.SECONDS
+
+/** What becomes of acquisitions while a server does not answer, and after that. */
+class OutageTest {
+    private val server = RedisServer()
+
+    @AfterEach
+    fun close() = server.close()
+
+    @Test
+    fun `while a server hangs calls fail at once, and what is held is kept and released`() =
+        quick().connect().use { client ->
+            val kept = client.lock("kept").lock(Duration.ofMinutes(5))
+            server.pause()
+            awaitOpen(client)
+            val lock = client.lock("a")
+            val took =
+                millis {
+                    for (refused in refusalsOf(client) + refusedTriesOf(client)) {
+                        assertTrue(refused.isRetryable && !refused.isSkipped, refused.message)
+                        assertTrue(refused.message.orEmpty().contains("circuit breaker"), refused.message)
+                        assertNotNull(refused.node)
+                    }
+                }
+            // Each would have waited for the server, some of them as long as it takes.
+            assertTrue(took < SOON_MS, "took $took ms")
+            assertTrue(kept.isValid && !kept.isDegraded)
+            server.resume()
+            awaitClosed(client)
+            lock.withLock { lease -> assertFalse(lease.isDegraded) }
+            assertEquals(ReleaseOutcome.RELEASED, kept.release())
+        }
+
+    @Test
+    fun `a lock that is skipped is not taken, and what it guards does not run`() =
+        quick().onUnavailable(OnUnavailable.SKIP).connect().use { client ->
+            server.kill()
+            awaitOpen(client)
+            val (lock, semaphore) = client.lock("a") to client.semaphore("s", 2)
+            assertFalse(lock.tryLock())
+            assertFalse(lock.tryLock(SOON_MS, MILLISECONDS))
+            assertFalse(lock.tryLock(0, 10, SECONDS))
+            assertFalse(lock.tryLock(SOON))
+            assertFalse(lock.tryLock(SOON, Duration.ofSeconds(10)))
+            assertNull(semaphore.tryAcquire())
+            assertNull(semaphore.tryAcquire(1, SOON))
+            for (skipped in refusalsOf(client)) {
+                assertTrue(skipped.isSkipped && skipped.message.orEmpty().contains("skipped"), skipped.message)
+            }
+            assertFalse(lock.isHeldByCurrentThread)
+            server.startAgain()
+            awaitClosed(client)
+            assertFalse(lock.withLock { lease -> lease.isDegraded })
+            assertTrue(lock.tryLock())
+            lock.unlock()
+        }
+
+    @Test
+    fun `while a server is gone locks are granted in this client alone, and then by the server again`() =
+        quick().onUnavailable(OnUnavailable.LOCAL).connect().use { client ->
+            val lock = client.lock("a")
+            lock.withLock { lease -> assertFalse(lease.isDegraded || lease.token == null, "$lease") }
+            server.kill()
+            awaitOpen(client)
+            lock.lock()
+            val here = lock.held
+            assertTrue(here.isDegraded && here.isValid && here.token == null, "$here")
+            assertTrue(lock.tryLock())
+            assertEquals(2, lock.holdCount)
+            lock.unlock()
+            assertFalse(onAnotherThread { lock.tryLock() })
+            assertTrue(runBlocking { client.withLock("b") { lease -> lease.isDegraded } })
+            // What only the server can count.
+            val refused = refusal { client.semaphore("s", 2).acquire() }
+            assertFalse(refused.isSkipped, refused.message)
+            server.startAgain()
+            awaitClosed(client)
+            assertFalse(onAnotherThread { lock.tryLock() })
+            Steadlock.connect(server.url).use { other -> other.lock("a").withLock { assertFalse(it.isDegraded) } }
+            lock.unlock()
+            lock.withLock { lease -> assertFalse(lease.isDegraded || lease.token == null, "$lease") }
+        }
+
+    @Test
+    fun `a lock has it otherwise than its client`() =
+        quick().connect().use { client ->
+            server.kill()
+            awaitOpen(client)
+            assertFalse(refusal { client.lock("a").lock() }.isSkipped)
+            val skipping = client.lock("a", SKIP)
+            assertTrue(refusal { skipping.lock() }.isSkipped)
+            val local = LockOptions.DEFAULT.onUnavailable(OnUnavailable.LOCAL)
+            assertTrue(client.mutex("m", local).withLock { lease -> lease.isDegraded })
+            assertTrue(client.fairLock("f", local).withLock { lease -> lease.isDegraded })
+            val both = client.multiLock(listOf(client.lock("x"), client.lock("y")), local)
+            assertTrue(both.withLock { lease -> lease.isDegraded })
+            // What a call sets goes before the lock's own.
+            val lease = skipping.lockAsync(local).toCompletableFuture().get(SOON_MS, MILLISECONDS)
+            assertTrue(lease.isDegraded)
+            assertFalse(client.lock("a", local).tryLock())
+            assertEquals(ReleaseOutcome.RELEASED, lease.release())
+        }
+
+    @Test
+    fun `what is wanted in an outage needs a breaker`() =
+        Steadlock.connect("memory://").use { client ->
+            for (policy in OnUnavailable.entries) {
+                val lock = client.lock("a", LockOptions.DEFAULT.onUnavailable(policy))
+                assertThrows(InvalidArgumentException::class.java) { lock.tryLock() }
+            }
+            assertTrue(client.lock("a").withLock { lease -> !lease.isDegraded })
+        }
+
+    @Test
+    fun `a breaker out of its range is refused`() {
+        val second = Duration.ofSeconds(1)
+        val wrong = listOf(-1 to second, 0 to second, 1_000_001 to second, 5 to Duration.ZERO, 5 to Duration.ofDays(2))
+        for ((failures, pause) in wrong) {
+            val builder = Steadlock.builder().url("memory://").breaker(failures, pause)
+            val refused = assertThrows(InvalidArgumentException::class.java) { builder.connect() }
+            assertTrue(refused.message.orEmpty().contains("circuit breaker"), refused.message)
+        }
+        val several = Steadlock.builder().primaries("memory://one", "memory://two", "memory://three")
+        several.onUnavailable(OnUnavailable.LOCAL)
+        assertThrows(InvalidArgumentException::class.java) { several.connect() }
+        several.onUnavailable(OnUnavailable.SKIP).connect().close()
+    }
+
+    /** Finds out soon. */
+    private fun quick(): SteadlockBuilder =
+        Steadlock.builder().url(server.url).commandTimeout(Duration.ofMillis(300)).breaker(3, Duration.ofMillis(400))
+
+    private fun awaitOpen(client: SteadlockClient) =
+        awaitTrue("the breaker opens", SOON_MS) {
+            try {
+                client.lock("canary", SKIP.withWait(Duration.ZERO)).withLock { false }
+            } catch (refused: UnavailableException) {
+                refused.isSkipped
+            }
+        }
+
+    private fun awaitClosed(client: SteadlockClient) {
+        val lock = client.lock("canary", LockOptions.DEFAULT.onUnavailable(OnUnavailable.FAIL))
+        awaitTrue("the breaker closes", SOON_MS) {
+            try {
+                lock.withLock { true }
+            } catch (_: UnavailableException) {
+                false
+            }
+        }
+    }
+
+    /** What each form throws that gives a lease or throws. */
+    private fun refusalsOf(client: SteadlockClient): List<UnavailableException> {
+        val (lock, semaphore) = client.lock("a") to client.semaphore("s", 2)
+        return listOf(
+            refusal { lock.lock() },
+            refusal { lock.lock(Duration.ofSeconds(10)) },
+            refusal { lock.lock(10, SECONDS) },
+            refusal { lock.lockInterruptibly() },
+            refusal { lock.lockInterruptibly(10, SECONDS) },
+            refusal { lock.withLock { error("the body runs") } },
+            refusal { semaphore.acquire() },
+            refusal { semaphore.withPermits(2) { error("the body runs") } },
+            refusal { runBlocking { client.withLock("a") { error("the body runs") } } },
+            refusal { runBlocking { client.withPermits(semaphore) { error("the body runs") } } },
+            refusalOf(lock.lockAsync()),
+            refusalOf(lock.lockAsync(LockOptions.DEFAULT.withWait(SOON))),
+            refusalOf(semaphore.acquireAsync()),
+        )
+    }
+
+    /** What each form throws that says whether the lock was taken. */
+    private fun refusedTriesOf(client: SteadlockClient): List<UnavailableException> {
+        val (lock, semaphore) = client.lock("a") to client.semaphore("s", 2)
+        return listOf(
+            refusal { lock.tryLock() },
+            refusal { lock.tryLock(SOON) },
+            refusal { semaphore.tryAcquire() },
+            refusal { semaphore.tryAcquire(1, SOON) },
+        )
+    }
+
+    private fun refusal(call: () -> Unit): UnavailableException =
+        assertThrows(UnavailableException::class.java) { call() }
+
+    private fun refusalOf(stage: CompletionStage<Lease>): UnavailableException {
+        val failed =
+            assertThrows(ExecutionException::class.java) { stage.toCompletableFuture().get(SOON_MS, MILLISECONDS) }
+        return assertInstanceOf(UnavailableException::class.java, failed.cause)
+    }
+
+    private companion object {
+        const val SOON_MS = 20_000L
+        val SOON: Duration = Duration.ofMillis(SOON_MS)
+        val SKIP: LockOptions = LockOptions.DEFAULT.onUnavailable(OnUnavailable.SKIP)
+    }
+}

@@ -1,0 +1,118 @@
+package io.github.steadlock
+
+import redis.clients.jedis.Jedis
+import redis.clients.jedis.exceptions.JedisException
+import java.net.BindException
+import java.net.ServerSocket
+import java.nio.file.Files
+import java.nio.file.Path
+import java.util.concurrent.TimeUnit
+import kotlin.random.Random
+
+/** A redis-server of its own, on a free port, in a directory that goes away with it. */
+class RedisServer(vararg options: String) : AutoCloseable {
+    private val directory: Path = Files.createTempDirectory("steadlock-test")
+    val port: Int = freePort()
+    private val command =
+        ProcessBuilder("redis-server", "--port", "$port", "--save", "", "--appendonly", "no", *options)
+            .directory(directory.toFile())
+            .redirectErrorStream(true)
+            .redirectOutput(directory.resolve("log").toFile())
+    private var process: Process = command.start()
+    val url: String = "redis://127.0.0.1:$port"
+    private val password = options.toList().zipWithNext().firstOrNull { it.first == "--requirepass" }?.second
+
+    init {
+        awaitTrue("redis-server answers") { answers() }
+    }
+
+    /** Asks the server something on a connection of its own. */
+    fun <T> ask(question: (Jedis) -> T): T =
+        Jedis("127.0.0.1", port).use { jedis ->
+            password?.let(jedis::auth)
+            question(jedis)
+        }
+
+    /** How often the server ran one of our scripts. */
+    fun scriptCalls(): Int =
+        ask { it.info("commandstats") }
+            .lineSequence()
+            .filter { it.startsWith("cmdstat_eval") }
+            .sumOf { it.substringAfter("calls=").substringBefore(',').toInt() }
+
+    fun pause() = signal("STOP")
+
+    fun resume() = signal("CONT")
+
+    /** The machine under the server dies. */
+    fun kill() {
+        process.destroyForcibly().waitFor()
+    }
+
+    /** Starts it again, without its data, on the same port. */
+    fun startAgain() {
+        process = command.start()
+        awaitTrue("redis-server answers") { answers() }
+    }
+
+    override fun close() {
+        kill()
+        directory.toFile().deleteRecursively()
+    }
+
+    private fun signal(name: String) {
+        check(ProcessBuilder("sh", "-c", "kill -$name ${process.pid()}").start().waitFor() == 0)
+    }
+
+    private fun answers(): Boolean =
+        try {
+            ask { it.ping() } == "PONG" && process.isAlive
+        } catch (_: JedisException) {
+            check(process.isAlive) { Files.readString(directory.resolve("log")) }
+            false
+        }
+}
+
+/**
+ * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might take
+ * it before the server starts.
+ */
+fun freePort(): Int {
+    while (true) {
+        val port = Random.nextInt(10_000, 32_000)
+        try {
+            return ServerSocket(port).use { it.localPort }
+        } catch (_: BindException) {
+            continue
+        }
+    }
+}
+
+/** Waits for [condition], which something else is about to make true. */
+fun awaitTrue(what: String, withinMs: Long = 10_000, condition: () -> Boolean) {
+    val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(withinMs)
+    while (!condition()) {
+        check(System.nanoTime() < deadline) { "not within $withinMs ms: $what" }
+        Thread.sleep(5)
+    }
+}
+
+/** Runs [work] on a thread of its own and gives its result, or throws what it threw. */
+fun <T> onAnotherThread(work: () -> T): T {
+    var result: Result<T>? = null
+    val thread = Thread { result = runCatching(work) }
+    thread.start()
+    thread.join(30_000)
+    return checkNotNull(result) { "the other thread did not end within 30 s" }.getOrThrow()
+}
+
+/** The calling thread's lease of this lock, which it holds. */
+val DistributedLock.held: Lease
+    get() = checkNotNull(lease) { "this thread does not hold $this" }
+
+/** How long [work] takes, in milliseconds. */
+fun millis(work: () -> Unit): Long {
+    val start = System.nanoTime()
+    work()
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start)
+}

@@ -1,0 +1,15 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+import java.nio.file.Path
+
+/** The JVM that these tests are meant to run on. */
+class RuntimeTest {
+    @Test
+    fun `the tests run on the JDK that was asked for`() {
+        println("these tests run on Java ${Runtime.version()}")
+        val asked = System.getenv("STEADLOCK_TEST_JAVA_HOME") ?: return
+        assertEquals(Path.of(asked).toRealPath(), Path.of(System.getProperty("java.home")).toRealPath())
+    }
+}

@@ -1,5 +1,0 @@
-package io.leasehold
-
-class CoroutineOnMemoryTest : CoroutineBehaviour() {
-    override val url = "memory://"
-}

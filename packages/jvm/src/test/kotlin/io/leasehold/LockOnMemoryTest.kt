@@ -1,7 +1,0 @@
-package io.leasehold
-
-import java.util.UUID
-
-class LockOnMemoryTest : LockBehaviour() {
-    override val url = "memory://${UUID.randomUUID()}"
-}

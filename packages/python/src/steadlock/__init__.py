@@ -1,0 +1,77 @@
+"""A distributed lock on Redis or Valkey, shared with Node, Kotlin, Java and Rust.
+
+    import steadlock
+
+    with steadlock.connect("redis://localhost") as client:
+        with client.lock("stock") as lease:
+            sell(fencing_token=lease.token)
+
+Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and
+`multi_lock`. `redlock` gives one whose locks a majority of several servers holds.
+`steadlock.aio` has the same for asyncio. Durations are seconds or `timedelta`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from steadlock import _loading as _loading
+from steadlock._endings import LostReason, ReleaseOutcome
+from steadlock._native import __version__ as __version__
+from steadlock._settings import INHERIT, Duration, OnUnavailable
+from steadlock._threads.client import Client, connect, redlock
+from steadlock._threads.lease import Lease
+from steadlock._threads.lock import Hold, Lock, ReadWriteLock
+from steadlock._threads.semaphore import Semaphore
+from steadlock.errors import (
+    ClientInfo,
+    ClosedError,
+    ForkedError,
+    Holder,
+    InvalidArgumentError,
+    LockLostError,
+    LockTimeoutError,
+    MisconfiguredError,
+    NotOwnerError,
+    SteadlockError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from steadlock import aio as aio
+
+__all__ = [
+    "INHERIT",
+    "Client",
+    "ClientInfo",
+    "ClosedError",
+    "Duration",
+    "ForkedError",
+    "Hold",
+    "Holder",
+    "InvalidArgumentError",
+    "Lease",
+    "Lock",
+    "LockLostError",
+    "LockTimeoutError",
+    "LostReason",
+    "MisconfiguredError",
+    "NotOwnerError",
+    "OnUnavailable",
+    "ReadWriteLock",
+    "ReleaseOutcome",
+    "Semaphore",
+    "SteadlockError",
+    "UnavailableError",
+    "aio",
+    "connect",
+    "redlock",
+]
+
+
+def __getattr__(name: str) -> "ModuleType":
+    """Loads `steadlock.aio` when a program first asks for it: asyncio takes longer than all else."""
+    if name == "aio":
+        return importlib.import_module("steadlock.aio")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

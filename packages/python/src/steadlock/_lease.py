@@ -1,0 +1,134 @@
+"""What a lease of threads and one of tasks have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from steadlock import _native
+from steadlock._connection import ConnectionT
+from steadlock._context import Owner
+from steadlock._endings import LostReason
+from steadlock._shown import shown
+
+
+class _Event(Protocol):
+    def set(self) -> None: ...
+
+
+OwnerT = TypeVar("OwnerT", bound=Owner | None)
+EventT = TypeVar("EventT", bound=_Event)
+
+
+class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
+    """One grant of a lock, or one re-entry."""
+
+    __slots__ = ("__weakref__", "_callbacks", "_connection", "_event", "_key", "_native", "_owner")
+    _kind: ClassVar[str]
+    """The class, as programs name it."""
+
+    def __init__(self, connection: ConnectionT, native: _native.Lease, owner: OwnerT, key: str) -> None:
+        self._connection = connection
+        self._key = key
+        self._native = native
+        self._owner = owner
+        self._event: EventT | None = None
+        self._callbacks: list[Callable[[Any], object]] = []
+
+    @property
+    def id(self) -> int:
+        """The number of this grant, which no other of the process has."""
+        return self._native.id
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self._native.name
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token: each grant's is higher than all before.
+
+        `None` if none was drawn, and for readers, semaphores, several locks as one and degraded leases.
+        """
+        return self._native.token
+
+    @property
+    def degraded(self) -> bool:
+        """Whether it excludes others of this client alone, and nobody else: its server was unavailable when it was
+        granted, and `on_unavailable` is `"local"`. Of several locks as one, whether any of them does.
+
+        It stays so until its release, also when the server is back.
+        """
+        return self._native.degraded
+
+    def remaining(self) -> float:
+        """For how many seconds the lease may be relied on if nothing renews it; 0 if it may not."""
+        return self._native.remaining()
+
+    def is_valid(self) -> bool:
+        """Whether the lease may be relied on now. Reads the clock, never the server."""
+        return self._native.is_valid()
+
+    @property
+    def lost_reason(self) -> LostReason | None:
+        """Why the lease was lost; `None` if it was not."""
+        return self._native.lost_reason
+
+    @property
+    def context(self) -> int | None:
+        """The number of the thread or task that took it; `None` if it was taken in an event
+        loop outside of a task."""
+        return None if self._owner is None else self._owner.number
+
+    def __repr__(self) -> str:
+        native = self._native
+        if native.lost_reason is not None:
+            state = f"lost: {native.lost_reason}"
+        elif native.is_released:
+            state = "released"
+        else:
+            state = f"{native.remaining():.3f} s left" + (", degraded" if native.degraded else "")
+        return f"<{self._kind} of {shown(self.name)!r}, {state}>"
+
+    def _call_when_lost(self, callback: Callable[[Self], object]) -> None:
+        with self._connection.mutex:
+            self._callbacks.append(callback)
+        self._watch()
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """Sees to it that `_on_lost` is called once the lease is lost."""
+
+    def _on_lost(self) -> None:
+        with self._connection.mutex:
+            callbacks, self._callbacks = self._callbacks, []
+        if self._event is not None:
+            self._event.set()
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception as error:
+                self._report(error)
+
+    @abstractmethod
+    def _report(self, error: Exception) -> None:
+        """A callback raised it, and nobody called that could catch it."""
+
+    def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
+        """Has the telemetry told what the release came to."""
+        if self._connection.telemetry is not None:
+            # It may have been lost before, and nobody heard of that yet.
+            reason = self._native.lost_reason
+            self._connection.tell_ended(self._native.id, outcome if reason is None else "lost", reason or lost)
+
+    def _leave_if_lost(self) -> LostReason | None:
+        """At the end of a scope: gives a lost lease back in the background, and says why it was
+        lost. The server has nothing of ours: the program need not wait for it."""
+        reason = self._native.lost_reason
+        if reason is not None:
+            self._connection.forget(self)
+            self._connection.native.release_later(self._native.id)
+            self._connection.tell_ended(self._native.id, "lost", reason)
+        return reason

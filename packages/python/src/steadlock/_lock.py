@@ -1,0 +1,82 @@
+"""What the locks and semaphores of threads and of tasks have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from steadlock import _native
+from steadlock._connection import ConnectionT
+from steadlock._lease import LeaseBase
+from steadlock._settings import LockSettings
+from steadlock._shown import shown
+from steadlock.errors import NotOwnerError
+
+LeaseT = TypeVar("LeaseT", bound=LeaseBase[Any, Any, Any])
+LockT = TypeVar("LockT", bound="NamedLock[Any, Any]")
+
+
+class NamedLock(ABC, Generic[ConnectionT, LeaseT]):
+    """A lock or a semaphore."""
+
+    __slots__ = ("__weakref__", "_connection", "_settings")
+
+    def __init__(self, connection: ConnectionT, settings: LockSettings) -> None:
+        self._connection = connection
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        """Its name; of several locks as one, all names."""
+        return self._settings.name
+
+    @property
+    @abstractmethod
+    def lease(self) -> LeaseT | None:
+        """What the caller took last of this name; `None` if it holds nothing of it."""
+
+    def _is_held(self) -> bool:
+        lease = self.lease
+        return lease is not None and lease._native.is_valid()
+
+    def _not_owner(self, reason: str) -> NotOwnerError:
+        return NotOwnerError(
+            f"release of lock {shown(self.name)!r}: {reason}", lock_name=self.name, operation="release"
+        )
+
+
+class ReadWriteLockBase(Generic[LockT]):
+    """A lock with two sides, of which many may hold `read`, or one `write`."""
+
+    __slots__ = ("_read", "_write")
+
+    def __init__(self, read: LockT, write: LockT) -> None:
+        self._read = read
+        self._write = write
+
+    @property
+    def read(self) -> LockT:
+        """The side that many may hold. Its leases have no token."""
+        return self._read
+
+    @property
+    def write(self) -> LockT:
+        """The side that one holds alone."""
+        return self._write
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self._write.name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(read={self._read!r}, write={self._write!r})"
+
+
+def free_of(state: _native.State, limit: int) -> int:
+    """How many permits are free, as the server says how many are held of how many."""
+    _, permits = state
+    if permits is None:
+        return limit
+    held, agreed = permits
+    return max(0, agreed - held)

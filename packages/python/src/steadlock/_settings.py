@@ -1,0 +1,194 @@
+"""What a lock was asked to do, and durations in the core's unit."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from datetime import timedelta
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from steadlock import _kinds, _native
+from steadlock._shown import is_unicode, shown, type_of
+from steadlock.errors import InvalidArgumentError
+
+Duration: TypeAlias = float | timedelta
+"""A length of time: seconds, or a `timedelta`."""
+
+
+OnUnavailable: TypeAlias = Literal["fail", "local", "skip"]
+"""What becomes of an acquisition while its server is known not to answer.
+
+- `fail`: it fails at once, as `UnavailableError`
+- `local`: it is granted a *degraded* lease, which excludes others of this client alone
+- `skip`: it is not granted, and what the lock guards does not run
+"""
+
+
+class Inherit(enum.Enum):
+    """Stands for "as the lock was made" where `None` has a meaning of its own."""
+
+    INHERIT = "as the lock was made"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+INHERIT: Final = Inherit.INHERIT
+Inherited: TypeAlias = Literal[Inherit.INHERIT]
+
+
+def milliseconds(duration: Duration) -> float:
+    """The duration in milliseconds. Ranges are checked by the core."""
+    if isinstance(duration, timedelta):
+        return duration.total_seconds() * 1000
+    if isinstance(duration, bool) or not isinstance(duration, int | float):
+        raise TypeError(f"a duration is a number of seconds or a timedelta, not a {type_of(duration)}")
+    try:
+        return float(duration) * 1000
+    except OverflowError:
+        return float("inf")
+
+
+def optional_milliseconds(duration: Duration | None) -> float | None:
+    """The duration in milliseconds, if there is one."""
+    return None if duration is None else milliseconds(duration)
+
+
+def flag(value: bool, what: str) -> bool:
+    """The value, if it is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} is True or False, not a {type_of(value)}")
+    return value
+
+
+class LockSettings(NamedTuple):
+    """What every acquire of one lock object asks for, in milliseconds."""
+
+    address: str
+    """Which lock, for the core."""
+    key: str
+    """Which lock, for `Holds`: the address, which for a semaphore is that of one permit."""
+    name: str
+    """Which lock, for people."""
+    wait: float | None
+    lease: float | None
+    renew: bool
+    """Whether that lease is auto-renewed."""
+    max_hold: float | None
+    fencing: bool
+    on_unavailable: OnUnavailable | None
+    limit: int = 0
+    """How many permits there are, if it is a semaphore."""
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        name: str,
+        wait: Duration | None,
+        lease: Duration | None,
+        renew: bool,
+        max_hold: Duration | None,
+        fencing: bool,
+        on_unavailable: OnUnavailable | None,
+    ) -> LockSettings:
+        """The settings of a lock of any kind but the semaphore."""
+        return cls.at(
+            _kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, on_unavailable, fencing
+        )
+
+    @classmethod
+    def at(
+        cls,
+        address: str,
+        name: str,
+        wait: Duration | None,
+        lease: Duration | None,
+        renew: bool,
+        max_hold: Duration | None,
+        on_unavailable: OnUnavailable | None,
+        fencing: bool = True,
+        limit: int = 0,
+    ) -> LockSettings:
+        """The settings of what has that address."""
+        return cls(
+            address,
+            address,
+            name,
+            optional_milliseconds(wait),
+            optional_milliseconds(lease),
+            flag(renew, "renew"),
+            optional_milliseconds(max_hold),
+            flag(fencing, "fencing"),
+            checked_policy(on_unavailable, "acquire", name),
+            limit,
+        )
+
+    def but(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> LockSettings:
+        """The same, with what one call asks for instead. A lease of its own is fixed unless the call says `renew`."""
+        if renew is INHERIT:
+            renew = self.renew and lease is INHERIT
+        return LockSettings(
+            self.address,
+            self.key,
+            self.name,
+            self.wait if wait is INHERIT else optional_milliseconds(wait),
+            self.lease if lease is INHERIT else optional_milliseconds(lease),
+            flag(renew, "renew"),
+            self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
+            self.fencing,
+            self.on_unavailable,
+            self.limit,
+        )
+
+    def asking(self, permits: int) -> LockSettings:
+        """The same, for so many permits of a semaphore."""
+        return self._replace(address=_kinds.semaphore_address(permits, self.limit, self.name))
+
+    def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
+        """The same, with the wait that `acquire(blocking, timeout)` means, as in `threading`."""
+        if timeout == -1:
+            return self if blocking else self.but(wait=0)
+        if not blocking:
+            raise InvalidArgumentError(
+                "acquire: a timeout makes no sense without blocking; leave one of them out",
+                lock_name=self.name,
+                operation="acquire",
+            )
+        if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
+            raise OverflowError(f"acquire of lock {shown(self.name)!r}: the timeout is too large; leave it out")
+        return self.but(wait=timeout)
+
+
+def checked_policy(policy: OnUnavailable | None, operation: str, name: str | None = None) -> OnUnavailable | None:
+    """What is wanted in an outage, if it is one of the core's words."""
+    if policy is None or (isinstance(policy, str) and policy in _native.ON_UNAVAILABLE):
+        return policy
+    if not isinstance(policy, str):
+        raise TypeError(f"on_unavailable is a str, not a {type_of(policy)}")
+    lock = "" if name is None else f" of lock {shown(name)!r}"
+    # The word may be anything, also a URL.
+    raise InvalidArgumentError(
+        f"{operation}{lock}: on_unavailable is none of {', '.join(_native.ON_UNAVAILABLE)}; give one of them",
+        lock_name=name,
+        operation=operation,
+    )
+
+
+def checked_name(name: str) -> str:
+    """The name, if it can be sent at all. All other rules are the core's."""
+    if not isinstance(name, str):
+        raise TypeError(f"a lock's name is a str, not a {type_of(name)}")
+    if not is_unicode(name):
+        raise InvalidArgumentError(
+            f"acquire of lock {shown(name)!a}: the name is not valid Unicode; leave lone surrogates out",
+            lock_name=name,
+            operation="acquire",
+        )
+    return name

@@ -1,0 +1,63 @@
+"""How the calls of threads and greenlets run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from steadlock import _log
+from steadlock._connection import ConnectionBase
+from steadlock._context import running_hub, this_thread
+from steadlock._holds import Held
+from steadlock._threads.events import Events
+
+L = TypeVar("L", bound=Held)
+R = TypeVar("R")
+
+
+class Connection(ConnectionBase[L]):
+    """The connection of a blocking client."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.events: Events[L] = Events(self.native, self.watched)
+        self.had_turns = False
+        """Whether a task or a greenlet ever held something."""
+
+    def ask(self, call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
+        """Asks the engine for something and gives the answer: `call` blocks the thread,
+        `submit` lets the other greenlets of a hub go on."""
+        hub = running_hub()
+        if hub is None:
+            self.events.watch_for_log()
+            return call(*args, this_thread.thread.interruptible)
+        answer: list[R] = []
+        self.events.waits.wait(hub, answer, submit, *args)
+        return answer[0]
+
+    def close(self) -> None:
+        self.is_closed = True
+        hub = running_hub()
+        if hub is None:
+            self.native.close()
+        else:
+            self.events.waits.wait(hub, [], self.native.submit_close)
+        self.events.deliver()
+        self.events.stop()
+        if self.telemetry is not None:
+            self.telemetry.closed()
+        _log.flush()
+
+    def _leave(self) -> None:
+        self.events.stop()
+
+    def after_fork(self) -> None:
+        self.events.leave_to_parent()
+        super().after_fork()
+
+    def stop(self) -> None:
+        self.events.stop()
+
+    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+        super().owners_have_ended(numbers)
+        self.events.waits.owners_have_ended(numbers)

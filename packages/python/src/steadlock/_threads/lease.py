@@ -1,0 +1,174 @@
+"""The lease of a thread: how it is acquired, found again, and released."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar
+
+from steadlock import _native
+from steadlock._context import Caller, refuse_eventlet, running_hub
+from steadlock._endings import Released, ReleaseOutcome
+from steadlock._lease import LeaseBase
+from steadlock._settings import Duration, LockSettings, optional_milliseconds
+from steadlock._threads.connection import Connection
+from steadlock.errors import SteadlockError
+
+
+class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
+    """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
+
+    It may be used from any thread.
+    """
+
+    __slots__ = ()
+    _kind: ClassVar = "steadlock.Lease"
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set once the lease is lost, never after its release.
+
+        A daemon thread of the client waits for losses, from the first use on at the latest.
+        """
+        with self._connection.mutex:
+            event = self._event
+            if event is None:
+                event = self._event = threading.Event()
+        self._watch()
+        return event
+
+    def on_lost(self, callback: Callable[[Lease], object]) -> None:
+        """Calls `callback(lease)` once the lease is lost: in a thread of the client,
+        or at once if it is lost already. Exceptions go to `threading.excepthook`."""
+        self._call_when_lost(callback)
+
+    def extend(self, lease: Duration | None = None) -> None:
+        """Makes the lease last `lease` from now, or its own length; never shortens it.
+
+        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
+        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
+        if the server does not answer.
+        """
+        native = self._connection.native
+        self._connection.ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
+
+    def release(self) -> ReleaseOutcome:
+        """Releases this grant, from any thread. Idempotent.
+
+        Says `expired` or `stolen` for a lost lease, whose record is left alone, and
+        `unknown` if the server does not answer within the command timeout. After an
+        interrupt the release goes on in the background. Raises `MisconfiguredError` if
+        the server's user may not release it; that too is retried in the background.
+        """
+        _, outcome, _ = self._release()
+        return outcome
+
+    def _release(self) -> Released:
+        native = self._connection.native
+        try:
+            self._connection.forget(self)
+            released = self._connection.ask(native.release, native.submit_release, self._native.id)
+        except SteadlockError:
+            self._tell_released("unknown", None)
+            raise
+        except BaseException:
+            # It may have struck before the release had begun.
+            self._abandon()
+            raise
+        _, outcome, lost = released
+        self._tell_released(outcome, lost)
+        return released
+
+    def _abandon(self) -> None:
+        """Has it released in the background, if it is not yet."""
+        self._connection.native.release_later(self._native.id)
+        self._connection.forget(self)
+        self._tell_released("unknown", None)
+
+    def _leave(self) -> Exception | None:
+        """The end of a `with`: releases. Returns what the `with` raises, unless its body raised."""
+        reason = self._leave_if_lost()
+        if reason is None:
+            try:
+                _, _, reason = self._release()
+            except SteadlockError as error:
+                return error
+        return None if reason is None else _native.lost_error(self.name, reason)
+
+    def _watch(self) -> None:
+        if not self._native.is_released:
+            self._connection.events.watch(self)
+        if self._native.lost_reason is not None:
+            # Word of it may have come before, and then nobody would take the lease out.
+            self._connection.watched.discard(self._native.id)
+            self._on_lost()
+
+    def _report(self, error: Exception) -> None:
+        args = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(args))
+
+
+def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:
+    """Takes a lock for the caller and appends its lease to `entered`, or raises why it was not granted."""
+    refuse_eventlet("acquire")
+    granted: list[_native.Lease] = []
+    native = connection.native
+    hub = running_hub()
+    measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
+    try:
+        if hub is None:
+            # Who cannot go on while the thread waits, and so cannot release what is waited for.
+            blocked: list[int] = []
+            if owner.takes_turns or connection.had_turns:
+                blocked = [lease._owner.number for lease in held_beside(connection, owner)]
+            connection.events.watch_for_log()
+            native.acquire(granted, settings, owner.number, blocked, owner.thread.interruptible)
+        else:
+            wait = connection.events.waits.wait
+            wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)
+        lease = Lease(connection, granted[0], owner, settings.key)
+        connection.had_turns |= owner.takes_turns
+        swept = connection.holds.add(lease)
+        owner.watch_end()
+        entered.append(lease)
+        if swept:
+            connection.events.drop_unheard()
+        if measured is not None:
+            measured.granted(lease._native)
+    except BaseException as error:
+        # Ctrl-C may strike between any two lines: a grant that the caller does
+        # not get must not stay.
+        for grant in granted:
+            native.release_later(grant.id)
+            connection.holds.discard(grant.id, settings.key, owner.number)
+            for entry in [entry for entry in entered if entry._native is grant]:
+                # Another thread may have left it meanwhile.
+                with suppress(ValueError):
+                    entered.remove(entry)
+        if measured is not None:
+            measured.failed(error)
+        raise
+    return lease
+
+
+def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:
+    """What the caller took last of a lock. What an ended task of its thread has left held
+    counts too: in a notebook each cell is a task."""
+    lease = connection.holds.innermost(key, caller.number)
+    if lease is not None or not (caller.takes_turns or connection.had_turns):
+        return lease
+    left = [lease for lease in held_beside(connection, caller) if lease._key == key and lease._owner.is_over()]
+    return connection.holds.innermost(key, left[-1]._owner.number) if left else None
+
+
+def held_beside(connection: Connection[Lease], caller: Caller) -> list[Lease]:
+    """What others hold that take turns with the caller in its thread, and stand still while
+    it waits: other tasks of its event loop, other greenlets, the thread around them."""
+    thread = caller.thread
+
+    def is_beside(other: Caller) -> bool:
+        by_turns = caller.takes_turns or other.takes_turns
+        return by_turns and other is not caller and thread.is_that_of(other)
+
+    return [lease for lease in connection.holds.all() if is_beside(lease._owner)]

@@ -1,0 +1,218 @@
+"""The locks of threads."""
+
+from __future__ import annotations
+
+from steadlock import _native
+from steadlock._context import this_caller
+from steadlock._endings import ReleaseOutcome
+from steadlock._lock import NamedLock, ReadWriteLockBase
+from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
+from steadlock._shown import shown
+from steadlock._threads.connection import Connection
+from steadlock._threads.lease import Lease, acquire, held_by
+from steadlock.errors import Holder, SteadlockError, holder_of, is_not_granted
+
+
+class BaseLock(NamedLock[Connection[Lease], Lease]):
+    """What a lock and a semaphore have in common."""
+
+    __slots__ = ("_entered",)
+
+    def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
+        super().__init__(connection, settings)
+        self._entered: list[Lease] = []
+
+    def release(self) -> ReleaseOutcome:
+        """Releases what the caller acquired last of this name: the calling thread, or the task or
+        greenlet that runs in it. What an ended task has left held, others of its thread release.
+
+        Says `released`, or `unknown` if the server does not answer within the command timeout;
+        then the release goes on in the background.
+
+        Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
+        `NotOwnerError` if the caller holds nothing of it, also because a fixed lease has
+        expired. See `Lease.release`.
+        """
+        caller = this_caller()
+        connection, settings = self._connection, self._settings
+        lease = held_by(connection, settings.key, caller)
+        if lease is not None:
+            _, outcome, lost = lease._release()
+        else:
+            # The core knows what is held under another name of the same lock.
+            native = connection.native
+            number, outcome, lost = connection.ask(
+                native.release_innermost, native.submit_release_innermost, settings.address, caller.number
+            )
+            connection.forget_number(number, outcome, lost)
+        if lost is not None:
+            raise _native.lost_error(settings.name, lost)
+        return outcome
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the caller took last of this name, as `release` finds it; `None` if it holds nothing of it."""
+        return held_by(self._connection, self._settings.key, this_caller())
+
+    def __enter__(self) -> Lease:
+        return acquire(self._connection, self._settings, this_caller(), self._entered)
+
+    __exit__ = _native.ScopeEnd()
+
+    def _innermost_scope(self) -> Lease | None:
+        """The lease of the scope that is left: the caller's innermost, or that of somebody who
+        entered it elsewhere: frameworks end in one thread what they began in another."""
+        number = this_caller().number
+        entered = self._entered.copy()
+        for lease in reversed(entered):
+            if lease._owner.number == number:
+                return lease
+        return entered[-1] if entered else None
+
+    def _not_entered(self) -> Exception:
+        return self._not_owner("nobody is inside of a scope of it; enter it first")
+
+    def _tried(self, settings: LockSettings) -> Lease | None:
+        """Acquires it; `None` if another owner holds it, or it is skipped."""
+        try:
+            return acquire(self._connection, settings, this_caller(), [])
+        except SteadlockError as error:
+            if not is_not_granted(error):
+                raise
+            return None
+
+    def __repr__(self) -> str:
+        state = "locked" if self._is_held() else "unlocked"
+        return f"<{state} steadlock.{type(self).__name__} object {shown(self.name)!r} at {id(self):#x}>"
+
+
+class Lock(BaseLock):
+    """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
+
+    The thread that acquired it may acquire it again with no server call, unless it is a
+    mutex; every other thread waits, first come, first served. In an event loop the running
+    task is who takes it, and one that would wait for another task of its loop gets
+    `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use it as a context
+    manager, which gives the `Lease`, or like a `threading.RLock`:
+
+        with client.lock("report") as lease:
+            write_report(fencing_token=lease.token)
+    """
+
+    __slots__ = ()
+
+    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
+        """Acquires the lock; says whether it did. Use `lease` for the grant.
+
+        `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
+        once. A wait without bound ends with `UnavailableError` once the server has not
+        answered for the client's lease; Ctrl-C ends every wait within 100 ms, and leaves
+        nothing behind.
+
+        For a lock that is skipped in an outage (`on_unavailable="skip"`) it says `False` if the
+        wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
+        on the lock then, and do not look at the result.
+
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
+        `LockLostError` (this thread has lost a lease of it that was renewed, and has not
+        left it yet), `ClosedError`.
+        """
+        settings = self._settings.blocking(blocking, timeout)
+        try:
+            acquire(self._connection, settings, this_caller(), [])
+        except SteadlockError as error:
+            if settings.wait is None or not is_not_granted(error):
+                raise
+            return False
+        return True
+
+    def try_acquire(
+        self,
+        wait: Duration | None = 0,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Lease | None:
+        """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
+        is skipped in an outage.
+
+        `wait=None` waits as long as the server answers. Raises what `acquire` raises.
+        """
+        return self._tried(self._settings.but(wait, lease, max_hold, renew))
+
+    def hold(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Hold:
+        """A context manager like the lock itself, with other settings:
+        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`, and
+        `UnavailableError` with `skipped` if the lock is skipped in an outage; the body does not
+        run then."""
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
+
+    def owned(self) -> bool:
+        """Whether the caller holds the lock now, by a lease that is valid. A local check."""
+        return self._is_held()
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock. Asks the server."""
+        return self.holder() is not None
+
+    def holder(self) -> Holder | None:
+        """Who holds the lock, and for how long if nothing renews it; `None` if it is free.
+        Asks the server.
+
+        Of several readers, or of holders of permits, it is the one whose record ends last.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
+        or several locks as one: ask each of them), `ClosedError`.
+        """
+        connection = self._connection
+        native = connection.native
+        told, _ = connection.ask(native.inspect, native.submit_inspect, self._settings.address)
+        return holder_of(told)
+
+
+class ReadWriteLock(ReadWriteLockBase[Lock]):
+    """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
+
+    A waiting writer keeps new readers out, for two seconds at a time, so that neither
+    side starves. The thread that holds the write side may take the read side too, and
+    keeps it when it releases the write side. The other way round is refused as
+    `InvalidArgumentError`, since it would wait for itself.
+
+        catalogue = client.read_write_lock("catalogue")
+        with catalogue.read:
+            look_up()
+    """
+
+    __slots__ = ()
+
+
+class Hold:
+    """One `with` of a lock or semaphore. Made by their `hold`; used once."""
+
+    __slots__ = ("_connection", "_entered", "_is_entered", "_settings")
+
+    def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._entered: list[Lease] = []
+        self._is_entered = False
+
+    def __enter__(self) -> Lease:
+        if self._is_entered:
+            raise RuntimeError("a hold is entered once; call lock.hold() for each `with`")
+        lease = acquire(self._connection, self._settings, this_caller(), self._entered)
+        self._is_entered = True
+        return lease
+
+    __exit__ = _native.ScopeEnd()
+
+    def _innermost_scope(self) -> Lease | None:
+        return self._entered[0] if self._entered else None
+
+    def _not_entered(self) -> None:
+        """Who ends it twice does no harm."""

@@ -1,0 +1,316 @@
+"""The client of a program with asyncio."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
+
+from steadlock import _native
+from steadlock._client import ClientBase
+from steadlock._options import AddressMap, open_native, url_list
+from steadlock._settings import Duration, LockSettings, OnUnavailable
+from steadlock._synchronized import NameTemplate, is_coroutine_function, refuse_generators
+from steadlock.aio._connection import Connection
+from steadlock.aio._lease import Lease
+from steadlock.aio._lock import BaseLock, Lock, ReadWriteLock
+from steadlock.aio._semaphore import Semaphore
+from steadlock.errors import UnavailableError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: bool = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> Connecting:
+    """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
+
+    Arguments, defaults and errors are those of `steadlock.connect`; errors come when the
+    result is awaited.
+    """
+
+    def start() -> _native.Client:
+        files = (tls_ca_file, tls_cert_file, tls_key_file)
+        outages = (on_unavailable, breaker_failures, breaker_pause)
+        counted = (metrics, metrics_groups, metrics_queues)
+        return open_native(
+            url,
+            None,
+            lease,
+            command_timeout,
+            connect_timeout,
+            retry_interval,
+            key_prefix,
+            files,
+            tls_server_name,
+            address_map,
+            lazy,
+            outages,
+            counted,
+            (client_info, client_label),
+        )
+
+    return Connecting(start, lazy)
+
+
+def redlock(
+    urls: Iterable[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: bool = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> Connecting:
+    """Connects to several independent primaries, of which a majority holds each lock:
+    `client = await redlock(urls)`, or `async with redlock(urls) as client`.
+
+    Arguments, defaults, errors and the promise are those of `steadlock.redlock`; errors
+    come when the result is awaited.
+    """
+
+    def start() -> _native.Client:
+        files = (tls_ca_file, tls_cert_file, tls_key_file)
+        outages = (on_unavailable, breaker_failures, breaker_pause)
+        counted = (metrics, metrics_groups, metrics_queues)
+        return open_native(
+            None,
+            url_list(urls),
+            lease,
+            command_timeout,
+            connect_timeout,
+            retry_interval,
+            key_prefix,
+            files,
+            tls_server_name,
+            address_map,
+            lazy,
+            outages,
+            counted,
+            (client_info, client_label),
+        )
+
+    return Connecting(start, lazy)
+
+
+class Connecting:
+    """A client that is about to connect. Made by `connect` and `redlock`; awaited or entered once."""
+
+    __slots__ = ("_client", "_lazy", "_start")
+
+    def __init__(self, start: Callable[[], _native.Client], lazy: bool) -> None:
+        self._start = start
+        self._lazy = lazy
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._connect()
+        return self._client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connect(self) -> Client:
+        connection: Connection[Lease] = Connection(self._start())
+        try:
+            if not self._lazy:
+                await connection.mailbox.connected()
+        except BaseException:
+            connection.mailbox.detach()
+            raise
+        return Client(connection)
+
+
+class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
+    """One connection to one server, or to each of several primaries, for the tasks of one
+    event loop. Made by `connect` and `redlock`.
+
+    As a context manager it closes itself. After a `fork` it works in the child's own
+    loop too, which holds none of its parent's locks.
+    """
+
+    @overload
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: Literal["skip"],
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]: ...
+    @overload
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: Literal["fail", "local"] | None = None,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]: ...
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
+        """Decorates a coroutine function so that it runs under a lock named after its arguments.
+
+            @client.synchronized("user:{user_id}")
+            async def pay(user_id: int) -> None: ...
+
+        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`. If the lock
+        is skipped (`on_unavailable="skip"`, here or of the client), the call gives `None` and the
+        function does not run.
+        """
+
+        def lock_of(key: str) -> Lock:
+            return self.lock(
+                key,
+                wait=wait,
+                lease=lease,
+                renew=renew,
+                max_hold=max_hold,
+                fencing=fencing,
+                on_unavailable=on_unavailable,
+            )
+
+        def decorate(
+            function: Callable[P, Coroutine[Any, Any, R]],
+        ) -> Callable[P, Coroutine[Any, Any, R | None]]:
+            refuse_generators(function)
+            if not is_coroutine_function(function):
+                raise TypeError("a client of steadlock.aio decorates coroutine functions only")
+            template = NameTemplate(name, function)
+
+            @functools.wraps(function)
+            async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R | None:
+                key = template.name_for(args, kwargs)
+                is_entered = False
+                try:
+                    async with lock_of(key):
+                        is_entered = True
+                        return await function(*args, **kwargs)
+                except UnavailableError as error:
+                    if is_entered or not error.skipped:
+                        raise
+                    return None
+
+            return synchronized
+
+        return decorate
+
+    async def force_release(self, lock: BaseLock) -> bool:
+        """Takes a lock from its holder; says whether there was one. For operators.
+
+        The holder goes on until its next renewal tells it of the loss. From a semaphore
+        all permits are taken, from the read side of a lock all readers.
+
+        Raises `InvalidArgumentError` for several locks as one and for a lock of another
+        client, `UnavailableError` if the answer did not come: then look whether it is
+        still held; `MisconfiguredError`, `ClosedError`. It goes on when its caller is
+        cancelled.
+        """
+        connection, address = self._connection, self._settings_of(lock, "release").address
+        was_held: bool = await connection.mailbox.outcome("release", connection.native.submit_force_release, address)
+        return was_held
+
+    async def set_limit(self, name: str, limit: int) -> bool:
+        """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
+
+        Who holds permits keeps them; while more are held than the new limit allows, none
+        is granted. From then on who asks with the old limit gets `MisconfiguredError`.
+        Says whether it was changed: while nobody holds a permit there is no limit to
+        change, and the next one to take some brings its own.
+
+        Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
+        the answer did not come: then ask again, it is idempotent; `MisconfiguredError`,
+        `ClosedError`. It goes on when its caller is cancelled.
+        """
+        connection, address = self._connection, self._permit_address(name, limit)
+        was_held: bool = await connection.mailbox.outcome("set_limit", connection.native.submit_set_limit, address)
+        return was_held
+
+    async def close(self) -> None:
+        """Closes the connection, within 0.5 s. Idempotent.
+
+        Waiting tasks get `ClosedError`; what is held is lost with reason `closed`, and
+        then released. A close whose caller is cancelled goes on.
+        """
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _lock_of(self, settings: LockSettings) -> Lock:
+        return Lock(self._connection, settings)
+
+    def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
+        return ReadWriteLock(read, write)
+
+    def _semaphore_of(self, settings: LockSettings) -> Semaphore:
+        return Semaphore(self._connection, settings)

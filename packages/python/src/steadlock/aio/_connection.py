@@ -1,0 +1,43 @@
+"""How the calls of tasks run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TypeVar
+
+from steadlock import _log
+from steadlock._connection import ConnectionBase
+from steadlock._holds import Held
+from steadlock.aio._mailbox import Mailbox
+
+L = TypeVar("L", bound=Held)
+
+
+class Connection(ConnectionBase[L]):
+    """The connection of a client of asyncio."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.mailbox: Mailbox[L] = Mailbox(self.native, self.watched)
+
+    async def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        try:
+            await self.mailbox.outcome("release", self.native.submit_close)
+        finally:
+            self.mailbox.leave()
+            if self.telemetry is not None:
+                self.telemetry.closed()
+        end = time.monotonic() + _log.FLUSH_LIMIT
+        # The writer is no business of any loop, and so sets no event of one.
+        while _log.is_behind() and time.monotonic() < end:  # noqa: ASYNC110
+            await asyncio.sleep(_log.FLUSH_STEP)
+
+    def _leave(self) -> None:
+        self.mailbox.detach_soon()
+
+    def stop(self) -> None:
+        self.mailbox.end_last_loop()

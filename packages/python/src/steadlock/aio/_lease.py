@@ -1,0 +1,165 @@
+"""The lease of a task: how it is acquired, and released."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
+
+from steadlock import _native
+from steadlock._context import TaskOwner
+from steadlock._endings import LostReason, Released, ReleaseOutcome
+from steadlock._lease import LeaseBase
+from steadlock._settings import Duration, LockSettings, optional_milliseconds
+from steadlock.aio._connection import Connection
+from steadlock.aio._mailbox import Request
+from steadlock.errors import SteadlockError
+
+
+class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
+    """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
+
+    It may be used by any task of its loop.
+    """
+
+    __slots__ = ("_scope",)
+    _kind: ClassVar = "steadlock.aio.Lease"
+
+    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: TaskOwner | None, key: str) -> None:
+        super().__init__(connection, native, owner, key)
+        self._scope: Callable[[], None] | None = None
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Set once the lease is lost, never after its release."""
+        if self._event is None:
+            self._event = asyncio.Event()
+            self._watch()
+        return self._event
+
+    def on_lost(self, callback: Callable[[Lease], object]) -> None:
+        """Calls `callback(lease)` in the loop once the lease is lost, or at once if it is
+        lost already. Exceptions go to the loop's exception handler."""
+        self._call_when_lost(callback)
+
+    async def extend(self, lease: Duration | None = None) -> None:
+        """Makes the lease last `lease` from now, or its own length; never shortens it.
+
+        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
+        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
+        if the server does not answer.
+        """
+        connection = self._connection
+        submit = connection.native.submit_extend
+        await connection.mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
+
+    def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
+        """Releases this grant, from any task. Idempotent.
+
+        Says `expired` or `stolen` for a lost lease, whose record is left alone, and
+        `unknown` if the server does not answer within the command timeout. A release
+        whose caller is cancelled goes on.
+        """
+        # In a loop it begins with the call: a task that is cancelled before its first step has
+        # released too.
+        return self._outcome(None if asyncio._get_running_loop() is None else self._post_release())
+
+    def _post_release(self) -> Request:
+        connection = self._connection
+        request = connection.mailbox.post("release", connection.native.submit_release, self._native.id)
+        connection.forget(self)
+        if connection.telemetry is not None:
+            request.future.add_done_callback(self._release_ended)
+        return request
+
+    def _release_ended(self, future: asyncio.Future[Released]) -> None:
+        """For the telemetry, whether anybody awaits the release or not."""
+        if future.cancelled() or future.exception() is not None:
+            self._tell_released("unknown", None)
+        else:
+            _, outcome, lost = future.result()
+            self._tell_released(outcome, lost)
+
+    async def _outcome(self, request: Request | None) -> ReleaseOutcome:
+        _, outcome, _ = await self._released(request or self._post_release())
+        return outcome
+
+    async def _released(self, request: Request) -> Released:
+        released: Released = await self._connection.mailbox.result(request)
+        return released
+
+    async def _leave(self, body_raised: bool) -> LostReason | None:
+        """The end of an `async with`: releases, and says why the lease was lost, if it was."""
+        self._scope = None
+        reason = self._leave_if_lost()
+        if reason is not None:
+            return reason
+        try:
+            _, _, lost = await self._released(self._post_release())
+            return lost
+        except SteadlockError:
+            if body_raised:
+                return None
+            raise
+
+    def _enter(self, cancel: Callable[[], None]) -> None:
+        """Calls `cancel` if the lease is lost inside of the scope that begins now."""
+        self._scope = cancel
+        if self._native.lost_reason is None:
+            self._connection.watched.add(self)
+        else:
+            self._cancel_scope()
+
+    def _watch(self) -> None:
+        if self._native.lost_reason is not None:
+            self._on_lost()
+        elif not self._native.is_released:
+            self._connection.watched.add(self)
+
+    def _on_lost(self) -> None:
+        self._cancel_scope()
+        super()._on_lost()
+
+    def _cancel_scope(self) -> None:
+        """Once only: the scope takes back one cancellation."""
+        cancel, self._scope = self._scope, None
+        loop = asyncio._get_running_loop()
+        if cancel is None:
+            return
+        if loop is not None and asyncio.current_task(loop) is not None:
+            # Later: a task that cancels itself would meet that after the scope.
+            loop.call_soon(cancel)
+        else:
+            cancel()
+
+    def _report(self, error: Exception) -> None:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"on_lost of {self!r} raised", "exception": error}
+        )
+
+
+async def acquire(connection: Connection[Lease], settings: LockSettings, owner: TaskOwner | None) -> Lease:
+    """Takes a lock for the task, or raises why it was not granted."""
+    mailbox = connection.mailbox
+    number = None if owner is None else owner.number
+    measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
+    request: Request | None = None
+    try:
+        request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+        got = await request.future
+        if isinstance(got, SteadlockError):
+            raise got
+    except BaseException as error:
+        # Cancelled, or dropped with its loop.
+        if request is not None:
+            mailbox.abandon(request)
+        if measured is not None:
+            measured.failed(error)
+        raise
+    lease = Lease(connection, got, owner, settings.key)
+    connection.holds.add(lease)
+    if owner is not None:
+        owner.watch_end()
+    if measured is not None:
+        measured.granted(got)
+    return lease

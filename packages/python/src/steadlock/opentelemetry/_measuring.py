@@ -1,0 +1,255 @@
+"""The spans of one client, and how long they were."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Final
+
+from opentelemetry import context
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, Status, StatusCode, Tracer
+
+from steadlock import _kinds, _log, _native
+from steadlock._endings import LostReason
+from steadlock._settings import LockSettings
+from steadlock._shown import shown
+from steadlock.errors import (
+    ClosedError,
+    ForkedError,
+    InvalidArgumentError,
+    LockLostError,
+    LockTimeoutError,
+    MisconfiguredError,
+    NotOwnerError,
+    SteadlockError,
+    UnavailableError,
+)
+from steadlock.opentelemetry._instruments import Counts, Instruments
+
+GROUPS_KEPT: Final = 1024
+"""For how many names it is remembered in which group they are counted."""
+
+
+class Measuring:
+    """The telemetry of one client. It refers to no lease, so that none lives longer for it."""
+
+    def __init__(self, native: _native.Client, tracer: Tracer, instruments: Instruments) -> None:
+        self.counts = Counts(native.metrics)
+        self.instruments = instruments
+        self.tracer = tracer
+        self._native = native
+        self._is_on = True
+        self.is_closed = False
+        self._has_failed = False
+        self._holds: dict[int, _Hold] = {}
+        """The spans of what is held, by the numbers of the leases. Who takes one out ends it."""
+        self._notes: deque[Callable[[], None]] = deque()
+        """What has ended, and is still to be told."""
+        self._group = lru_cache(GROUPS_KEPT)(native.metrics_group)
+
+    def begin(self) -> None:
+        self.instruments.add(self)
+
+    def stop(self) -> None:
+        """Measures nothing any more."""
+        self._is_on = False
+        self.catch_up()
+        self.guarded(self.instruments.remove, self)
+        for number in list(self._holds):
+            hold = self._holds.pop(number, None)
+            if hold is not None:
+                self.guarded(hold.span.end)
+
+    def wait(self, settings: LockSettings) -> _Wait:
+        self.catch_up()
+        wait = _Wait(self, settings)
+        self.guarded(wait.begin)
+        return wait
+
+    def hold(self, lease: _native.Lease, wait: _Wait) -> None:
+        """The lease is held from now on."""
+        attributes: dict[str, str | int | bool] = dict(wait.attributes)
+        if lease.token is not None:
+            attributes["steadlock.token"] = lease.token
+        if lease.degraded:
+            attributes["steadlock.degraded"] = True
+        span = self.tracer.start_span("steadlock.hold", wait.context, attributes=attributes)
+        self._holds[lease.id] = _Hold(span, wait.context, wait.kind, wait.name, time.perf_counter())
+        if not self._is_on:
+            self.stop()
+        # Word of its loss may have come before.
+        reason = lease.lost_reason
+        if reason is not None:
+            self.ended(lease.id, "lost", reason)
+            self.catch_up()
+
+    def ended(self, number: int, outcome: str, reason: LostReason | None) -> None:
+        self._notes.append(partial(self._end, number, outcome, reason, time.time_ns(), time.perf_counter()))
+
+    def dropped(self, number: int) -> None:
+        self.ended(number, "unknown", None)
+        self._native.ring()
+
+    def soon(self, note: Callable[[], None]) -> None:
+        """Has something done by the next `catch_up`, which comes soon."""
+        self._notes.append(note)
+        self._native.ring()
+
+    def is_behind(self) -> bool:
+        return bool(self._notes)
+
+    def catch_up(self) -> None:
+        while self._notes:
+            try:
+                note = self._notes.popleft()
+            except IndexError:
+                return  # Another thread was faster.
+            self.guarded(note)
+
+    def closed(self) -> None:
+        self.is_closed = True
+        for number in list(self._holds):
+            self.ended(number, "lost", "closed")
+        self.catch_up()
+        self.guarded(self.instruments.closed, self)
+
+    def after_fork(self) -> None:
+        self._holds.clear()
+        self._notes.clear()
+        self.counts = Counts(self._native.metrics)
+        self._group.cache_clear()
+        self.instruments.after_fork()
+
+    def labels(self, kind: str, name: str) -> dict[str, str]:
+        """What the durations of a lock are counted by, as the core counts it."""
+        return {"steadlock.kind": kind, "steadlock.group": self._group(name)}
+
+    def _end(self, number: int, outcome: str, reason: LostReason | None, at: int, now: float) -> None:
+        """Ends the span of a lease as of a moment, by the clock of spans and by that of durations."""
+        hold = self._holds.pop(number, None)
+        if hold is None:
+            return  # Somebody told of it before.
+        try:
+            hold.span.set_attribute("steadlock.outcome", outcome)
+            if reason is not None:
+                hold.span.set_attribute("steadlock.reason", reason)
+            if reason in _FAULTS:
+                hold.span.set_status(Status(StatusCode.ERROR, f"the lease was lost: {reason}"))
+            hold.span.end(at)
+        finally:
+            self.instruments.hold.record(now - hold.since, self.labels(hold.kind, hold.name), hold.context)
+
+    def guarded(self, call: Callable[..., object], *args: object) -> None:
+        """Whatever a provider or an exporter raises is no business of who locks."""
+        try:
+            call(*args)
+        except Exception as error:
+            if not self._has_failed:
+                self._has_failed = True
+                text = f"OpenTelemetry raised {type(error).__name__}: some spans and metrics are missing; locks are not"
+                _log.write([("warn", text, {"event": "telemetry_failed"})])
+
+
+class _Wait:
+    """The span of one acquisition."""
+
+    __slots__ = (
+        "_is_counted",
+        "_is_over",
+        "_lease",
+        "_measuring",
+        "_since",
+        "_span",
+        "attributes",
+        "context",
+        "kind",
+        "name",
+    )
+
+    def __init__(self, measuring: Measuring, settings: LockSettings) -> None:
+        self._measuring = measuring
+        self._since = time.perf_counter()
+        self._span: Span | None = None
+        self._is_over = False
+        # The core counts nothing that it refuses before anything is sent, nor what a closed client is asked for. It
+        # would know no limit for the groups of that.
+        self._is_counted = not measuring.is_closed
+        self._lease: int | None = None
+        self.context: Context | None = None
+        self.name = settings.name
+        self.kind = _kinds.kind_of(settings.address)
+        self.attributes = {"steadlock.kind": self.kind, "steadlock.lock": shown(settings.name)}
+
+    def begin(self) -> None:
+        # The hold is a child of the same span, wherever it begins and ends.
+        self.context = context.get_current()
+        self._span = self._measuring.tracer.start_span("steadlock.wait", self.context, attributes=self.attributes)
+
+    def granted(self, lease: _native.Lease) -> None:
+        self._measuring.guarded(self._end, "degraded" if lease.degraded else "granted", None)
+        self._lease = lease.id
+        self._measuring.guarded(self._measuring.hold, lease, self)
+
+    def failed(self, error: BaseException) -> None:
+        if isinstance(error, GeneratorExit):
+            # A collection of garbage drops the coroutine, in the midst of anything.
+            self._measuring.soon(partial(self._end, "cancelled", None))
+            return
+        self._measuring.guarded(self._end, outcome_of(error), error)
+        if self._lease is not None:
+            self._measuring.ended(self._lease, "unknown", None)
+            self._measuring.catch_up()
+
+    def _end(self, outcome: str, error: BaseException | None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        measuring = self._measuring
+        seconds = time.perf_counter() - self._since
+        try:
+            if self._span is not None:
+                self._span.set_attribute("steadlock.outcome", outcome)
+                if outcome in _ERRORS:
+                    self._span.set_attribute("error.type", type(error).__name__)
+                    self._span.set_status(Status(StatusCode.ERROR, str(error)))
+                self._span.end()
+        finally:
+            if self._is_counted and outcome != "refused":
+                labels = measuring.labels(self.kind, self.name) | {"steadlock.outcome": outcome}
+                measuring.instruments.wait.record(seconds, labels, self.context)
+
+
+def outcome_of(error: BaseException) -> str:
+    """The core's word for how an acquisition ended that raised this."""
+    if not isinstance(error, SteadlockError):
+        return "cancelled"
+    if error.skipped:
+        return "skipped"
+    return next((word for kinds, word in _WORDS if isinstance(error, kinds)), "unavailable")
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    span: Span
+    context: Context | None
+    kind: str
+    name: str
+    since: float
+
+
+_WORDS: Final = (
+    (LockTimeoutError, "timed_out"),
+    (UnavailableError, "unavailable"),
+    (MisconfiguredError, "misconfigured"),
+    (LockLostError, "lost"),
+    (ClosedError, "closed"),
+    ((InvalidArgumentError, NotOwnerError, ForkedError), "refused"),
+)
+_ERRORS: Final = ("unavailable", "misconfigured", "refused", "lost", "closed")
+"""The outcomes of a wait that are errors."""
+_FAULTS: Final = ("expired", "removed", "stolen")
+"""Why a lease is lost that should not be."""

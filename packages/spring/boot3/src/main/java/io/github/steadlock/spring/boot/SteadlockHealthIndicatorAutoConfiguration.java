@@ -1,0 +1,24 @@
+package io.github.steadlock.spring.boot;
+
+import io.github.steadlock.spring.actuate.SteadlockHealth;
+import io.github.steadlock.spring.actuate.SteadlockHealthAutoConfiguration;
+import org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator;
+import org.springframework.boot.actuate.health.HealthIndicator;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+
+/** The health contributor {@code steadlock}, if there is Actuator. */
+@AutoConfiguration(after = SteadlockHealthAutoConfiguration.class)
+@ConditionalOnClass({HealthIndicator.class, ConditionalOnEnabledHealthIndicator.class})
+@ConditionalOnBean(SteadlockHealth.class)
+@ConditionalOnEnabledHealthIndicator("steadlock")
+public class SteadlockHealthIndicatorAutoConfiguration {
+    @Bean
+    @ConditionalOnMissingBean(name = "steadlockHealthIndicator")
+    HealthIndicator steadlockHealthIndicator(SteadlockHealth health) {
+        return new SteadlockHealthIndicator(health);
+    }
+}

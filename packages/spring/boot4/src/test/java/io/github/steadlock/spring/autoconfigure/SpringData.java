@@ -1,0 +1,28 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
+import org.springframework.boot.data.redis.autoconfigure.DataRedisConnectionDetails;
+
+/** What this version of Spring Boot calls its support of Redis. */
+final class SpringData {
+    private SpringData() {}
+
+    static AutoConfigurations autoConfiguration() {
+        return AutoConfigurations.of(DataRedisAutoConfiguration.class);
+    }
+
+    static Class<DataRedisConnectionDetails> detailsType() {
+        return DataRedisConnectionDetails.class;
+    }
+
+    /** As Testcontainers and the like make them. */
+    static DataRedisConnectionDetails details(String host, int port) {
+        return new DataRedisConnectionDetails() {
+            @Override
+            public Standalone getStandalone() {
+                return Standalone.of(host, port);
+            }
+        };
+    }
+}

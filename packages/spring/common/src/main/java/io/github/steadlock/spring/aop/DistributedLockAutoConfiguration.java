@@ -1,0 +1,123 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.spring.InvalidAnnotationException;
+import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
+import io.github.steadlock.spring.autoconfigure.SteadlockProperties;
+import java.util.function.Supplier;
+import org.springframework.beans.factory.NoSuchBeanDefinitionException;
+import org.springframework.beans.factory.config.BeanDefinition;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Import;
+import org.springframework.context.annotation.Role;
+import org.springframework.core.env.Environment;
+import org.springframework.transaction.TransactionExecutionListener;
+import org.springframework.transaction.reactive.TransactionSynchronizationManager;
+import org.springframework.util.function.SingletonSupplier;
+import reactor.core.publisher.Mono;
+
+/**
+ * {@link io.github.steadlock.spring.DistributedLock} and the commit guard.
+ *
+ * <p>It is there also where the client is not: annotated methods then stop the start, rather than
+ * run without a lock. Only {@code steadlock.annotation.enabled=false} lets them.
+ */
+@AutoConfiguration(after = SteadlockAutoConfiguration.class)
+@ConditionalOnProperty(
+        name = "steadlock.annotation.enabled",
+        havingValue = "true",
+        matchIfMissing = true)
+@Import(AutoProxyRegistrar.class)
+@Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+public class DistributedLockAutoConfiguration {
+    @Bean
+    @ConditionalOnMissingBean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static LockReasons steadlockLockReasons() {
+        return new LockReasons();
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static LockedMethods steadlockLockedMethods(
+            ConfigurableListableBeanFactory beans, Environment environment) {
+        return new LockedMethods(beans, environment);
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static DistributedLockAdvisor steadlockDistributedLockAdvisor(
+            LockedMethods methods,
+            LockReasons reasons,
+            ConfigurableListableBeanFactory beans,
+            Environment environment) {
+        var interceptor = new DistributedLockInterceptor(methods, clientOf(beans), reasons);
+        return new DistributedLockAdvisor(interceptor, orderOf(environment));
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static StartScan steadlockStartScan(
+            LockedMethods methods, ConfigurableListableBeanFactory beans, Environment environment) {
+        return new StartScan(beans, methods, clientOf(beans), orderOf(environment));
+    }
+
+    private static int orderOf(Environment environment) {
+        return environment.getProperty(
+                "steadlock.annotation.order",
+                Integer.class,
+                SteadlockProperties.Annotation.DEFAULT_ORDER);
+    }
+
+    /** The client, asked for once it is needed: an advisor is made before other beans. */
+    private static Supplier<SteadlockClient> clientOf(ConfigurableListableBeanFactory beans) {
+        return SingletonSupplier.of(
+                () -> {
+                    try {
+                        return beans.getBean(SteadlockClient.class);
+                    } catch (NoSuchBeanDefinitionException none) {
+                        throw new InvalidAnnotationException(
+                                "methods are annotated with @DistributedLock, but there is no single SteadlockClient:"
+                                        + " set steadlock.url (and leave steadlock.enabled out), or let one of several"
+                                        + " be @Primary",
+                                none);
+                    }
+                });
+    }
+
+    /** Rolls a transaction back whose lease is not valid before the commit. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(TransactionExecutionListener.class)
+    @ConditionalOnProperty(
+            name = "steadlock.annotation.commit-guard",
+            havingValue = "true",
+            matchIfMissing = true)
+    static class Guard {
+        @Bean
+        @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+        static TransactionManagerGuard steadlockTransactionManagerGuard() {
+            return new TransactionManagerGuard();
+        }
+    }
+
+    /** The same of reactive transactions. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({TransactionSynchronizationManager.class, Mono.class})
+    @ConditionalOnProperty(
+            name = "steadlock.annotation.commit-guard",
+            havingValue = "true",
+            matchIfMissing = true)
+    static class ReactiveTransactionGuard {
+        @Bean
+        @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+        static ReactiveGuard steadlockReactiveGuard() {
+            return new ReactiveGuard();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.LockOptions;
+import io.github.steadlock.spring.LockKind;
+
+/**
+ * The lease of the same lock by which an enclosing call runs, or null if there is none.
+ *
+ * @param lease the innermost one that can be re-entered
+ */
+record Enclosing(HeldLease lease) {
+    /**
+     * Finds it among those that are held.
+     *
+     * @throws IllegalStateException if the call would wait for its own caller
+     */
+    static Enclosing of(LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
+        checkPermits(method, target, held);
+        for (HeldLease one : held) {
+            boolean isSame =
+                    one.isOfThread() && target.isReenteredByThread() && one.target().equals(target);
+            switch (isSame ? LockTarget.Relation.REENTRANT : target.to(one.target())) {
+                case REENTRANT -> {
+                    return new Enclosing(one);
+                }
+                case KEPT_OUT -> {
+                    // The library refuses the rest of what a thread would wait for itself for.
+                    if (!one.isOfThread() || !target.isReenteredByThread()) {
+                        throw refusal(method, target, one.target());
+                    }
+                }
+                case INDEPENDENT -> {}
+            }
+        }
+        return new Enclosing(null);
+    }
+
+    private static IllegalStateException refusal(
+            LockedMethod method, LockTarget target, LockTarget held) {
+        return new IllegalStateException(
+                "%s: an enclosing call holds %s \"%s\", so that acquiring %s \"%s\" would wait for itself"
+                        .formatted(
+                                method.where,
+                                held.kind(),
+                                held.shown(),
+                                target.kind(),
+                                target.shown()));
+    }
+
+    /**
+     * Of a semaphore, each call takes a permit, and none comes back before the enclosing calls end.
+     */
+    private static void checkPermits(
+            LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
+        if (target.kind() != LockKind.SEMAPHORE) {
+            return;
+        }
+        int permits = 0;
+        for (HeldLease one : held) {
+            if (one.target().equals(target) && one.lease().isValid()) {
+                permits++;
+            }
+        }
+        if (permits >= target.limit()) {
+            throw new IllegalStateException(
+                    method.where
+                            + ": enclosing calls hold all "
+                            + target.limit()
+                            + " permits of semaphore \""
+                            + target.shown()
+                            + "\", so that acquiring another would wait for itself");
+        }
+    }
+
+    boolean isReentry() {
+        return lease != null;
+    }
+
+    /**
+     * The method's options.
+     *
+     * @param isOfThread whether a thread asks, which the library knows again by itself
+     */
+    LockOptions options(LockedMethod method, boolean isOfThread) {
+        boolean isKnown = lease == null || (isOfThread && lease.isOfThread());
+        return isKnown ? method.options : method.options.within(lease.lease());
+    }
+}

@@ -1,0 +1,15 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.Lease;
+import io.github.steadlock.spring.CommitRefusedException;
+
+/** The look at a lease before a commit. Apart from the rest, as its exception needs spring-tx. */
+final class LeaseCheck {
+    private LeaseCheck() {}
+
+    static void requireValid(String lockName, Lease lease) {
+        if (!lease.isValid()) {
+            throw new CommitRefusedException(lockName, lease.getLostReason());
+        }
+    }
+}

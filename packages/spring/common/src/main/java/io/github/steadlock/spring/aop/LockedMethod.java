@@ -1,0 +1,157 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.LockOptions;
+import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.InvalidAnnotationException;
+import io.github.steadlock.spring.LockKind;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
+import org.aopalliance.intercept.MethodInvocation;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+
+/** A method with its {@link DistributedLock}, read and checked once. */
+final class LockedMethod {
+    private static final Duration SHORTEST_LEASE = Duration.ofMillis(100);
+    private static final Duration LONGEST_LEASE = Duration.ofHours(24);
+    private static final int LARGEST_LIMIT = 1_000_000;
+
+    /** The method as messages name it. */
+    final String where;
+
+    final Method method;
+    final CallShape shape;
+    final BusyAnswer busy;
+    final LockOptions options;
+    final String reason;
+
+    /** Whether it takes part in a transaction of its caller, if there is one. */
+    final boolean joinsTransactions;
+
+    private final Class<?> targetClass;
+    private final DistributedLock lock;
+    private final LockName name;
+    private final AtomicBoolean warned = new AtomicBoolean();
+
+    /**
+     * @param defaultWait of methods that say none; null for as long as the server answers
+     * @throws InvalidAnnotationException if the annotation cannot work as it is written
+     */
+    LockedMethod(
+            DistributedLock lock,
+            Method method,
+            Class<?> targetClass,
+            boolean joinsTransactions,
+            Duration defaultWait,
+            ConfigurableListableBeanFactory beans) {
+        this.where = "@DistributedLock on " + nameOf(method, targetClass);
+        this.lock = lock;
+        this.method = method;
+        this.targetClass = targetClass;
+        this.joinsTransactions = joinsTransactions;
+        this.reason = lock.reason();
+        this.shape = CallShape.of(where, method);
+        this.busy = new BusyAnswer(where, lock, method, targetClass, shape);
+        this.name = new LockName(where, method, lock.name(), beans);
+        this.options = options(defaultWait, beans);
+        checkLimit();
+    }
+
+    /**
+     * The lock of one call. Throws {@link IllegalArgumentException} if the arguments give no name.
+     */
+    LockTarget targetOf(MethodInvocation invocation) {
+        var names = name.of(invocation.getThis(), targetClass, invocation.getArguments());
+        return new LockTarget(lock.kind(), names, lock.limit());
+    }
+
+    /** Whether the method may throw {@link InterruptedException}. */
+    boolean declaresInterruption() {
+        return Arrays.stream(method.getExceptionTypes())
+                .anyMatch(type -> type.isAssignableFrom(InterruptedException.class));
+    }
+
+    /** True the first time. */
+    boolean isFirstWarning() {
+        return warned.compareAndSet(false, true);
+    }
+
+    /** {@code Shop.buy(long)}. */
+    static String nameOf(Method method, Class<?> targetClass) {
+        String parameters =
+                Arrays.stream(method.getParameterTypes())
+                        .map(Class::getSimpleName)
+                        .filter(type -> !type.equals("Continuation"))
+                        .collect(Collectors.joining(", ", "(", ")"));
+        return targetClass.getName() + "." + method.getName() + parameters;
+    }
+
+    private LockOptions options(Duration defaultWait, ConfigurableListableBeanFactory beans) {
+        LockOptions options = LockOptions.DEFAULT;
+        Duration wait =
+                lock.waitTime().isEmpty()
+                        ? defaultWait
+                        : duration("waitTime", lock.waitTime(), beans);
+        if (wait != null) {
+            if (wait.isNegative()) {
+                throw new InvalidAnnotationException(
+                        lock.waitTime().isEmpty()
+                                ? "steadlock.wait is less than nothing: " + wait
+                                : where
+                                        + ": waitTime = \""
+                                        + lock.waitTime()
+                                        + "\" is less than nothing");
+            }
+            options = options.withWait(wait);
+        }
+        if (!lock.lease().isEmpty()) {
+            Duration lease = duration("lease", lock.lease(), beans);
+            if (lease.compareTo(SHORTEST_LEASE) < 0 || lease.compareTo(LONGEST_LEASE) > 0) {
+                throw new InvalidAnnotationException(
+                        where
+                                + ": lease = \""
+                                + lock.lease()
+                                + "\" is not between 100 ms and 24 h");
+            }
+            options = options.withLease(lease);
+        }
+        return options;
+    }
+
+    private Duration duration(
+            String attribute, String source, ConfigurableListableBeanFactory beans) {
+        try {
+            return DurationStyle.detectAndParse(beans.resolveEmbeddedValue(source));
+        } catch (IllegalArgumentException malformed) {
+            throw new InvalidAnnotationException(
+                    where
+                            + ": "
+                            + attribute
+                            + " = \""
+                            + source
+                            + "\" is no time such as 500ms, 2s or PT2S: "
+                            + malformed.getMessage(),
+                    malformed);
+        }
+    }
+
+    private void checkLimit() {
+        if (lock.kind() != LockKind.SEMAPHORE && lock.limit() != 0) {
+            throw new InvalidAnnotationException(
+                    where
+                            + ": limit is of a SEMAPHORE only, and kind is "
+                            + lock.kind()
+                            + "; leave one out");
+        }
+        if (lock.kind() == LockKind.SEMAPHORE
+                && (lock.limit() < 1 || lock.limit() > LARGEST_LIMIT)) {
+            throw new InvalidAnnotationException(
+                    where
+                            + ": a SEMAPHORE needs a limit of 1 to 1,000,000 permits; it is "
+                            + lock.limit());
+        }
+    }
+}

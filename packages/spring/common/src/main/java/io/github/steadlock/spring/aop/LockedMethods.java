@@ -1,0 +1,65 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.spring.DistributedLock;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.core.MethodClassKey;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.env.Environment;
+import org.springframework.util.ClassUtils;
+
+/** All annotated methods that were seen. */
+final class LockedMethods {
+    private final Map<MethodClassKey, LockedMethod> known = new ConcurrentHashMap<>();
+    private final ConfigurableListableBeanFactory beans;
+    private final Environment environment;
+
+    LockedMethods(ConfigurableListableBeanFactory beans, Environment environment) {
+        this.beans = beans;
+        this.environment = environment;
+    }
+
+    /**
+     * The annotation of a method, also if an interface or a method that it overrides has it; null
+     * if none has.
+     */
+    static DistributedLock annotationOf(Method method) {
+        return AnnotatedElementUtils.findMergedAnnotation(method, DistributedLock.class);
+    }
+
+    /**
+     * An annotated method as it is called on objects of a class.
+     *
+     * @throws io.github.steadlock.spring.InvalidAnnotationException if the annotation cannot work as it is
+     *     written
+     */
+    LockedMethod of(Method method, Class<?> targetClass) {
+        return known.computeIfAbsent(
+                new MethodClassKey(method, targetClass), key -> read(method, targetClass));
+    }
+
+    private LockedMethod read(Method method, Class<?> targetClass) {
+        Class<?> userClass = ClassUtils.getUserClass(targetClass);
+        Method specific = AopUtils.getMostSpecificMethod(method, userClass);
+        DistributedLock lock = annotationOf(specific);
+        boolean joins =
+                !Present.TRANSACTIONS || JoinedTransactions.joins(specific, userClass, beans);
+        return new LockedMethod(
+                lock == null ? annotationOf(method) : lock,
+                specific,
+                userClass,
+                joins,
+                defaultWait(),
+                beans);
+    }
+
+    private Duration defaultWait() {
+        String wait = environment.getProperty("steadlock.wait");
+        return wait == null || wait.isEmpty() ? null : DurationStyle.detectAndParse(wait);
+    }
+}

@@ -1,0 +1,274 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.DistributedLock;
+import io.github.steadlock.Lease;
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.SteadlockException;
+import io.github.steadlock.LockOptions;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.aopalliance.intercept.MethodInvocation;
+import org.reactivestreams.Publisher;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.aop.ProxyMethodInvocation;
+import org.springframework.core.ReactiveAdapter;
+import org.springframework.core.ReactiveAdapterRegistry;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+import reactor.util.context.ContextView;
+
+/**
+ * A method whose result is a publisher, also a suspend function. Each subscriber acquires the lock
+ * for itself, and the method runs for it then. The lease is in the subscriber's context.
+ */
+final class ReactiveCall {
+    private static final Logger LOG = LoggerFactory.getLogger(ReactiveCall.class);
+
+    private final ProxyMethodInvocation invocation;
+    private final LockedMethod method;
+    private final SteadlockClient client;
+    private final LockReasons reasons;
+
+    /** Null for suspend functions, whose publishers Spring takes as they are. */
+    private final ReactiveAdapter adapter;
+
+    private ReactiveCall(
+            MethodInvocation invocation,
+            LockedMethod method,
+            SteadlockClient client,
+            LockReasons reasons) {
+        this.invocation = (ProxyMethodInvocation) invocation;
+        this.method = method;
+        this.client = client;
+        this.reasons = reasons;
+        this.adapter =
+                method.shape == CallShape.REACTIVE
+                        ? ReactiveAdapterRegistry.getSharedInstance()
+                                .getAdapter(method.method.getReturnType())
+                        : null;
+    }
+
+    static Object run(
+            MethodInvocation invocation,
+            LockedMethod method,
+            SteadlockClient client,
+            LockReasons reasons) {
+        var call = new ReactiveCall(invocation, method, client, reasons);
+        Flux<Object> all = Flux.deferContextual(call::start);
+        if (call.adapter == null) {
+            return method.shape == CallShape.SUSPENDING ? all.singleOrEmpty() : all;
+        }
+        // A single value is not given before the release: it waits for the end.
+        return call.adapter.fromPublisher(call.adapter.isMultiValue() ? all : all.singleOrEmpty());
+    }
+
+    private Flux<Object> start(ContextView context) {
+        LockTarget target = method.targetOf(invocation);
+        Enclosing enclosing = Enclosing.of(method, target, ContextLeases.of(context));
+        DistributedLock lock = target.of(client, LockOptions.DEFAULT);
+        reasons.begin(method, target);
+        Mono<Hold> acquired =
+                acquire(lock, enclosing.options(method, false))
+                        .map(
+                                lease ->
+                                        new Hold(
+                                                new HeldLease(target, lease, false),
+                                                enclosing.isReentry()))
+                        // What the method throws is never taken for the answer to its own lock.
+                        .onErrorMap(method.busy::isFor, Busy::new);
+        return Flux.usingWhen(
+                        acquired,
+                        this::body,
+                        hold -> Mono.empty(),
+                        (hold, failure) -> Mono.empty(),
+                        Hold::cancelled)
+                .onErrorResume(Busy.class, busy -> answer(busy.getCause()))
+                .doFinally(end -> reasons.end(method, target));
+    }
+
+    /** The lease; cancelling gives the attempt up. */
+    private static Mono<Lease> acquire(DistributedLock lock, LockOptions options) {
+        return Mono.create(
+                sink -> {
+                    CompletableFuture<Lease> request =
+                            lock.lockAsync(options).toCompletableFuture();
+                    sink.onCancel(
+                            () -> {
+                                request.cancel(false);
+                                request.thenAccept(Lease::releaseAsync); // The grant came first.
+                            });
+                    request.whenComplete(
+                            (lease, failure) -> {
+                                if (failure == null) {
+                                    sink.success(lease);
+                                } else {
+                                    sink.error(causeOf(failure));
+                                }
+                            });
+                });
+    }
+
+    private Publisher<Object> body(Hold hold) {
+        return hold.joinTransaction()
+                .thenMany(
+                        Flux.defer(this::proceed)
+                                // Not on the thread that told of the grant, which has others to
+                                // tell.
+                                .subscribeOn(Schedulers.parallel())
+                                .takeUntilOther(hold.lost())
+                                .contextWrite(context -> ContextLeases.with(hold.held, context)))
+                .onErrorResume(hold::endAfter)
+                .concatWith(Mono.defer(hold::end));
+    }
+
+    @SuppressWarnings("unchecked")
+    private Publisher<Object> proceed() {
+        try {
+            // Of its own for each subscriber: an invocation goes through its interceptors once.
+            return (Publisher<Object>) publisherOf(invocation.invocableClone().proceed());
+        } catch (Throwable failure) {
+            return Mono.error(failure);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private Flux<Object> answer(Throwable busy) {
+        try {
+            Object given =
+                    method.busy.of(
+                            invocation.getThis(),
+                            invocation.getArguments(),
+                            (SteadlockException) busy);
+            return Flux.from((Publisher<Object>) publisherOf(given));
+        } catch (Throwable failure) {
+            return Flux.error(failure);
+        }
+    }
+
+    private Publisher<?> publisherOf(Object result) {
+        if (result == null) {
+            return Mono.empty();
+        }
+        return adapter == null ? (Publisher<?>) result : adapter.toPublisher(result);
+    }
+
+    private static Throwable causeOf(Throwable failure) {
+        return failure instanceof CompletionException && failure.getCause() != null
+                ? failure.getCause()
+                : failure;
+    }
+
+    /** The hold of one subscriber, from its grant to its release. */
+    private final class Hold {
+        final HeldLease held;
+        private final boolean isReentry;
+        private final AtomicBoolean isPutOff = new AtomicBoolean();
+        private final AtomicBoolean isLossTold = new AtomicBoolean();
+
+        Hold(HeldLease held, boolean isReentry) {
+            this.held = held;
+            this.isReentry = isReentry;
+        }
+
+        /** As {@link ThreadHold#begin}. */
+        Mono<Void> joinTransaction() {
+            if (!Present.TRANSACTIONS || isReentry || !method.joinsTransactions) {
+                return Mono.empty();
+            }
+            return ReactiveTransaction.current()
+                    .doOnNext(
+                            transaction -> {
+                                transaction.beforeCommit(held::requireValid);
+                                transaction.afterCompletion(this::endOfTransaction);
+                                isPutOff.set(true);
+                                ThreadHold.warnOnce(method);
+                            })
+                    .then();
+        }
+
+        /** Gives something once the lease is lost. An error would not cancel the body. */
+        Mono<Boolean> lost() {
+            return Mono.create(
+                    sink -> {
+                        AutoCloseable listener = held.lease().onLost(reason -> sink.success(true));
+                        sink.onDispose(
+                                () -> {
+                                    try {
+                                        listener.close();
+                                    } catch (Exception never) {
+                                        throw new IllegalStateException(never);
+                                    }
+                                });
+                    });
+        }
+
+        /**
+         * The method ended well, or was cancelled because the lease is lost, of which the release
+         * tells.
+         */
+        Mono<Object> end() {
+            if (isPutOff.get()) {
+                if (held.lease().isValid()) {
+                    return Mono.empty();
+                }
+                isLossTold.set(true);
+            }
+            return release();
+        }
+
+        /** The method failed, which goes before what the release has to say. */
+        Mono<Object> endAfter(Throwable failure) {
+            return (isPutOff.get() ? Mono.empty() : release())
+                    .onErrorResume(
+                            second -> {
+                                failure.addSuppressed(second);
+                                return Mono.empty();
+                            })
+                    .then(Mono.error(failure));
+        }
+
+        Mono<Void> cancelled() {
+            return isPutOff.get() ? Mono.empty() : endOfTransaction();
+        }
+
+        private Mono<Void> endOfTransaction() {
+            if (isLossTold.get()) {
+                return Mono.empty();
+            }
+            return release()
+                    .onErrorResume(
+                            failed -> {
+                                LOG.error(
+                                        "{}: the release of lock \"{}\" failed",
+                                        method.where,
+                                        held.target().shown(),
+                                        failed);
+                                return Mono.empty();
+                            })
+                    .then();
+        }
+
+        /** Fails with {@link io.github.steadlock.LockLostException} if the lease was lost. */
+        private Mono<Object> release() {
+            Lease lease = held.lease();
+            // Released by then, so that closing waits for nothing.
+            return Mono.fromFuture(
+                            () -> lease.releaseAsync().thenRun(lease::close).toCompletableFuture(),
+                            true)
+                    .onErrorMap(ReactiveCall::causeOf)
+                    .then(Mono.empty());
+        }
+    }
+
+    /** The lock of this call was not granted, and there is an answer for that. */
+    private static final class Busy extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Busy(Throwable cause) {
+            super(null, cause, false, false);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.Lease;
+import java.util.function.Supplier;
+import org.springframework.transaction.NoTransactionException;
+import org.springframework.transaction.reactive.TransactionSynchronization;
+import org.springframework.transaction.reactive.TransactionSynchronizationManager;
+import reactor.core.publisher.Mono;
+
+/** A subscriber's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs use that. */
+public final class ReactiveTransaction {
+    private final TransactionSynchronizationManager manager;
+
+    private ReactiveTransaction(TransactionSynchronizationManager manager) {
+        this.manager = manager;
+    }
+
+    /** The subscriber's, or empty if there is none that can be listened to. */
+    public static Mono<ReactiveTransaction> current() {
+        return TransactionSynchronizationManager.forCurrentTransaction()
+                .onErrorResume(NoTransactionException.class, none -> Mono.empty())
+                .filter(it -> it.isActualTransactionActive() && it.isSynchronizationActive())
+                .map(ReactiveTransaction::new);
+    }
+
+    /** Has it roll back unless {@code lease} is valid before the commit. */
+    public void requireValid(Lease lease) {
+        beforeCommit(() -> LeaseCheck.requireValid(lease.getName(), lease));
+    }
+
+    /** Has it roll back if {@code check} throws. */
+    void beforeCommit(Runnable check) {
+        manager.registerSynchronization(
+                new TransactionSynchronization() {
+                    @Override
+                    public Mono<Void> beforeCommit(boolean readOnly) {
+                        return Mono.fromRunnable(check);
+                    }
+                });
+    }
+
+    /** Runs {@code action} once it has committed or rolled back. */
+    void afterCompletion(Supplier<Mono<Void>> action) {
+        manager.registerSynchronization(
+                new TransactionSynchronization() {
+                    @Override
+                    public Mono<Void> afterCompletion(int status) {
+                        return Mono.defer(action);
+                    }
+                });
+    }
+}

@@ -1,0 +1,174 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.Lease;
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.SteadlockException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ExecutionException;
+import org.aopalliance.intercept.MethodInvocation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A method that is done when the stage it returns has completed. It waits for the lock on the
+ * calling thread, where it also begins; the lock belongs to the stage and to no thread.
+ */
+final class StageCall {
+    private static final Logger LOG = LoggerFactory.getLogger(StageCall.class);
+
+    private final LockedMethod method;
+    private final HeldLease held;
+    private final Runnable ended;
+
+    private StageCall(LockedMethod method, HeldLease held, Runnable ended) {
+        this.method = method;
+        this.held = held;
+        this.ended = ended;
+    }
+
+    static Object run(
+            MethodInvocation invocation,
+            LockedMethod method,
+            SteadlockClient client,
+            LockReasons reasons)
+            throws Throwable {
+        LockTarget target = method.targetOf(invocation);
+        Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
+        reasons.begin(method, target);
+        HeldLease held;
+        try {
+            var request = target.of(client, enclosing.options(method, false)).lockAsync();
+            held = new HeldLease(target, granted(request.toCompletableFuture()), false);
+        } catch (SteadlockException failure) {
+            reasons.end(method, target);
+            return method.busy.isFor(failure)
+                    ? answer(
+                            method.busy.of(
+                                    invocation.getThis(), invocation.getArguments(), failure))
+                    : CompletableFuture.failedFuture(failure);
+        } catch (InterruptedException interrupted) {
+            reasons.end(method, target);
+            throw BlockingCall.refusal(method, target, interrupted);
+        } catch (Throwable failure) {
+            reasons.end(method, target);
+            throw failure;
+        }
+        var call = new StageCall(method, held, () -> reasons.end(method, target));
+        return call.proceed(invocation, !enclosing.isReentry());
+    }
+
+    /** Waits for the grant. An interrupt gives the attempt up, and nothing of it stays behind. */
+    static Lease granted(CompletableFuture<Lease> request) throws InterruptedException {
+        try {
+            return request.get();
+        } catch (InterruptedException interrupted) {
+            request.cancel(false);
+            request.thenAccept(Lease::releaseAsync); // The grant came first.
+            throw interrupted;
+        } catch (ExecutionException failed) {
+            throw failed.getCause() instanceof RuntimeException cause
+                    ? cause
+                    : new IllegalStateException(failed);
+        }
+    }
+
+    /** No stage stands for a busy answer of none. */
+    private static Object answer(Object given) {
+        return given == null ? CompletableFuture.completedFuture(null) : given;
+    }
+
+    private Object proceed(MethodInvocation invocation, boolean mayBePutOff) throws Throwable {
+        boolean isPutOff =
+                Present.TRANSACTIONS
+                        && mayBePutOff
+                        && method.joinsTransactions
+                        && ThreadTransaction.isActive();
+        Runnable leave = ThreadLeases.add(held);
+        var transaction = new CompletableFuture<Void>();
+        if (isPutOff) {
+            ThreadTransaction.afterCompletion(
+                    isRolledBack -> {
+                        leave.run();
+                        transaction.complete(null);
+                    });
+            ThreadHold.warnOnce(method);
+        }
+        CompletionStage<?> stage;
+        try {
+            stage = (CompletionStage<?>) invocation.proceed();
+        } catch (Throwable failure) {
+            stage = CompletableFuture.failedFuture(failure);
+        } finally {
+            if (!isPutOff) {
+                leave.run();
+            }
+        }
+        return resultOf(
+                stage == null ? CompletableFuture.completedFuture(null) : stage,
+                isPutOff ? transaction : null);
+    }
+
+    /**
+     * @param transaction the one whose end the release waits for, or null for none
+     */
+    private CompletableFuture<Object> resultOf(
+            CompletionStage<?> stage, CompletableFuture<Void> transaction) {
+        var result = new CompletableFuture<Object>();
+        stage.whenComplete(
+                (value, failure) -> {
+                    if (transaction == null || !held.lease().isValid()) {
+                        release()
+                                .whenComplete(
+                                        (none, second) -> settle(result, value, failure, second));
+                    } else {
+                        transaction
+                                .thenCompose(none -> release())
+                                .whenComplete((none, second) -> logged(second));
+                        settle(result, value, failure, null);
+                    }
+                });
+        result.whenComplete(
+                (value, failure) -> {
+                    if (result.isCancelled() && stage instanceof CompletableFuture<?> future) {
+                        future.cancel(false);
+                    }
+                });
+        return result;
+    }
+
+    /** Fails with {@link io.github.steadlock.LockLostException} if the lease was lost. */
+    private CompletableFuture<Void> release() {
+        return held.lease()
+                .releaseAsync()
+                .thenRun(held.lease()::close) // Released already, so that it waits for nothing.
+                .whenComplete((none, failure) -> ended.run())
+                .toCompletableFuture();
+    }
+
+    private static void settle(
+            CompletableFuture<Object> result, Object value, Throwable failure, Throwable second) {
+        Throwable cause = second instanceof CompletionException ? second.getCause() : second;
+        if (failure != null) {
+            if (cause != null && cause != failure) {
+                failure.addSuppressed(cause);
+            }
+            result.completeExceptionally(failure);
+        } else if (cause != null) {
+            result.completeExceptionally(cause);
+        } else {
+            result.complete(value);
+        }
+    }
+
+    private void logged(Throwable failure) {
+        if (failure != null) {
+            LOG.error(
+                    "{}: the release of lock \"{}\" after its transaction failed",
+                    method.where,
+                    held.target().shown(),
+                    failure);
+        }
+    }
+}

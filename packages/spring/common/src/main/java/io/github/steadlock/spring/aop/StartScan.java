@@ -1,0 +1,146 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.spring.DistributedLock;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.objectweb.asm.Type;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
+import org.springframework.aop.scope.ScopedProxyUtils;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.MethodIntrospector;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.scheduling.annotation.Async;
+import org.springframework.util.ClassUtils;
+
+/**
+ * Reads all annotated methods once the beans are there. What cannot work stops the start; what
+ * works otherwise than it looks is a warning.
+ */
+final class StartScan implements SmartInitializingSingleton {
+    private static final Logger LOG = LoggerFactory.getLogger(StartScan.class);
+
+    private final ConfigurableListableBeanFactory beans;
+    private final LockedMethods methods;
+    private final Supplier<SteadlockClient> client;
+    private final int order;
+    private final Set<Class<?>> seen = new HashSet<>();
+
+    StartScan(
+            ConfigurableListableBeanFactory beans,
+            LockedMethods methods,
+            Supplier<SteadlockClient> client,
+            int order) {
+        this.beans = beans;
+        this.methods = methods;
+        this.client = client;
+        this.order = order;
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        for (String name : beans.getBeanNamesForType(Object.class, true, false)) {
+            Class<?> type = classOf(name);
+            if (type != null && seen.add(type)) {
+                Map<Method, DistributedLock> annotated = annotatedOf(type);
+                if (!annotated.isEmpty()) {
+                    scan(name, type, annotated);
+                }
+            }
+        }
+    }
+
+    private Class<?> classOf(String beanName) {
+        if (beans.containsBean(ScopedProxyUtils.getTargetBeanName(beanName))) {
+            return null; // A proxy of a scope, whose target has its own name.
+        }
+        Class<?> type = AutoProxyUtils.determineTargetClass(beans, beanName);
+        return type == null ? null : ClassUtils.getUserClass(type);
+    }
+
+    private static Map<Method, DistributedLock> annotatedOf(Class<?> type) {
+        return AnnotationUtils.isCandidateClass(type, DistributedLock.class)
+                ? MethodIntrospector.selectMethods(
+                        type,
+                        (MethodIntrospector.MetadataLookup<DistributedLock>)
+                                LockedMethods::annotationOf)
+                : Map.of();
+    }
+
+    private void scan(String beanName, Class<?> type, Map<Method, DistributedLock> annotated) {
+        if (Present.TRANSACTIONS) {
+            TransactionOrder.check(beans, order);
+        }
+        client.get();
+        Map<String, Method> bySignature = new HashMap<>();
+        boolean isIntercepted = isIntercepted(beanName);
+        for (Method method : annotated.keySet()) {
+            methods.of(method, type);
+            bySignature.put(method.getName() + Type.getMethodDescriptor(method), method);
+            warnOfModifiers(type, method, isIntercepted);
+            if (AnnotatedElementUtils.hasAnnotation(method, Async.class)
+                    || AnnotatedElementUtils.hasAnnotation(type, Async.class)) {
+                warnOfAsync(type, method);
+            }
+        }
+        for (SelfInvocations.Call call : SelfInvocations.in(type, bySignature.keySet())) {
+            LOG.warn(
+                    "@DistributedLock on {} does not count where {}() calls it on this: the call does not go through the"
+                            + " proxy, so no lock is acquired. Move one of the two methods to another bean",
+                    LockedMethod.nameOf(bySignature.get(call.callee()), type),
+                    call.caller());
+        }
+    }
+
+    /** Whether the bean is a proxy; taken to be one if there is no object of it yet. */
+    private boolean isIntercepted(String beanName) {
+        return !beans.containsSingleton(beanName)
+                || AopUtils.isAopProxy(beans.getSingleton(beanName));
+    }
+
+    private static void warnOfModifiers(Class<?> type, Method method, boolean isIntercepted) {
+        int modifiers = method.getModifiers();
+        String problem = null;
+        if (Modifier.isStatic(modifiers)) {
+            problem = "it is static; let it be a method of the bean";
+        } else if (Modifier.isPrivate(modifiers)) {
+            problem = "it is private; make it public, and call it from another bean";
+        } else if (Modifier.isFinal(modifiers)) {
+            problem =
+                    "it is final, which the proxy cannot override; leave final out, or in Kotlin say open or use the"
+                            + " plugin kotlin-spring";
+        } else if (!isIntercepted) {
+            problem =
+                    Modifier.isFinal(type.getModifiers())
+                            ? "its class is final; leave final out, or in Kotlin say open or use the plugin kotlin-spring"
+                            : "its bean was made before the proxies were, as others that Spring itself needs depend on"
+                                    + " it; move the method to a bean of its own";
+        }
+        if (problem != null) {
+            LOG.warn(
+                    "@DistributedLock on {} does not count, so no lock is acquired: {}",
+                    LockedMethod.nameOf(method, type),
+                    problem);
+        }
+    }
+
+    private static void warnOfAsync(Class<?> type, Method method) {
+        LOG.warn(
+                "@DistributedLock on {} which is @Async: the lock is acquired on the executor's thread after the call"
+                        + " has returned{}. Let an @Async method call a locked one of another bean if that is not meant",
+                LockedMethod.nameOf(method, type),
+                method.getReturnType() == void.class
+                        ? ", and an exception of a busy lock reaches only the AsyncUncaughtExceptionHandler"
+                        : "");
+    }
+}

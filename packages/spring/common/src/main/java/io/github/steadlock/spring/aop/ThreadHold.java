@@ -1,0 +1,117 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.LockLostException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The hold of a blocking call, from its grant to its release. */
+final class ThreadHold {
+    private static final Logger LOG = LoggerFactory.getLogger(ThreadHold.class);
+
+    private final HeldLease held;
+    private final Runnable leave;
+    private final boolean isPutOff;
+    private volatile boolean isLossTold;
+
+    /**
+     * @param ended what else is to be done after the release
+     */
+    private ThreadHold(HeldLease held, boolean isPutOff, Runnable ended) {
+        Runnable remove = ThreadLeases.add(held);
+        this.held = held;
+        this.isPutOff = isPutOff;
+        this.leave =
+                () -> {
+                    remove.run();
+                    ended.run();
+                };
+    }
+
+    /**
+     * Of the calling thread. In a transaction that had begun before, the release waits until that
+     * is over: others must not get the lock before they can read what was written under it.
+     */
+    static ThreadHold begin(
+            LockedMethod method, HeldLease held, boolean isReentry, Runnable ended) {
+        boolean isPutOff =
+                Present.TRANSACTIONS
+                        && !isReentry
+                        && method.joinsTransactions
+                        && ThreadTransaction.isActive();
+        var hold = new ThreadHold(held, isPutOff, ended);
+        if (isPutOff) {
+            ThreadTransaction.afterCompletion(
+                    isRolledBack -> hold.endOfTransaction(method, isRolledBack));
+            warnOnce(method);
+        }
+        return hold;
+    }
+
+    static void warnOnce(LockedMethod method) {
+        if (method.isFirstWarning()) {
+            LOG.warn(
+                    "{}: a transaction had begun before the lock was acquired. The method may read what was there"
+                            + " before, and the lock is held until that transaction has ended. Call it outside of the"
+                            + " transaction, or let it have its own (Propagation.REQUIRES_NEW)",
+                    method.where);
+        }
+    }
+
+    /**
+     * The method ended well. Throws {@link io.github.steadlock.LockLostException} if the lease was lost.
+     */
+    void end() {
+        if (!isPutOff) {
+            release();
+        } else if (!held.lease().isValid()) {
+            // It stays among the leases of the thread, so that the transaction does not commit.
+            isLossTold = true;
+            held.lease().close();
+        }
+    }
+
+    /** The method threw, which goes before what the release has to say. */
+    void endAfter(Throwable failure) {
+        if (!isPutOff) {
+            try {
+                release();
+            } catch (RuntimeException second) {
+                failure.addSuppressed(second);
+            }
+        }
+    }
+
+    private void endOfTransaction(LockedMethod method, boolean isRolledBack) {
+        if (isLossTold) {
+            leave.run();
+            return;
+        }
+        try {
+            release();
+        } catch (LockLostException lost) {
+            // Who was rolled back was told why, and wrote nothing. Else nobody hears an exception
+            // any more.
+            if (!isRolledBack) {
+                LOG.error(
+                        "{}: lock \"{}\" was lost before its transaction had committed",
+                        method.where,
+                        held.target().shown(),
+                        lost);
+            }
+        } catch (RuntimeException failed) {
+            LOG.error(
+                    "{}: the release of lock \"{}\" after its transaction failed",
+                    method.where,
+                    held.target().shown(),
+                    failed);
+        }
+    }
+
+    private void release() {
+        try {
+            held.lease().close();
+        } finally {
+            leave.run();
+        }
+    }
+}

@@ -1,0 +1,288 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import io.github.steadlock.SteadlockBuilder;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiFunction;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.boot.ssl.NoSuchSslBundleException;
+import org.springframework.boot.ssl.SslBundle;
+import org.springframework.boot.ssl.SslBundles;
+import org.springframework.core.env.Environment;
+
+/**
+ * All that the properties say, in steps: the server first, so that each further one can be tried.
+ */
+final class ClientSteps implements SteadlockServer, AutoCloseable {
+    private static final String PREFIX = "steadlock";
+    private static final String DEFAULT = "redis://localhost:6379";
+    private static final String MEMORY = "memory://";
+    private static final String APPLICATION_NAME = "spring.application.name";
+
+    /** Those of the client, which wants both or none. */
+    private static final int DEFAULT_FAILURES = 5;
+
+    private static final Duration DEFAULT_PAUSE = Duration.ofSeconds(10);
+
+    private final SteadlockProperties properties;
+    private final SpringRedis redis;
+    private final List<Step> steps = new ArrayList<>();
+    private final List<String> serverProperties = new ArrayList<>();
+    private final List<String> shownUrls = new ArrayList<>();
+    private TrustFile trust;
+    private SslBundle bundle;
+    private String bundleProperty;
+
+    /** Whether it is a server of Spring's, whose further properties count then, too. */
+    private boolean isSpring;
+
+    ClientSteps(
+            SteadlockProperties properties,
+            Environment environment,
+            SteadlockConnectionDetails details,
+            SslBundles bundles,
+            boolean isInMemory,
+            boolean hasRegistry) {
+        this.properties = properties;
+        this.redis = SpringRedis.of(environment);
+        if (isInMemory) {
+            addOnly(MEMORY, "steadlock.url");
+        } else {
+            addServer(details, bundles);
+            addTls();
+            add("address-map", properties.addressMap(), SteadlockBuilder::addressMap);
+        }
+        addTimes();
+        addMetrics(hasRegistry);
+        addLabel(environment);
+    }
+
+    List<Step> all() {
+        return steps;
+    }
+
+    /** The names of the properties that say where the server is. */
+    List<String> serverProperties() {
+        return serverProperties;
+    }
+
+    @Override
+    public String server() {
+        return String.join(", ", shownUrls);
+    }
+
+    /** A property that sizes a pool, or null. */
+    String pool() {
+        return isSpring ? redis.pool() : null;
+    }
+
+    /** The file with the authorities of a bundle, or null. */
+    Path trustFile() {
+        return trust == null ? null : trust.path();
+    }
+
+    @Override
+    public void close() {
+        if (trust != null) {
+            trust.close();
+        }
+    }
+
+    private void addServer(SteadlockConnectionDetails details, SslBundles bundles) {
+        ServerSteps.Named own = ServerSteps.of(PREFIX, ServerSteps.Parts.of(properties));
+        isSpring = own.steps().isEmpty();
+        if (!isSpring) {
+            addServer(own);
+        } else if (details != null) {
+            addOnly(details.url(), details.origin());
+            bundle = details.sslBundle();
+            bundleProperty = details.origin();
+        } else {
+            ServerSteps.Named spring =
+                    ServerSteps.of(SpringRedis.PREFIX, ServerSteps.Parts.of(redis));
+            if (spring.steps().isEmpty()) {
+                addOnly(DEFAULT, PREFIX + ".url");
+            } else {
+                addServer(spring);
+                useBundle(SpringRedis.PREFIX + ".ssl.bundle", redis.ssl().bundle(), bundles);
+            }
+        }
+        useBundle(PREFIX + ".ssl.bundle", properties.ssl().bundle(), bundles);
+    }
+
+    private void addOnly(String url, String property) {
+        Step step = new Step(property, RedisUrl.shown(url), builder -> builder.url(url));
+        addServer(new ServerSteps.Named(List.of(step), List.of(url)));
+    }
+
+    private void addServer(ServerSteps.Named server) {
+        steps.addAll(server.steps());
+        server.steps().forEach(step -> serverProperties.addAll(step.properties()));
+        server.urls().forEach(url -> shownUrls.add(RedisUrl.shown(url)));
+    }
+
+    private void useBundle(String property, String name, SslBundles bundles) {
+        if (name == null) {
+            return;
+        }
+        bundleProperty = property;
+        try {
+            bundle = bundles.getBundle(name);
+        } catch (NoSuchSslBundleException missing) {
+            throw SteadlockStartException.ofProperties(
+                    List.of(property),
+                    name,
+                    "there is no SSL bundle of this name",
+                    "Give " + property + " the name of one below spring.ssl.bundle.");
+        }
+    }
+
+    private void addTls() {
+        SteadlockProperties.Ssl ssl = properties.ssl();
+        if (bundle != null && ssl.caFile() != null && bundleProperty.startsWith(PREFIX)) {
+            throw SteadlockStartException.ofProperties(
+                    List.of(PREFIX + ".ssl.ca-file", bundleProperty),
+                    null,
+                    "the authorities to trust are named in two ways",
+                    "Leave one of them out.");
+        }
+        boolean hasCertificate = ssl.certFile() != null && ssl.keyFile() != null;
+        if (bundle != null && ssl.caFile() == null) {
+            trust = TrustFile.of(bundle, bundleProperty, hasCertificate);
+            if (trust != null) {
+                Path file = trust.path();
+                steps.add(new Step(bundleProperty, null, builder -> builder.tlsCaFile(file)));
+            }
+        }
+        add("ssl.ca-file", ssl.caFile(), path(SteadlockBuilder::tlsCaFile));
+        if (hasCertificate) {
+            steps.add(
+                    new Step(
+                            List.of(PREFIX + ".ssl.cert-file", PREFIX + ".ssl.key-file"),
+                            null,
+                            builder ->
+                                    builder.tlsCertFile(Path.of(ssl.certFile()))
+                                            .tlsKeyFile(Path.of(ssl.keyFile()))));
+        } else {
+            add("ssl.cert-file", ssl.certFile(), path(SteadlockBuilder::tlsCertFile));
+            add("ssl.key-file", ssl.keyFile(), path(SteadlockBuilder::tlsKeyFile));
+        }
+        add("ssl.server-name", ssl.serverName(), SteadlockBuilder::tlsServerName);
+    }
+
+    private void addTimes() {
+        addOr("timeout", properties.timeout(), redis.timeout(), SteadlockBuilder::commandTimeout);
+        addOr(
+                "connect-timeout",
+                properties.connectTimeout(),
+                redis.connectTimeout(),
+                SteadlockBuilder::connectTimeout);
+        add("lease", properties.lease(), SteadlockBuilder::lease);
+        add("key-prefix", properties.keyPrefix(), SteadlockBuilder::keyPrefix);
+        addPair(
+                "retry-interval",
+                List.of("min", "max"),
+                properties.retryInterval().min(),
+                properties.retryInterval().max());
+        add("on-unavailable", properties.onUnavailable(), SteadlockBuilder::onUnavailable);
+        addBreaker();
+        if (properties.lazy()) {
+            add("lazy", true, (builder, lazy) -> builder.lazy());
+        }
+    }
+
+    private void addPair(String group, List<String> names, Duration min, Duration max) {
+        List<String> given = new ArrayList<>();
+        if (min != null) {
+            given.add(PREFIX + "." + group + "." + names.get(0));
+        }
+        if (max != null) {
+            given.add(PREFIX + "." + group + "." + names.get(1));
+        }
+        if (given.isEmpty()) {
+            return;
+        }
+        Duration low = min == null ? max : min;
+        Duration high = max == null ? min : max;
+        steps.add(new Step(given, null, builder -> builder.retryInterval(low, high)));
+    }
+
+    /** The builder takes both; the property that is not given has the default of the client. */
+    private void addBreaker() {
+        Integer failures = properties.breaker().failures();
+        Duration pause = properties.breaker().pause();
+        if (failures == null && pause == null) {
+            return;
+        }
+        int number = failures == null ? DEFAULT_FAILURES : failures;
+        add(
+                "breaker.failures",
+                failures,
+                (builder, given) -> builder.breaker(given, DEFAULT_PAUSE));
+        add("breaker.pause", pause, (builder, given) -> builder.breaker(number, given));
+    }
+
+    private void addMetrics(boolean hasRegistry) {
+        SteadlockProperties.Metrics metrics = properties.metrics();
+        boolean isWanted = hasRegistry || metrics.groups() != null || metrics.queues() != null;
+        if (metrics.enabled() == null ? isWanted : metrics.enabled()) {
+            add("metrics.enabled", true, (builder, enabled) -> builder.metrics());
+        }
+        add("metrics.groups", metrics.groups(), SteadlockBuilder::metricsGroups);
+        add(
+                "metrics.queues",
+                metrics.queues(),
+                (builder, queues) -> builder.metricsQueues(queues.toArray(String[]::new)));
+    }
+
+    private void addLabel(Environment environment) {
+        add("client-info", properties.clientInfo(), SteadlockBuilder::clientInfo);
+        if (properties.clientLabel() != null) {
+            add("client-label", properties.clientLabel(), SteadlockBuilder::clientLabel);
+        } else if (!Boolean.FALSE.equals(properties.clientInfo())) {
+            boolean hasName = isSpring && redis.clientName() != null;
+            String property = hasName ? SpringRedis.PREFIX + ".client-name" : APPLICATION_NAME;
+            String label = hasName ? redis.clientName() : environment.getProperty(property);
+            if (label != null) {
+                steps.add(new Step(property, label, builder -> builder.clientLabel(label)));
+            }
+        }
+    }
+
+    private <T> void add(
+            String name, T value, BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
+        addNamed(PREFIX + "." + name, value, apply);
+    }
+
+    /** Spring's property counts for a server of Spring's. */
+    private <T> void addOr(
+            String name,
+            T own,
+            T springs,
+            BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
+        if (own == null && isSpring) {
+            addNamed(SpringRedis.PREFIX + "." + name, springs, apply);
+        } else {
+            add(name, own, apply);
+        }
+    }
+
+    private <T> void addNamed(
+            String property, T value, BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
+        if (value != null) {
+            steps.add(new Step(property, shown(value), builder -> apply.apply(builder, value)));
+        }
+    }
+
+    /** A duration as the properties have it. */
+    private static Object shown(Object value) {
+        return value instanceof Duration time ? DurationStyle.SIMPLE.print(time) : value;
+    }
+
+    private static BiFunction<SteadlockBuilder, String, SteadlockBuilder> path(
+            BiFunction<SteadlockBuilder, Path, SteadlockBuilder> apply) {
+        return (builder, file) -> apply.apply(builder, Path.of(file));
+    }
+}

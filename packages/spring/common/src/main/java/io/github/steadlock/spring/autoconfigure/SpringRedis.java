@@ -1,0 +1,64 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import java.time.Duration;
+import java.util.Map;
+import org.springframework.boot.context.properties.bind.Bindable;
+import org.springframework.boot.context.properties.bind.Binder;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+import org.springframework.core.env.Environment;
+
+/** What {@code spring.data.redis.*} says, whether or not spring-data-redis is there. */
+record SpringRedis(
+        String url,
+        String host,
+        Integer port,
+        String username,
+        String password,
+        Integer database,
+        @DefaultValue Ssl ssl,
+        @DefaultValue SteadlockProperties.Sentinel sentinel,
+        @DefaultValue SteadlockProperties.Cluster cluster,
+        @DefaultValue SteadlockProperties.Cluster masterreplica,
+        Duration timeout,
+        Duration connectTimeout,
+        String clientName,
+        @DefaultValue Pooled lettuce,
+        @DefaultValue Pooled jedis) {
+    static final String PREFIX = "spring.data.redis";
+
+    record Ssl(Boolean enabled, String bundle) {}
+
+    record Pooled(Map<String, String> pool) {}
+
+    static SpringRedis of(Environment environment) {
+        return Binder.get(environment).bindOrCreate(PREFIX, Bindable.of(SpringRedis.class));
+    }
+
+    /** Whether any of it says where the server is. */
+    boolean namesServer() {
+        return url != null
+                || host != null
+                || port != null
+                || username != null
+                || password != null
+                || database != null
+                || ssl.enabled() != null
+                || ssl.bundle() != null
+                || sentinel.master() != null
+                || sentinel.nodes() != null
+                || cluster.nodes() != null;
+    }
+
+    /** The property that sizes a pool, if there is one. */
+    String pool() {
+        if (lettuce.pool() != null) {
+            return PREFIX + ".lettuce.pool";
+        }
+        return jedis.pool() != null ? PREFIX + ".jedis.pool" : null;
+    }
+
+    @Override
+    public String toString() {
+        return "SpringRedis(..)";
+    }
+}

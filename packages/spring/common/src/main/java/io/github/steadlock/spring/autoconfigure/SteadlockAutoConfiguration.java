@@ -1,0 +1,74 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import io.github.steadlock.SteadlockClient;
+import java.util.List;
+import org.springframework.beans.factory.ListableBeanFactory;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.ssl.DefaultSslBundleRegistry;
+import org.springframework.boot.ssl.SslBundles;
+import org.springframework.context.annotation.Bean;
+import org.springframework.core.env.Environment;
+import org.springframework.util.ClassUtils;
+
+/** The client, by the properties {@code steadlock.*}; see {@link SteadlockProperties}. */
+@AutoConfiguration(
+        afterName = {
+            "org.springframework.boot.autoconfigure.data.redis.RedisAutoConfiguration",
+            "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
+            "org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration",
+            "org.springframework.boot.actuate.autoconfigure.metrics.CompositeMeterRegistryAutoConfiguration",
+            "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration"
+        })
+@ConditionalOnProperty(name = "steadlock.enabled", havingValue = "true", matchIfMissing = true)
+@EnableConfigurationProperties(SteadlockProperties.class)
+public class SteadlockAutoConfiguration {
+    @Bean
+    static ClosedLast steadlockClosedLast() {
+        return new ClosedLast();
+    }
+
+    /** Has the file of authorities, which is there for as long as the client. */
+    @Bean(destroyMethod = "")
+    @ConditionalOnMissingBean(SteadlockClient.class)
+    ClientSteps steadlockClientSteps(
+            SteadlockProperties properties,
+            Environment environment,
+            ListableBeanFactory beans,
+            ObjectProvider<SteadlockConnectionDetails> details,
+            ObjectProvider<SslBundles> bundles,
+            ObjectProvider<InMemoryServer> inMemory,
+            ClosedLast closedLast) {
+        return closedLast.add(
+                new ClientSteps(
+                        properties,
+                        environment,
+                        details.getIfUnique(),
+                        bundles.getIfAvailable(DefaultSslBundleRegistry::new),
+                        inMemory.getIfAvailable() != null,
+                        hasRegistry(beans)));
+    }
+
+    @Bean(destroyMethod = "")
+    @ConditionalOnMissingBean
+    SteadlockClient steadlockClient(
+            ClientSteps steps,
+            ObjectProvider<SteadlockBuilderCustomizer> customizers,
+            ClosedLast closedLast) {
+        List<SteadlockBuilderCustomizer> ordered = customizers.orderedStream().toList();
+        return closedLast.add(new ClientFactory(steps, ordered).connect());
+    }
+
+    private static boolean hasRegistry(ListableBeanFactory beans) {
+        String registry = "io.micrometer.core.instrument.MeterRegistry";
+        ClassLoader loader = SteadlockAutoConfiguration.class.getClassLoader();
+        return ClassUtils.isPresent(registry, loader)
+                && beans.getBeanNamesForType(
+                                        ClassUtils.resolveClassName(registry, loader), true, false)
+                                .length
+                        > 0;
+    }
+}

@@ -1,0 +1,44 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import java.util.stream.Collectors;
+import org.springframework.boot.context.properties.bind.BindException;
+import org.springframework.boot.context.properties.bind.UnboundConfigurationPropertiesException;
+import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
+import org.springframework.boot.diagnostics.FailureAnalysis;
+import org.springframework.core.Ordered;
+import org.springframework.core.annotation.Order;
+
+/**
+ * Names properties of {@code steadlock} that do not exist. In place of Spring Boot's own analyzer,
+ * which shows the value, and that is a password where somebody wrote {@code steadlock.pasword}.
+ */
+@Order(Ordered.HIGHEST_PRECEDENCE)
+class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindException> {
+    @Override
+    protected FailureAnalysis analyze(Throwable root, BindException cause) {
+        if (!(cause.getCause() instanceof UnboundConfigurationPropertiesException unknown)
+                || !cause.getName().toString().equals("steadlock")) {
+            return null;
+        }
+        String names =
+                unknown.getUnboundProperties().stream()
+                        .map(
+                                property ->
+                                        property.getName()
+                                                + (property.getOrigin() == null
+                                                        ? ""
+                                                        : " (" + property.getOrigin() + ")"))
+                        .collect(Collectors.joining(", "));
+        boolean areEmpty =
+                unknown.getUnboundProperties().stream()
+                        .allMatch(property -> "".equals(property.getValue()));
+        return new FailureAnalysis(
+                areEmpty
+                        ? "There is no value, or no such property: " + names + "."
+                        : "There is no such property: " + names + ".",
+                areEmpty
+                        ? "Give it a value, or leave it out."
+                        : "Correct its name, or leave it out.",
+                unknown);
+    }
+}

@@ -1,0 +1,439 @@
+package io.github.steadlock.spring.aop;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.LockLostException;
+import io.github.steadlock.LockTimeoutException;
+import io.github.steadlock.spring.CurrentLease;
+import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.LockInterruptedException;
+import io.github.steadlock.spring.LockKind;
+import java.io.IOException;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.Test;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.annotation.AliasFor;
+
+/** Blocking methods. */
+class AnnotationTest {
+    @Test
+    void a_method_runs_while_it_holds_its_lock_and_releases_it_at_the_end() {
+        with(
+                (shop, client) -> {
+                    assertThat(
+                                    shop.<Boolean>buy(
+                                            7,
+                                            () -> client.lock("voucher:7").isHeldByCurrentThread()))
+                            .isTrue();
+                    assertThat(client.lock("voucher:7").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void what_the_body_throws_comes_out_and_the_lock_is_released() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(() -> shop.failing())
+                            .isInstanceOf(IOException.class)
+                            .hasMessage("no");
+                    assertThat(client.lock("failing").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void the_same_thread_enters_again() {
+        with(
+                (shop, client) -> {
+                    int holds =
+                            shop.buy(
+                                    7,
+                                    () ->
+                                            shop.buy(
+                                                    7,
+                                                    () -> client.lock("voucher:7").getHoldCount()));
+                    assertThat(holds).isEqualTo(2);
+                    assertThat(client.lock("voucher:7").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void a_mutex_within_itself_is_refused_rather_than_waiting_for_itself() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(() -> shop.mutex(() -> shop.mutex(() -> true)))
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("would wait for itself");
+                    assertThat(client.mutex("mutex").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void permits_within_permits_are_others() {
+        with(
+                (shop, client) -> {
+                    assertThat(
+                                    shop.semaphore(
+                                            () ->
+                                                    shop.semaphore(
+                                                            () ->
+                                                                    client.semaphore("permits", 3)
+                                                                                    .available()
+                                                                            == 1)))
+                            .isTrue();
+                    assertThat(client.semaphore("permits", 3).available()).isEqualTo(3);
+                });
+    }
+
+    @Test
+    void a_permit_that_only_an_enclosing_call_can_give_back_is_refused() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(
+                                    () ->
+                                            shop.semaphore(
+                                                    () ->
+                                                            shop.semaphore(
+                                                                    () ->
+                                                                            shop.semaphore(
+                                                                                    () ->
+                                                                                            shop
+                                                                                                    .semaphore(
+                                                                                                            () ->
+                                                                                                                    true)))))
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("all 3 permits");
+                    assertThat(client.semaphore("permits", 3).available()).isEqualTo(3);
+                });
+    }
+
+    @Test
+    void several_locks_within_themselves_are_entered_again() {
+        with(
+                (shop, client) -> {
+                    var items = List.of("a", "b");
+                    assertThat(shop.several(items, () -> shop.several(items, () -> true))).isTrue();
+                    assertThat(client.lock("item:a").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void a_program_may_switch_the_annotation_off() {
+        Programs.program(Config.class)
+                .withPropertyValues("steadlock.annotation.enabled=false")
+                .run(
+                        context -> {
+                            var client = context.getBean(SteadlockClient.class);
+                            assertThat(
+                                            context.getBean(Shop.class)
+                                                    .fair(() -> client.lock("fair").isLocked()))
+                                    .isFalse();
+                        });
+    }
+
+    @Test
+    void each_kind_takes_its_lock() {
+        with(
+                (shop, client) -> {
+                    assertThat(shop.fair(() -> client.lock("fair").isLocked())).isTrue();
+                    assertThat(shop.mutex(() -> client.mutex("mutex").isLocked())).isTrue();
+                    assertThat(shop.read(() -> client.readWriteLock("rw").readLock().isLocked()))
+                            .isTrue();
+                    assertThat(shop.write(() -> client.readWriteLock("rw").writeLock().isLocked()))
+                            .isTrue();
+                    assertThat(
+                                    shop.semaphore(
+                                            () -> client.semaphore("permits", 3).available() == 2))
+                            .isTrue();
+                    assertThat(client.semaphore("permits", 3).available()).isEqualTo(3);
+                });
+    }
+
+    @Test
+    void several_names_are_acquired_as_one_each_once() {
+        with(
+                (shop, client) -> {
+                    boolean both =
+                            shop.several(
+                                    List.of("a", "b", "a"),
+                                    () ->
+                                            client.lock("item:a").isLocked()
+                                                    && client.lock("item:b").isLocked());
+                    assertThat(both).isTrue();
+                    assertThat(client.lock("item:a").isLocked()).isFalse();
+                    assertThat(client.lock("item:b").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void the_annotation_may_be_on_an_interface_and_within_another_annotation() {
+        with(
+                (shop, client) -> {
+                    assertThat(shop.byInterface(() -> client.lock("interface").isLocked()))
+                            .isTrue();
+                    assertThat(shop.composed(() -> client.lock("composed").isLocked())).isTrue();
+                });
+    }
+
+    @Test
+    void a_busy_lock_is_a_timeout_that_says_who_holds_it() throws Exception {
+        with(
+                (shop, client) ->
+                        busy(
+                                client,
+                                "voucher:7",
+                                () ->
+                                        assertThatThrownBy(() -> shop.hurried(7))
+                                                .isInstanceOfSatisfying(
+                                                        LockTimeoutException.class,
+                                                        busy ->
+                                                                assertThat(busy.getHolder())
+                                                                        .isNotNull())));
+    }
+
+    @Test
+    void an_interrupt_while_it_waits_is_unchecked_and_kept_unless_the_method_declares_it() {
+        with(
+                (shop, client) ->
+                        busy(
+                                client,
+                                "patient",
+                                () -> {
+                                    assertThat(interrupted(() -> shop.patient()))
+                                            .isInstanceOf(LockInterruptedException.class)
+                                            .hasMessageContaining("\"patient\"")
+                                            .hasSuppressedException(
+                                                    new IllegalStateException("interrupt kept"));
+                                    assertThat(interrupted(() -> shop.impatient()))
+                                            .isInstanceOf(InterruptedException.class)
+                                            .hasNoSuppressedExceptions();
+                                }));
+    }
+
+    @Test
+    void a_lease_that_is_lost_in_the_body_is_told_when_it_ends_well() {
+        with(
+                (shop, client) ->
+                        assertThatThrownBy(() -> shop.brief(AnnotationTest::awaitLoss))
+                                .isInstanceOf(LockLostException.class));
+    }
+
+    @Test
+    void a_lease_that_is_lost_in_the_body_is_suppressed_by_what_the_body_throws() {
+        with(
+                (shop, client) ->
+                        assertThatThrownBy(
+                                        () ->
+                                                shop.brief(
+                                                        () -> {
+                                                            awaitLoss();
+                                                            throw new IllegalStateException("mine");
+                                                        }))
+                                .hasMessage("mine")
+                                .satisfies(
+                                        mine ->
+                                                assertThat(mine.getSuppressed())
+                                                        .hasOnlyElementsOfType(
+                                                                LockLostException.class)
+                                                        .hasSize(1)));
+    }
+
+    @Test
+    void the_lease_of_the_method_has_its_token() {
+        with(
+                (shop, client) -> {
+                    long first = shop.<Long>buy(7, () -> CurrentLease.get().getToken());
+                    long second = shop.<Long>buy(7, () -> CurrentLease.get().getToken());
+                    assertThat(second).isGreaterThan(first);
+                    assertThat(CurrentLease.find()).isEmpty();
+                    assertThatThrownBy(CurrentLease::get).isInstanceOf(IllegalStateException.class);
+                });
+    }
+
+    @Test
+    void the_reason_is_known_while_the_method_holds_its_lock() {
+        Programs.program(Config.class)
+                .run(
+                        context -> {
+                            var reasons = context.getBean(LockReasons.class);
+                            var shop = context.getBean(Shop.class);
+                            assertThat(shop.fair(() -> reasons.of("fair").orElse("none")))
+                                    .isEqualTo("one after the other");
+                            assertThat(reasons.of("fair")).isEmpty();
+                        });
+    }
+
+    @Test
+    void the_wait_of_the_properties_is_that_of_methods_that_say_none() {
+        Programs.program(Config.class)
+                .withPropertyValues("steadlock.wait=0s")
+                .run(
+                        context -> {
+                            var client = context.getBean(SteadlockClient.class);
+                            var shop = context.getBean(Shop.class);
+                            busy(
+                                    client,
+                                    "patient",
+                                    () ->
+                                            assertThatThrownBy(shop::patient)
+                                                    .isInstanceOf(LockTimeoutException.class));
+                        });
+    }
+
+    /** Waits until the lease of the method is lost. */
+    static void awaitLoss() {
+        var lost = new CountDownLatch(1);
+        onLoss(lost);
+        Programs.await(lost);
+    }
+
+    /** Counts down once the lease of the method is lost. */
+    static void onLoss(CountDownLatch lost) {
+        CurrentLease.get().onLost(reason -> lost.countDown());
+    }
+
+    /** Runs {@code action} while another thread holds the lock. */
+    static void busy(SteadlockClient client, String name, Action action) throws Exception {
+        var lease = client.lock(name).lockAsync().toCompletableFuture().get();
+        try {
+            action.run();
+        } finally {
+            lease.release();
+        }
+    }
+
+    /**
+     * What {@code action} throws on a thread that was interrupted; whether it still is, is
+     * suppressed on it.
+     */
+    private static Throwable interrupted(Action action) throws Exception {
+        var thrown = new CompletableFuture<Throwable>();
+        var thread =
+                new Thread(
+                        () -> {
+                            Thread.currentThread().interrupt();
+                            try {
+                                action.run();
+                                thrown.complete(null);
+                            } catch (Throwable failure) {
+                                if (Thread.currentThread().isInterrupted()) {
+                                    failure.addSuppressed(
+                                            new IllegalStateException("interrupt kept"));
+                                }
+                                thrown.complete(failure);
+                            }
+                        });
+        thread.start();
+        return thrown.get();
+    }
+
+    private static void with(Body test) {
+        Programs.program(Config.class)
+                .run(
+                        context ->
+                                test.run(
+                                        context.getBean(Shop.class),
+                                        context.getBean(SteadlockClient.class)));
+    }
+
+    interface Body {
+        void run(Shop shop, SteadlockClient client) throws Exception;
+    }
+
+    interface Action {
+        void run() throws Exception;
+    }
+
+    @Retention(RetentionPolicy.RUNTIME)
+    @DistributedLock(name = "")
+    @interface Exclusively {
+        @AliasFor(annotation = DistributedLock.class, attribute = "name")
+        String value();
+    }
+
+    interface ByInterface {
+        @DistributedLock(name = "'interface'")
+        <T> T byInterface(Supplier<T> body);
+    }
+
+    static class Shop implements ByInterface {
+        @DistributedLock(name = "'voucher:' + #userId")
+        <T> T buy(long userId, Supplier<T> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "'voucher:' + #userId", waitTime = "50ms")
+        public void hurried(long userId) {}
+
+        @DistributedLock(name = "'failing'")
+        public void failing() throws IOException {
+            throw new IOException("no");
+        }
+
+        @DistributedLock(name = "'fair'", kind = LockKind.FAIR, reason = "one after the other")
+        public <T> T fair(Supplier<T> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "'mutex'", kind = LockKind.MUTEX)
+        public boolean mutex(Supplier<Boolean> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "'rw'", kind = LockKind.READ)
+        public boolean read(Supplier<Boolean> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "'rw'", kind = LockKind.WRITE)
+        public boolean write(Supplier<Boolean> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "'permits'", kind = LockKind.SEMAPHORE, limit = 3)
+        public boolean semaphore(Supplier<Boolean> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "#items.!['item:' + #this]")
+        public boolean several(List<String> items, Supplier<Boolean> body) {
+            return body.get();
+        }
+
+        @DistributedLock(name = "'brief'", lease = "500ms")
+        public void brief(Runnable body) {
+            body.run();
+        }
+
+        @DistributedLock(name = "'patient'")
+        public void patient() {}
+
+        @DistributedLock(name = "'patient'")
+        public void impatient() throws InterruptedException {}
+
+        @Override
+        public <T> T byInterface(Supplier<T> body) {
+            return body.get();
+        }
+
+        @Exclusively("'composed'")
+        public boolean composed(Supplier<Boolean> body) {
+            return body.get();
+        }
+    }
+
+    @Configuration
+    static class Config {
+        @Bean
+        Shop shop() {
+            return new Shop();
+        }
+    }
+}

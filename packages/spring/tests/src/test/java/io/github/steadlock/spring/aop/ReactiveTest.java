@@ -1,0 +1,354 @@
+package io.github.steadlock.spring.aop;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.github.steadlock.Lease;
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.LockLostException;
+import io.github.steadlock.spring.CurrentLease;
+import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.LockKind;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import reactor.core.Disposable;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Methods that give publishers. */
+class ReactiveTest {
+    private static final Duration LONG = Duration.ofSeconds(20);
+
+    @Test
+    void each_subscriber_holds_the_lock_until_its_publisher_has_ended() {
+        with(
+                (shop, client) -> {
+                    Mono<Boolean> one = shop.mono(Mono.fromSupplier(() -> isLocked(client)));
+                    assertThat(isLocked(client)).isFalse();
+                    for (int i = 0; i < 3; i++) {
+                        assertThat(one.block(LONG)).isTrue();
+                        assertThat(isLocked(client)).isFalse();
+                    }
+                    assertThat(shop.count()).isEqualTo(3);
+                    Flux<Boolean> several = shop.flux(Flux.range(0, 3).map(i -> isLocked(client)));
+                    assertThat(several.collectList().block(LONG)).containsExactly(true, true, true);
+                    assertThat(isLocked(client)).isFalse();
+                });
+    }
+
+    @Test
+    void what_the_publisher_fails_with_comes_out_and_the_lock_is_released() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(
+                                    () ->
+                                            shop.mono(Mono.error(new IllegalStateException("no")))
+                                                    .block(LONG))
+                            .hasMessage("no");
+                    assertThatThrownBy(shop.throwing()::block).hasMessage("at once");
+                    assertThat(isLocked(client)).isFalse();
+                });
+    }
+
+    @Test
+    void subscribers_exclude_each_other() {
+        with(
+                (shop, client) -> {
+                    var inside = new AtomicInteger();
+                    var most = new AtomicInteger();
+                    Mono<Integer> body =
+                            Mono.fromSupplier(
+                                            () ->
+                                                    most.accumulateAndGet(
+                                                            inside.incrementAndGet(), Math::max))
+                                    .delayElement(Duration.ofMillis(1))
+                                    .doOnNext(n -> inside.decrementAndGet());
+                    Flux.range(0, 40).flatMap(i -> shop.mono(body), 40).blockLast(LONG);
+                    assertThat(most.get()).isEqualTo(1);
+                });
+    }
+
+    @Test
+    void cancelling_while_it_waits_gives_the_attempt_up() throws Exception {
+        with(
+                (shop, client) -> {
+                    Lease lease = client.lock("stock").lockAsync().toCompletableFuture().get();
+                    Disposable waiting =
+                            shop.mono(Mono.error(new AssertionError("it ran"))).subscribe();
+                    waiting.dispose();
+                    lease.release();
+                    free(client);
+                    assertThat(shop.count()).isZero();
+                });
+    }
+
+    @Test
+    void cancelling_while_it_runs_cancels_the_body_and_releases_the_lock() {
+        with(
+                (shop, client) -> {
+                    var running = new CountDownLatch(1);
+                    var cancelled = new CountDownLatch(1);
+                    Disposable call =
+                            shop.mono(
+                                            Mono.never()
+                                                    .doOnSubscribe(it -> running.countDown())
+                                                    .doOnCancel(cancelled::countDown))
+                                    .subscribe();
+                    Programs.await(running);
+                    call.dispose();
+                    Programs.await(cancelled);
+                    free(client);
+                });
+    }
+
+    @Test
+    void however_early_it_is_cancelled_nothing_stays_behind() {
+        with(
+                (shop, client) -> {
+                    for (int i = 0; i < 300; i++) {
+                        Disposable call = shop.mono(Mono.delay(Duration.ofMillis(1))).subscribe();
+                        long pause = ThreadLocalRandom.current().nextLong(400_000);
+                        long start = System.nanoTime();
+                        while (System.nanoTime() - start < pause) {
+                            Thread.onSpinWait();
+                        }
+                        call.dispose();
+                    }
+                    free(client);
+                });
+    }
+
+    @Test
+    void a_body_whose_lease_is_lost_is_cancelled_and_the_subscriber_is_told() {
+        Programs.program(Config.class)
+                .withPropertyValues("steadlock.lease=300ms")
+                .run(
+                        context -> {
+                            var client = context.getBean(SteadlockClient.class);
+                            var running = new CountDownLatch(1);
+                            var cancelled = new CountDownLatch(1);
+                            CompletableFuture<Object> call =
+                                    context.getBean(Shop.class)
+                                            .mono(
+                                                    Mono.never()
+                                                            .doOnSubscribe(
+                                                                    it -> running.countDown())
+                                                            .doOnCancel(cancelled::countDown))
+                                            .toFuture();
+                            Programs.await(running);
+                            client.forceRelease(client.lock("stock"));
+                            assertThat(call)
+                                    .failsWithin(LONG)
+                                    .withThrowableThat()
+                                    .withCauseInstanceOf(LockLostException.class);
+                            Programs.await(cancelled);
+                        });
+    }
+
+    @Test
+    void a_nested_call_of_the_same_context_enters_again() {
+        with(
+                (shop, client) -> {
+                    assertThat(
+                                    shop.mono(Mono.defer(() -> shop.mono(Mono.just("inner"))))
+                                            .block(LONG))
+                            .isEqualTo("inner");
+                    free(client);
+                });
+    }
+
+    @Test
+    void a_nested_call_that_would_wait_for_itself_is_refused() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(() -> shop.mutex(shop.mutex(Mono.just(1))).block(LONG))
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("would wait for itself");
+                    assertThatThrownBy(
+                                    () ->
+                                            shop.several(
+                                                            List.of("stock", "b"),
+                                                            shop.mono(Mono.just(1)))
+                                                    .block(LONG))
+                            .isInstanceOf(IllegalStateException.class);
+                    free(client);
+                    assertThat(client.mutex("mutex").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void the_lease_is_in_the_context() {
+        with(
+                (shop, client) ->
+                        assertThat(
+                                        shop.mono(CurrentLease.reactive().map(Lease::getToken))
+                                                .block(LONG))
+                                .isNotNull());
+    }
+
+    @Test
+    void the_lock_of_a_stage_is_held_until_it_completes() {
+        with(
+                (shop, client) -> {
+                    var body = new CompletableFuture<String>();
+                    CompletableFuture<String> result = shop.stage(body);
+                    assertThat(isLocked(client)).isTrue();
+                    assertThat(client.lock("stock").tryLock()).isFalse();
+                    body.complete("done");
+                    assertThat(result.get(20, TimeUnit.SECONDS)).isEqualTo("done");
+                    assertThat(isLocked(client)).isFalse();
+                });
+    }
+
+    @Test
+    void the_lock_of_a_stage_that_fails_or_is_cancelled_is_released() {
+        with(
+                (shop, client) -> {
+                    var failing = new CompletableFuture<String>();
+                    var first = shop.stage(failing);
+                    failing.completeExceptionally(new IllegalStateException("no"));
+                    assertThat(first)
+                            .failsWithin(LONG)
+                            .withThrowableThat()
+                            .withMessageContaining("no");
+                    free(client);
+                    var never = new CompletableFuture<String>();
+                    shop.stage(never).cancel(true);
+                    assertThat(never).isCancelled();
+                    free(client);
+                });
+    }
+
+    @Test
+    void a_stage_within_a_blocking_method_enters_again_and_the_other_way_round() {
+        with(
+                (shop, client) -> {
+                    String inner =
+                            shop.blocking(
+                                    () ->
+                                            shop.stage(CompletableFuture.completedFuture("inner"))
+                                                    .join());
+                    assertThat(inner).isEqualTo("inner");
+                    free(client);
+                    var outer = shop.stageOf(() -> shop.blocking(() -> "blocking"));
+                    assertThat(outer.get(20, TimeUnit.SECONDS)).isEqualTo("blocking");
+                    free(client);
+                });
+    }
+
+    @Test
+    void a_stage_whose_lease_was_lost_fails() {
+        Programs.program(Config.class)
+                .withPropertyValues("steadlock.lease=300ms")
+                .run(
+                        context -> {
+                            var client = context.getBean(SteadlockClient.class);
+                            var shop = context.getBean(Shop.class);
+                            var lost = new CountDownLatch(1);
+                            var result =
+                                    shop.stageOf(
+                                            () -> {
+                                                CurrentLease.get()
+                                                        .onLost(reason -> lost.countDown());
+                                                client.forceRelease(client.lock("stock"));
+                                                Programs.await(lost);
+                                                return "done";
+                                            });
+                            assertThat(result)
+                                    .failsWithin(LONG)
+                                    .withThrowableThat()
+                                    .withCauseInstanceOf(LockLostException.class);
+                        });
+    }
+
+    private static boolean isLocked(SteadlockClient client) {
+        return client.lock("stock").isLocked();
+    }
+
+    /** Comes back once the lock is free; not before. */
+    private static void free(SteadlockClient client) throws Exception {
+        client.lock("stock").lockAsync().toCompletableFuture().get(20, TimeUnit.SECONDS).release();
+    }
+
+    private static void with(Body test) {
+        Programs.program(Config.class)
+                .run(
+                        context ->
+                                test.run(
+                                        context.getBean(Shop.class),
+                                        context.getBean(SteadlockClient.class)));
+    }
+
+    interface Body {
+        void run(Shop shop, SteadlockClient client) throws Exception;
+    }
+
+    static class Shop {
+        private final AtomicInteger count = new AtomicInteger();
+
+        @DistributedLock(name = "'stock'")
+        public <T> Mono<T> mono(Mono<T> body) {
+            counted();
+            return body;
+        }
+
+        @DistributedLock(name = "'stock'")
+        public <T> Flux<T> flux(Flux<T> body) {
+            return body;
+        }
+
+        @DistributedLock(name = "'stock'")
+        public Mono<String> throwing() {
+            throw new IllegalStateException("at once");
+        }
+
+        @DistributedLock(name = "'mutex'", kind = LockKind.MUTEX)
+        public <T> Mono<T> mutex(Mono<T> body) {
+            return body;
+        }
+
+        @DistributedLock(name = "#names")
+        public <T> Mono<T> several(List<String> names, Mono<T> body) {
+            return body;
+        }
+
+        @DistributedLock(name = "'stock'")
+        public <T> CompletableFuture<T> stage(CompletableFuture<T> body) {
+            return body;
+        }
+
+        @DistributedLock(name = "'stock'")
+        public <T> CompletableFuture<T> stageOf(java.util.function.Supplier<T> body) {
+            return CompletableFuture.completedFuture(body.get());
+        }
+
+        @DistributedLock(name = "'stock'")
+        public <T> T blocking(java.util.function.Supplier<T> body) {
+            return body.get();
+        }
+
+        public int count() {
+            return count.get();
+        }
+
+        private void counted() {
+            count.incrementAndGet();
+        }
+    }
+
+    @Configuration
+    static class Config {
+        @Bean
+        Shop shop() {
+            return new Shop();
+        }
+    }
+}

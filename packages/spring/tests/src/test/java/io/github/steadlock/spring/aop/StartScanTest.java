@@ -1,0 +1,228 @@
+package io.github.steadlock.spring.aop;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.spring.CurrentLease;
+import io.github.steadlock.spring.DistributedLock;
+import java.util.concurrent.Callable;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.beans.factory.config.BeanPostProcessor;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Lazy;
+import org.springframework.core.PriorityOrdered;
+import org.springframework.scheduling.annotation.Async;
+import org.springframework.scheduling.annotation.EnableAsync;
+
+/** What the start warns of. */
+@ExtendWith(OutputCaptureExtension.class)
+class StartScanTest {
+    @Test
+    void it_warns_of_methods_that_no_proxy_reaches(CapturedOutput log) {
+        started(Unreachable.class);
+        assertThat(log.getOut())
+                .contains(
+                        "Unreachable.hidden() does not count, so no lock is acquired: it is private")
+                .contains(
+                        "Unreachable.closed() does not count, so no lock is acquired: it is final")
+                .contains(
+                        "Unreachable.ofTheClass() does not count, so no lock is acquired: it is static")
+                .doesNotContain("Unreachable.fine()");
+    }
+
+    @Test
+    void it_warns_of_calls_on_this(CapturedOutput log) {
+        started(Selfish.class);
+        assertThat(log.getOut())
+                .contains(
+                        "Selfish.locked(String, long) does not count where direct() calls it on this")
+                .contains(
+                        "Selfish.locked(String, long) does not count where inLambda() calls it on this")
+                .contains("Selfish.run() does not count where byReference() calls it on this")
+                .contains(
+                        "Selfish.locked(String, long) does not count where withBranches() calls it on this")
+                .contains(
+                        "Selfish.locked(String, long) does not count where inherited() calls it on this");
+    }
+
+    @Test
+    void it_does_not_warn_of_calls_on_another_object_of_the_class(CapturedOutput log) {
+        started(ThroughProxy.class);
+        assertThat(log.getOut()).doesNotContain("does not count");
+    }
+
+    @Test
+    void it_warns_of_async(CapturedOutput log) {
+        started(Later.class);
+        assertThat(log.getOut())
+                .contains("Later.send() which is @Async")
+                .contains("reaches only the AsyncUncaughtExceptionHandler");
+    }
+
+    @Test
+    void it_warns_of_a_bean_that_is_no_proxy(CapturedOutput log) {
+        Programs.program(EarlyConfig.class).run(context -> assertThat(context).hasNotFailed());
+        assertThat(log.getOut())
+                .contains(
+                        "Early.run() does not count, so no lock is acquired: its bean was made before the proxies");
+    }
+
+    @Test
+    void a_bean_of_a_final_class_stops_the_start() {
+        Programs.program()
+                .withBean("closed", Closed.class)
+                .run(
+                        context ->
+                                assertThat(context)
+                                        .getFailure()
+                                        .hasMessageContaining("final class"));
+    }
+
+    @Test
+    void a_bean_of_a_final_class_is_locked_by_its_interface() {
+        Programs.program()
+                .withBean("closed", Closed.class)
+                .withPropertyValues("spring.aop.proxy-target-class=false")
+                .run(context -> assertThat(context.getBean(Callable.class).call()).isEqualTo(true));
+    }
+
+    @Test
+    void it_says_nothing_of_a_class_that_is_fine(CapturedOutput log) {
+        Programs.program()
+                .withBean("fine", Fine.class)
+                .run(
+                        context -> {
+                            context.getBean(Fine.class).run();
+                            assertThat(
+                                            context.getBean(SteadlockClient.class)
+                                                    .lock("fine")
+                                                    .isLocked())
+                                    .isFalse();
+                        });
+        assertThat(log.getOut()).doesNotContain("@DistributedLock on");
+    }
+
+    private static <T> void started(Class<T> type) {
+        Programs.program(AsyncConfig.class)
+                .withBean("bean", type)
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    static class Unreachable {
+        @DistributedLock(name = "'a'")
+        private void hidden() {}
+
+        @DistributedLock(name = "'a'")
+        public final void closed() {}
+
+        @DistributedLock(name = "'a'")
+        public static void ofTheClass() {}
+
+        @DistributedLock(name = "'a'")
+        public void fine() {}
+    }
+
+    static class Parent {
+        @DistributedLock(name = "'a'")
+        public String locked(String argument, long number) {
+            return argument;
+        }
+
+        public void inherited() {
+            locked("", 1);
+        }
+    }
+
+    static class Selfish extends Parent {
+        @DistributedLock(name = "'a'")
+        public void run() {}
+
+        public String direct() {
+            return locked("x", 1);
+        }
+
+        public Callable<String> inLambda() {
+            return () -> locked("x", System.nanoTime());
+        }
+
+        public Runnable byReference() {
+            return this::run;
+        }
+
+        public String withBranches(boolean which) {
+            return locked(which ? "a" : "b", which ? 1 : 2);
+        }
+    }
+
+    static class ThroughProxy {
+        private final ThroughProxy self;
+
+        ThroughProxy(@Lazy ThroughProxy self) {
+            this.self = self;
+        }
+
+        @DistributedLock(name = "'a'")
+        public void locked() {}
+
+        public void through() {
+            self.locked();
+            Runnable reference = self::locked;
+            reference.run();
+            for (ThroughProxy each : new ThroughProxy[] {self}) {
+                each.locked();
+            }
+        }
+    }
+
+    static class Later {
+        @Async
+        @DistributedLock(name = "'a'")
+        public void send() {}
+    }
+
+    static class Early {
+        @DistributedLock(name = "'a'")
+        public void run() {}
+    }
+
+    static final class Closed implements Callable<Boolean> {
+        @Override
+        @DistributedLock(name = "'a'")
+        public Boolean call() {
+            return CurrentLease.find().isPresent();
+        }
+    }
+
+    static class Fine {
+        @DistributedLock(name = "'fine'")
+        public void run() {}
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @EnableAsync(proxyTargetClass = true)
+    static class AsyncConfig {}
+
+    @Configuration(proxyBeanMethods = false)
+    static class EarlyConfig {
+        @Bean
+        static Early early() {
+            return new Early();
+        }
+
+        @Bean
+        static First needsIt(Early early) {
+            return new First();
+        }
+    }
+
+    static class First implements BeanPostProcessor, PriorityOrdered {
+        @Override
+        public int getOrder() {
+            return 0;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import io.github.steadlock.spring.boot.RedisDetailsAutoConfiguration;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+
+/** Contexts with the client alone. */
+final class Contexts {
+    private Contexts() {}
+
+    static ApplicationContextRunner runner(String... properties) {
+        return new ApplicationContextRunner()
+                .withConfiguration(
+                        AutoConfigurations.of(
+                                SslAutoConfiguration.class,
+                                RedisDetailsAutoConfiguration.class,
+                                SteadlockAutoConfiguration.class))
+                .withPropertyValues(properties);
+    }
+
+    /** The failure to start of this cause, or null. */
+    static SteadlockStartException failure(Throwable failure) {
+        for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
+            if (cause instanceof SteadlockStartException start) {
+                return start;
+            }
+        }
+        return null;
+    }
+}

@@ -1,0 +1,67 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URL;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.json.JsonParserFactory;
+
+/** The table of properties in README.md, which is that of the metadata that editors show. */
+class PropertiesTableTest {
+    private static final Path README = Path.of("../README.md");
+    private static final String HEAD = "| property | default | meaning |\n|---|---|---|\n";
+
+    @Test
+    void the_table_in_the_readme_is_what_the_metadata_say() throws IOException {
+        String readme = Files.readString(README);
+        String table =
+                readme.substring(
+                        readme.indexOf("<!-- properties -->\n") + "<!-- properties -->\n".length(),
+                        readme.indexOf("<!-- end of properties -->"));
+        assertThat(table).isEqualTo(expected());
+    }
+
+    private static String expected() throws IOException {
+        var rows = new TreeMap<String, String>();
+        for (Map<?, ?> property : properties()) {
+            String name = (String) property.get("name");
+            if (name.startsWith("steadlock.")) {
+                Object value = property.get("defaultValue");
+                String shown = value == null || value.equals("") ? "" : "`" + value + "`";
+                String meaning = ((String) property.get("description")).replaceAll("\\s+", " ");
+                rows.put(name, "| `" + name + "` | " + shown + " | " + meaning + " |\n");
+            }
+        }
+        return HEAD + String.join("", rows.values());
+    }
+
+    private static List<Map<?, ?>> properties() throws IOException {
+        String path = "META-INF/spring-configuration-metadata.json";
+        for (URL url :
+                Collections.list(
+                        PropertiesTableTest.class.getClassLoader().getResources(path))) {
+            try (InputStream stream = url.openStream()) {
+                String text = new String(stream.readAllBytes(), StandardCharsets.UTF_8);
+                if (text.contains("\"steadlock.url\"")) {
+                    @SuppressWarnings("unchecked")
+                    var found =
+                            (List<Map<?, ?>>)
+                                    JsonParserFactory.getJsonParser()
+                                            .parseMap(text)
+                                            .get("properties");
+                    return found;
+                }
+            }
+        }
+        throw new AssertionError("there are no metadata of the properties");
+    }
+}

@@ -1,0 +1,56 @@
+package io.github.steadlock.spring.test;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.steadlock.SteadlockClient;
+import io.github.steadlock.spring.autoconfigure.SteadlockServer;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.boot.autoconfigure.SpringBootApplication;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.annotation.Import;
+import org.springframework.stereotype.Component;
+
+/** The slice, in a program whose properties name a server that is not there. */
+@SteadlockTest(
+        properties = {
+            "steadlock.host=nowhere.invalid",
+            "steadlock.ssl.enabled=true",
+            "steadlock.lease=5s"
+        })
+@Import(SliceTest.Vouchers.class)
+class SliceTest {
+    @Autowired Vouchers vouchers;
+    @Autowired ApplicationContext context;
+
+    @Test
+    void locks_are_in_memory_and_the_other_properties_count() {
+        assertThat(context.getBean(SteadlockServer.class).server()).isEqualTo("memory://");
+        assertThat(vouchers.remaining()).isLessThan(Duration.ofSeconds(5));
+    }
+
+    @Test
+    void components_that_are_not_named_are_left_out() {
+        assertThat(context.getBeanNamesForType(Unneeded.class)).isEmpty();
+    }
+
+    @SpringBootApplication
+    static class Program {}
+
+    @Component
+    static class Vouchers {
+        private final SteadlockClient locks;
+
+        Vouchers(SteadlockClient locks) {
+            this.locks = locks;
+        }
+
+        Duration remaining() {
+            return locks.lock("a").withLock(lease -> lease.getRemaining());
+        }
+    }
+
+    @Component
+    static class Unneeded {}
+}
