@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import jars
+import local_repository
 from building import unpack
 from command import archive
 from installing import node_packages, npm_install
@@ -37,7 +37,7 @@ def served(program: Path) -> Iterator[tuple[str, str]]:
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A local repository of Maven with what others have published, but nothing of ours."""
-    return jars.others(tmp_path_factory.mktemp("m2"))
+    return local_repository.without_ours(tmp_path_factory.mktemp("m2"))
 
 
 @pytest.fixture(scope="session")

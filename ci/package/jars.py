@@ -153,15 +153,3 @@ def add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 def target(ending: str, artifact: str = ARTIFACT) -> Path:
     """Where an artefact lies in a Maven repository."""
     return DIST / "maven" / central.place(artifact, version(), ending)
-
-
-def others(folder: Path) -> Path:
-    """A local repository with what others have published, but nothing of ours."""
-    usual = Path.home() / ".m2" / "repository"
-    usual.mkdir(parents=True, exist_ok=True)
-    way = (usual, usual / "io", usual / "io" / "github")
-    (folder / way[-1].relative_to(usual)).mkdir(parents=True)
-    for entry in (entry for place in way for entry in place.glob("*")):
-        if entry.is_dir() and entry not in (*way, usual / "io" / "github" / "steadlock"):
-            (folder / entry.relative_to(usual)).symlink_to(entry)
-    return folder

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import central
 import jars
+import local_repository
 from building import DIST, OWN_LICENCES, ROOT, TARGET, run
 
 PACKAGE = ROOT / "packages" / "spring"
@@ -22,7 +23,7 @@ COMMON = next(iter(MODULES))
 def build() -> Iterator[tuple[Path, list[str]]]:
     """All of them, and what was checked of each."""
     shutil.rmtree(BUILT, ignore_errors=True)
-    local = jars.others(BUILT / "m2")
+    local = local_repository.without_ours(BUILT / "m2")
     core = local / jars.target("").parent.relative_to(DIST / "maven")
     core.mkdir(parents=True)
     for part in (".pom", ".jar"):

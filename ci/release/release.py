@@ -1,5 +1,6 @@
 """Takes a release from its tag to the registries; RELEASING.md says when.
 
+release.py names                       every name in every registry is free, or ours
 release.py check [TAG]                 one version everywhere; with the tag, it is the tag's, and CHANGELOG.md has it
 release.py assemble FOLDER             all artefacts are there and no others; writes their SHA256SUMS
 release.py publish REGISTRY [--dry-run] to npm, crates, maven or github; what is published already is left alone
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import artefacts
+import names
 import portal
 import registries
 from artefacts import HERE, ON_ITS_OWN, SUMS
@@ -72,8 +74,15 @@ def assemble(folder: Path) -> None:
     print((folder / SUMS).read_text(), end="")
 
 
+def show_names() -> None:
+    for answer in names.require():
+        print(f"release: {answer.name} in {answer.registry} is {answer.word}")
+
+
 def publish(registry: str, is_rehearsal: bool) -> None:
     number = version()
+    if registry in names.REGISTRIES and not is_rehearsal:
+        names.require([registry])
     if registry == "maven":
         if is_rehearsal:
             print(f"curl --form bundle=@steadlock-{number}-bundle.zip {portal.API}/upload")
@@ -119,6 +128,7 @@ def dry_run(with_cargo: bool) -> int:
 
 def rehearsal(with_cargo: bool) -> Iterator[Row]:
     """Every step of a release, in order."""
+    yield from rehearsed_names()
     number = version()
     found = mistakes(None)
     yield Row(f"version {number}", "" if found else "one everywhere", wrong="\n".join(found))
@@ -132,6 +142,14 @@ def rehearsal(with_cargo: bool) -> Iterator[Row]:
     yield rehearsed_maven(number)
     for step in steps_of("github"):
         yield Row(f"github: {step.name}", f"{shlex.join(step.command[:4])} …", "not run: it writes to GitHub")
+
+
+def rehearsed_names() -> Iterator[Row]:
+    for registry in names.REGISTRIES:
+        answers = list(names.answers([registry]))
+        bad = "\n".join(f"{one.name}: {one.word}" for one in answers if not one.is_good)
+        told = ", ".join(f"{one.name} {one.word}" for one in answers)
+        yield Row(f"names: {registry}", told, wrong=bad)
 
 
 def rehearsed_assembly(number: str) -> Iterator[Row]:
@@ -218,6 +236,7 @@ def show(rows: list[Row]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Takes a release from its tag to the registries.")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("names", help="every name in every registry is free, or ours")
     checked = commands.add_parser("check", help="one version everywhere, which is the tag's and in CHANGELOG.md")
     checked.add_argument("tag", nargs="?", help="such as v0.2.0; without it only the version is checked")
     assembled = commands.add_parser("assemble", help="all artefacts are there and no others; writes SHA256SUMS")
@@ -228,7 +247,9 @@ def main() -> int:
     rehearsed = commands.add_parser("dry-run", help="all of that as far as it goes here, and a table of it")
     rehearsed.add_argument("--cargo", action="store_true", help="`cargo publish --dry-run` too, which builds")
     chosen = parser.parse_args()
-    if chosen.command == "check":
+    if chosen.command == "names":
+        show_names()
+    elif chosen.command == "check":
         check(chosen.tag)
     elif chosen.command == "assemble":
         assemble(chosen.folder)

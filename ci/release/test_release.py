@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import artefacts
+import names
 import portal
 import registries
 import release
@@ -246,6 +247,7 @@ def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
     dist: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(release, "mistakes", lambda tag: [])
+    monkeypatch.setattr(names, "word", lambda ask, name: names.FREE)
     monkeypatch.setattr(release, "rehearsed_pypi", lambda: release.Row("pypi", "checked"))
     monkeypatch.setattr(release, "rehearsed_npm", lambda: iter([release.Row("npm", "packed")]))
     for one in artefacts.complete(VERSION):

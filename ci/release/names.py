@@ -1,0 +1,176 @@
+"""Asks each registry, by its own client, whether the names of a release are free, or ours already.
+
+A name counts as free only if the client reports that the registry has no such package. A client that finds no file
+for this machine, or cannot reach its registry, says nothing about the name.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import artefacts  # noqa: F401  (makes the modules of ci/package importable)
+import local_repository
+import npm
+from building import ROOT
+from central import COMPONENTS, NAMESPACE, place
+from crates import PUBLISHED
+from platforms import ELSEWHERE, PLATFORMS
+
+DISTRIBUTION = "steadlock"
+DEPENDENCY_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:get"
+#: Named, so that a mirror of the machine is not asked in its place.
+CRATES_IO = "crates-io"
+FREE, OURS = "free", "ours"
+
+
+class Taken(NamedTuple):
+    """A package that a registry has, and the repository that its author gives."""
+
+    repository: str
+
+
+class Unknown(Exception):
+    """The client did not say whether the registry has the package."""
+
+
+class Answer(NamedTuple):
+    """Whether a release may use a name."""
+
+    registry: str
+    name: str
+    #: FREE, OURS, or why the release must stop.
+    word: str
+
+    @property
+    def is_good(self) -> bool:
+        return self.word in (FREE, OURS)
+
+
+#: Returns the package of that name, or None if the registry has none. The folder is empty, and no part of a project.
+Ask = Callable[[str, Path], Taken | None]
+
+
+def pypi(name: str, folder: Path) -> Taken | None:
+    # Without the two options a package that needs a newer Python, or runs a build, would look like no package.
+    words = ("install", "--dry-run", "--no-deps", "--ignore-installed", "--ignore-requires-python", "--pre")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-vv", *words]
+    ran = client([*command, "--only-binary", ":all:", "--report", str(folder / "report.json"), name], folder)
+    if ran.returncode == 0:
+        (package,) = json.loads((folder / "report.json").read_text())["install"]
+        urls = [url.partition(", ")[2] for url in package["metadata"].get("project_url", [])]
+        return Taken(next((url for url in urls if is_ours(url)), next(iter(urls), "")))
+    output = ran.stdout + ran.stderr
+    if re.search(rf"Could not fetch URL \S+/{re.escape(name)}/: 404 ", output):
+        return None
+    if re.search(rf"Fetched page \S+/{re.escape(name)}/", output):
+        return Taken("")
+    raise Unknown(last_line(output))
+
+
+def npmjs(name: str, folder: Path) -> Taken | None:
+    ran = client(["npm", "view", name, "--json"], folder)
+    try:
+        told = json.loads(ran.stdout)
+    except json.JSONDecodeError:
+        raise Unknown(last_line(ran.stdout + ran.stderr)) from None
+    if ran.returncode == 0:
+        # With several versions it is a list.
+        newest = told[-1] if isinstance(told, list) else told
+        repository = newest.get("repository")
+        url = repository.get("url", "") if isinstance(repository, dict) else ""
+        return Taken(url.removeprefix("git+").removesuffix(".git"))
+    if told.get("error", {}).get("code") == "E404":
+        return None
+    raise Unknown(told.get("error", {}).get("summary") or last_line(ran.stderr))
+
+
+def crates_io(name: str, folder: Path) -> Taken | None:
+    ran = client(["cargo", "info", "--color", "never", "--registry", CRATES_IO, name], folder)
+    if ran.returncode == 0:
+        found = re.search(r"^repository: (\S+)$", ran.stdout, re.MULTILINE)
+        return Taken(found[1] if found else "")
+    if f"could not find `{name}` in registry" in ran.stderr:
+        return None
+    raise Unknown(last_line(ran.stderr))
+
+
+def maven_central(name: str, folder: Path) -> Taken | None:
+    # What this machine has built and installed itself says nothing about Maven Central.
+    local = local_repository.without_ours(folder / "local")
+    artifact = f"-Dartifact=io.github.steadlock:{name}:RELEASE:pom"
+    # Without -X it does not say what the registry answered, only that nothing is here.
+    command = ["mvn", "-X", "--batch-mode", "--no-transfer-progress", "-U", f"-Dmaven.repo.local={local}"]
+    ran = client([*command, DEPENDENCY_GET, artifact, "-Dtransitive=false"], folder)
+    if ran.returncode == 0:
+        (pom,) = local.glob(place(name, "*", ".pom"))
+        url = ElementTree.parse(pom).getroot().findtext(f"{{{NAMESPACE}}}scm/{{{NAMESPACE}}}url")
+        return Taken(url or "")
+    if re.search(rf"Could not find metadata io\.github\.steadlock:{re.escape(name)}/\S+ in \S+ \(http", ran.stdout):
+        return None
+    raise Unknown(next((line for line in ran.stdout.splitlines() if line.startswith("[ERROR]")), ran.stderr))
+
+
+#: The registries, and the names that a release has in each.
+REGISTRIES: dict[str, tuple[Ask, Sequence[str]]] = {
+    "pypi": (pypi, [DISTRIBUTION]),
+    "npm": (npmjs, [*(npm.name_of(one) for one in (*PLATFORMS, *ELSEWHERE)), "steadlock-web", "steadlock"]),
+    "crates": (crates_io, PUBLISHED),
+    "maven": (maven_central, list(COMPONENTS)),
+}
+
+
+def answers(registries: Iterable[str] = tuple(REGISTRIES)) -> Iterator[Answer]:
+    for registry in registries:
+        ask, names = REGISTRIES[registry]
+        for name in names:
+            yield Answer(registry, name, word(ask, name))
+
+
+def word(ask: Ask, name: str) -> str:
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            taken = ask(name, Path(folder))
+    except Unknown as error:
+        return f"the registry gave no answer: {error}"
+    if taken is None:
+        return FREE
+    if is_ours(taken.repository):
+        return OURS
+    return f"another project's: {taken.repository or 'its repository is not known'}"
+
+
+def require(registries: Iterable[str] = tuple(REGISTRIES)) -> list[Answer]:
+    """All answers, if they are good; else ends the program with the names that are not free and not ours."""
+    given = list(answers(registries))
+    if bad := [answer for answer in given if not answer.is_good]:
+        raise SystemExit("\n".join(f"release: {one.name} in {one.registry}: {one.word}" for one in bad))
+    return given
+
+
+def is_ours(url: str) -> bool:
+    return url.rstrip("/").lower() == our_repository()
+
+
+def our_repository() -> str:
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
+    return str(workspace["package"]["repository"])
+
+
+def client(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    except FileNotFoundError:
+        raise Unknown(f"{command[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise Unknown(f"{command[0]} did not end within 300 s") from None
+
+
+def last_line(output: str) -> str:
+    return next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
