@@ -38,8 +38,9 @@ install +steps:
 
 # Three languages sell one stock: on the embedded server, or on REDIS_URL
 [group('main')]
-demo *options: (install "python-demo node-demo") build
-    {{ python }} examples/seckill/run.py "$@"
+demo *options: (install "python-demo")
+    @{{ python }} ci/demo/build.py
+    @PYTHONPATH={{ justfile_directory() }}/packages/python/src {{ python }} examples/seckill/run.py "$@"
 
 # What a fencing token is for: a late write, without it and with it
 [group('main')]

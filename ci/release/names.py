@@ -36,7 +36,7 @@ class Taken(NamedTuple):
     repository: str
 
 
-class Unknown(Exception):
+class UnknownError(Exception):
     """The client did not say whether the registry has the package."""
 
 
@@ -71,7 +71,7 @@ def pypi(name: str, folder: Path) -> Taken | None:
         return None
     if re.search(rf"Fetched page \S+/{re.escape(name)}/", output):
         return Taken("")
-    raise Unknown(last_line(output))
+    raise UnknownError(last_line(output))
 
 
 def npmjs(name: str, folder: Path) -> Taken | None:
@@ -79,7 +79,7 @@ def npmjs(name: str, folder: Path) -> Taken | None:
     try:
         told = json.loads(ran.stdout)
     except json.JSONDecodeError:
-        raise Unknown(last_line(ran.stdout + ran.stderr)) from None
+        raise UnknownError(last_line(ran.stdout + ran.stderr)) from None
     if ran.returncode == 0:
         # With several versions it is a list.
         newest = told[-1] if isinstance(told, list) else told
@@ -88,7 +88,7 @@ def npmjs(name: str, folder: Path) -> Taken | None:
         return Taken(url.removeprefix("git+").removesuffix(".git"))
     if told.get("error", {}).get("code") == "E404":
         return None
-    raise Unknown(told.get("error", {}).get("summary") or last_line(ran.stderr))
+    raise UnknownError(told.get("error", {}).get("summary") or last_line(ran.stderr))
 
 
 def crates_io(name: str, folder: Path) -> Taken | None:
@@ -98,7 +98,7 @@ def crates_io(name: str, folder: Path) -> Taken | None:
         return Taken(found[1] if found else "")
     if f"could not find `{name}` in registry" in ran.stderr:
         return None
-    raise Unknown(last_line(ran.stderr))
+    raise UnknownError(last_line(ran.stderr))
 
 
 def maven_central(name: str, folder: Path) -> Taken | None:
@@ -114,7 +114,7 @@ def maven_central(name: str, folder: Path) -> Taken | None:
         return Taken(url or "")
     if re.search(rf"Could not find metadata io\.github\.steadlock:{re.escape(name)}/\S+ in \S+ \(http", ran.stdout):
         return None
-    raise Unknown(next((line for line in ran.stdout.splitlines() if line.startswith("[ERROR]")), ran.stderr))
+    raise UnknownError(next((line for line in ran.stdout.splitlines() if line.startswith("[ERROR]")), ran.stderr))
 
 
 #: The registries, and the names that a release has in each.
@@ -137,7 +137,7 @@ def word(ask: Ask, name: str) -> str:
     try:
         with tempfile.TemporaryDirectory() as folder:
             taken = ask(name, Path(folder))
-    except Unknown as error:
+    except UnknownError as error:
         return f"the registry gave no answer: {error}"
     if taken is None:
         return FREE
@@ -167,9 +167,9 @@ def client(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
     except FileNotFoundError:
-        raise Unknown(f"{command[0]} is not installed") from None
+        raise UnknownError(f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise Unknown(f"{command[0]} did not end within 300 s") from None
+        raise UnknownError(f"{command[0]} did not end within 300 s") from None
 
 
 def last_line(output: str) -> str:

@@ -43,7 +43,7 @@ class Registry:
 
             do_HEAD = do_GET  # noqa: N815  (a name of the base class)
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, *_: object) -> None:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -202,9 +202,7 @@ def test_a_project_without_files_is_not_taken_for_none(registry: Registry) -> No
     assert answer.word == "another project's: its repository is not known"
 
 
-def test_a_registry_that_does_not_answer_stops_the_release(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_that_does_not_answer_stops_the_release(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     registry.files.clear()
     registry.otherwise = 503

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the native library for this machine.
 #
-# usage: build-native.sh TARGET     TARGET is Maven's build directory
+# usage: build-native.sh TARGET [--built]     TARGET is Maven's build directory; --built takes what cargo has built already
 #
 # It is in TARGET/classes/<os>-<arch>/, where JNA looks for it, in a jar too.
 set -euo pipefail
@@ -24,7 +24,9 @@ case $(uname -s) in
 esac
 
 cd "$root"
-cargo build --quiet --locked --release --package steadlock-jvm
+if [ "${2:-}" != --built ]; then
+  cargo build --quiet --locked --release --package steadlock-jvm
+fi
 
 # Written aside and renamed, as a JVM may have the old one mapped. Maven copies resources onto the old file, so this
 # one is no resource.

@@ -2,6 +2,7 @@
 //
 //   node build-native.mjs          what users get
 //   node build-native.mjs --dev    quick to build, slow to run
+//   node build-native.mjs --built  what cargo has built already
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, renameSync } from 'node:fs';
@@ -13,8 +14,10 @@ const root = join(here, '..', '..');
 const profile = process.argv.includes('--dev') ? 'dev' : 'release';
 
 const options = ['build', '--quiet', '--locked', '--package', 'steadlock-node', '--profile', profile];
-const { status } = spawnSync('cargo', options, { cwd: root, stdio: 'inherit' });
-if (status !== 0) process.exit(status ?? 1);
+if (!process.argv.includes('--built')) {
+  const { status } = spawnSync('cargo', options, { cwd: root, stdio: 'inherit' });
+  if (status !== 0) process.exit(status ?? 1);
+}
 
 const { platform, arch } = process;
 // As `src/native.ts` finds it.

@@ -3,11 +3,11 @@ package io.github.steadlock.internal
 import io.github.steadlock.ClosedException
 import io.github.steadlock.ForkedException
 import io.github.steadlock.InvalidArgumentException
-import io.github.steadlock.SteadlockException
 import io.github.steadlock.LockLostException
 import io.github.steadlock.LockTimeoutException
 import io.github.steadlock.MisconfiguredException
 import io.github.steadlock.NotOwnerException
+import io.github.steadlock.SteadlockException
 import io.github.steadlock.UnavailableException
 
 /** The exception that this is. */

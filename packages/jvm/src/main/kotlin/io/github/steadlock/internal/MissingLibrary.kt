@@ -35,9 +35,9 @@ internal class MissingLibrary(
 
             platform in CLASSIFIERS ->
                 "connect: the native library for $platform is not on the class path ($file is missing); add the " +
-                    "dependency io.github.steadlock:steadlock once more with the classifier ${CLASSIFIERS[platform]}, or " +
-                    "take the one with the classifier all; or name the library's folder with " +
-                    "-Djna.library.path=FOLDER"
+                    "dependency io.github.steadlock:steadlock once more with the classifier " +
+                    "${CLASSIFIERS[platform]}, or take the one with the classifier all; or name the library's folder " +
+                    "with -Djna.library.path=FOLDER"
 
             else ->
                 "connect: there is no native library for $platform in the jar ($file is missing); take a jar " +

@@ -3,10 +3,10 @@ package io.github.steadlock.internal
 import io.github.steadlock.DistributedLock
 import io.github.steadlock.Holder
 import io.github.steadlock.Lease
-import io.github.steadlock.SteadlockClient
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LockedAction
 import io.github.steadlock.NotOwnerException
+import io.github.steadlock.SteadlockClient
 import io.github.steadlock.lostException
 import java.time.Duration
 import java.util.concurrent.CompletableFuture

@@ -2,9 +2,9 @@ package io.github.steadlock.internal
 
 import io.github.steadlock.DistributedSemaphore
 import io.github.steadlock.Lease
-import io.github.steadlock.SteadlockClient
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LockedAction
+import io.github.steadlock.SteadlockClient
 import java.time.Duration
 import java.util.concurrent.CompletionStage
 

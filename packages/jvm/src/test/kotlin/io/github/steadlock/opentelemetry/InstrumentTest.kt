@@ -3,9 +3,9 @@ package io.github.steadlock.opentelemetry
 import io.github.steadlock.ClosedException
 import io.github.steadlock.InvalidArgumentException
 import io.github.steadlock.Lease
+import io.github.steadlock.LockOptions
 import io.github.steadlock.Steadlock
 import io.github.steadlock.SteadlockClient
-import io.github.steadlock.LockOptions
 import io.github.steadlock.Warnings
 import io.github.steadlock.awaitTrue
 import io.github.steadlock.internal.Exposition

@@ -2,9 +2,9 @@ package io.github.steadlock.opentelemetry
 
 import com.google.gson.JsonObject
 import com.google.gson.JsonParser
-import io.github.steadlock.SteadlockClient
 import io.github.steadlock.LockOptions
 import io.github.steadlock.RedisServer
+import io.github.steadlock.SteadlockClient
 import io.github.steadlock.awaitTrue
 import io.github.steadlock.internal.Exposition
 import io.github.steadlock.onAnotherThread

@@ -2,12 +2,12 @@ package io.github.steadlock.opentelemetry
 
 import com.google.gson.JsonParser
 import io.github.steadlock.InvalidArgumentException
-import io.github.steadlock.Steadlock
-import io.github.steadlock.SteadlockClient
 import io.github.steadlock.LockLostException
 import io.github.steadlock.LockOptions
 import io.github.steadlock.OnUnavailable
 import io.github.steadlock.RedisServer
+import io.github.steadlock.Steadlock
+import io.github.steadlock.SteadlockClient
 import io.github.steadlock.UnavailableException
 import io.github.steadlock.awaitTrue
 import io.github.steadlock.held

@@ -1,7 +1,7 @@
 package io.github.steadlock.examples.seckill;
 
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockOptions;
+import io.github.steadlock.SteadlockClient;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.stereotype.Service;
 import org.springframework.transaction.annotation.Transactional;

@@ -1,7 +1,7 @@
 package io.github.steadlock.examples.seckill;
 
-import io.github.steadlock.SteadlockException;
 import io.github.steadlock.LockTimeoutException;
+import io.github.steadlock.SteadlockException;
 import io.github.steadlock.spring.CommitRefusedException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;

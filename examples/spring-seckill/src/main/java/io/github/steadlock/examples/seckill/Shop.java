@@ -8,7 +8,8 @@ interface Shop {
     /**
      * @return the order, committed
      * @throws Refusal if the user gets none
-     * @throws io.github.steadlock.LockTimeoutException if another request of the user is being served
+     * @throws io.github.steadlock.LockTimeoutException if another request of the user is being
+     *     served
      */
     Order buy(long userId, long voucherId);
 }

@@ -872,52 +872,52 @@ private fun uniffiCheckContractApiVersion(lib: IntegrityCheckingUniffiLib) {
 }
 @Suppress("UNUSED_PARAMETER")
 private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
-    if ((lib.uniffi_steadlock_jvm_checksum_func_cancel() and 0xFFFF) != 8036) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_cancel() and 0xFFFF) != 38890) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_close() and 0xFFFF) != 22331) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_close() and 0xFFFF) != 64708) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_drop_client() and 0xFFFF) != 50) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_drop_client() and 0xFFFF) != 45388) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 57715) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 5718) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 22485) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 4821) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_forget() and 0xFFFF) != 40792) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_forget() and 0xFFFF) != 46206) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_inspect() and 0xFFFF) != 65250) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_inspect() and 0xFFFF) != 45883) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 60133) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 13848) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 15366) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 34805) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 25068) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 17264) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 64965) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 1204) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 64343) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 43144) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 54259) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 6375) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 27095) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 37386) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_shown() and 0xFFFF) != 9768) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_shown() and 0xFFFF) != 2947) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_vocabulary() and 0xFFFF) != 25907) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_vocabulary() and 0xFFFF) != 55246) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
 }

@@ -25,14 +25,14 @@ import java.lang.annotation.Target;
  * function, for each subscriber until it has ended. These enter again from within the same context,
  * and are refused with {@link IllegalStateException} where they would wait for themselves.
  *
- * <p>The call throws {@link io.github.steadlock.LockTimeoutException} if the lock is not granted in time,
- * {@link io.github.steadlock.UnavailableException} if the server does not answer, and {@link
+ * <p>The call throws {@link io.github.steadlock.LockTimeoutException} if the lock is not granted in
+ * time, {@link io.github.steadlock.UnavailableException} if the server does not answer, and {@link
  * IllegalArgumentException} if the arguments give no name; the method does not run then. If the
- * lease was lost and the method ended well, it throws {@link io.github.steadlock.LockLostException}; what
- * the method throws goes before that, with the loss among its suppressed exceptions. An interrupt
- * or a cancellation while it waits leaves nothing behind: the call throws {@link
- * InterruptedException} if the method declares it, else {@link LockInterruptedException} with the
- * interrupt still set.
+ * lease was lost and the method ended well, it throws {@link
+ * io.github.steadlock.LockLostException}; what the method throws goes before that, with the loss
+ * among its suppressed exceptions. An interrupt or a cancellation while it waits leaves nothing
+ * behind: the call throws {@link InterruptedException} if the method declares it, else {@link
+ * LockInterruptedException} with the interrupt still set.
  *
  * <p>What cannot work as it is written stops the start with {@link InvalidAnnotationException}.
  */
@@ -79,15 +79,15 @@ public @interface DistributedLock {
 
     /**
      * A method of the same class that is called in place of this one if the lock is not granted, or
-     * is skipped: of the same arguments, or of these and a {@link io.github.steadlock.SteadlockException},
-     * and of the same result. It may be private; its own annotations do nothing, as it is called
-     * without the proxy. With {@link OnBusy#THROW} only.
+     * is skipped: of the same arguments, or of these and a {@link
+     * io.github.steadlock.SteadlockException}, and of the same result. It may be private; its own
+     * annotations do nothing, as it is called without the proxy. With {@link OnBusy#THROW} only.
      */
     String busyHandler() default "";
 
     /**
-     * Why the lock is needed, for people: {@link io.github.steadlock.spring.aop.LockReasons} has it while
-     * the method holds the lock or waits for it.
+     * Why the lock is needed, for people: {@link io.github.steadlock.spring.aop.LockReasons} has it
+     * while the method holds the lock or waits for it.
      */
     String reason() default "";
 }

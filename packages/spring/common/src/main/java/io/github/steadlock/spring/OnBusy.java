@@ -2,7 +2,10 @@ package io.github.steadlock.spring;
 
 /** What becomes of a call whose lock was not granted within its wait. */
 public enum OnBusy {
-    /** The call throws {@link io.github.steadlock.LockTimeoutException}, which says who holds the lock. */
+    /**
+     * The call throws {@link io.github.steadlock.LockTimeoutException}, which says who holds the
+     * lock.
+     */
     THROW,
 
     /**

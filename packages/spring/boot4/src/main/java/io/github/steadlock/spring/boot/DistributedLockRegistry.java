@@ -27,7 +27,8 @@ public class DistributedLockRegistry implements LockRegistry<DistributedLock> {
         return new RegisteredLock((io.github.steadlock.DistributedLock) registry.obtain(key));
     }
 
-    private record RegisteredLock(io.github.steadlock.DistributedLock to) implements DistributedLock {
+    private record RegisteredLock(io.github.steadlock.DistributedLock to)
+            implements DistributedLock {
         @Override
         public void lock() {
             to.lock();

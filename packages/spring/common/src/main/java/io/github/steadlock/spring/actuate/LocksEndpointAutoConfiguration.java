@@ -1,7 +1,7 @@
 package io.github.steadlock.spring.actuate;
 
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockActivity;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.aop.LockReasons;
 import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
 import org.springframework.beans.factory.ObjectProvider;

@@ -1,7 +1,7 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.SteadlockException;
 import io.github.steadlock.LockTimeoutException;
+import io.github.steadlock.SteadlockException;
 import io.github.steadlock.UnavailableException;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.InvalidAnnotationException;

@@ -9,7 +9,8 @@ import io.github.steadlock.Lease;
  */
 record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
     /**
-     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if it cannot be relied on any more.
+     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if it cannot be relied on
+     * any more.
      */
     void requireValid() {
         LeaseCheck.requireValid(target.shown(), lease);

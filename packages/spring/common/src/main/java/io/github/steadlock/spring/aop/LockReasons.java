@@ -4,15 +4,15 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Why the locks are needed that methods with {@link io.github.steadlock.spring.DistributedLock} hold or
- * wait for at this moment, as the annotations say it. A bean, for those who list locks.
+ * Why the locks are needed that methods with {@link io.github.steadlock.spring.DistributedLock}
+ * hold or wait for at this moment, as the annotations say it. A bean, for those who list locks.
  */
 public class LockReasons {
     private final ConcurrentHashMap<String, Entry> entries = new ConcurrentHashMap<>();
 
     /**
-     * The {@link io.github.steadlock.spring.DistributedLock#reason()} of a method that holds or waits for
-     * the lock.
+     * The {@link io.github.steadlock.spring.DistributedLock#reason()} of a method that holds or
+     * waits for the lock.
      *
      * @param lockName as the client knows it, without its key prefix
      * @return empty if no method does, or it says none; of several, that of the first

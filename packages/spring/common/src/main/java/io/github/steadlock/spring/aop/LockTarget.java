@@ -1,8 +1,8 @@
 package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.DistributedLock;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockOptions;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.LockKind;
 import java.util.Collections;
 import java.util.List;

@@ -35,8 +35,8 @@ final class LockedMethods {
     /**
      * An annotated method as it is called on objects of a class.
      *
-     * @throws io.github.steadlock.spring.InvalidAnnotationException if the annotation cannot work as it is
-     *     written
+     * @throws io.github.steadlock.spring.InvalidAnnotationException if the annotation cannot work
+     *     as it is written
      */
     LockedMethod of(Method method, Class<?> targetClass) {
         return known.computeIfAbsent(

@@ -2,9 +2,9 @@ package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.DistributedLock;
 import io.github.steadlock.Lease;
+import io.github.steadlock.LockOptions;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
-import io.github.steadlock.LockOptions;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicBoolean;

@@ -7,7 +7,10 @@ import org.springframework.transaction.reactive.TransactionSynchronization;
 import org.springframework.transaction.reactive.TransactionSynchronizationManager;
 import reactor.core.publisher.Mono;
 
-/** A subscriber's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs use that. */
+/**
+ * A subscriber's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs use
+ * that.
+ */
 public final class ReactiveTransaction {
     private final TransactionSynchronizationManager manager;
 

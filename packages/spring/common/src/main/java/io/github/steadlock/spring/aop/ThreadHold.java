@@ -58,7 +58,8 @@ final class ThreadHold {
     }
 
     /**
-     * The method ended well. Throws {@link io.github.steadlock.LockLostException} if the lease was lost.
+     * The method ended well. Throws {@link io.github.steadlock.LockLostException} if the lease was
+     * lost.
      */
     void end() {
         if (!isPutOff) {

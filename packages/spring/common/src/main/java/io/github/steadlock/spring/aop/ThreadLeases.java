@@ -47,8 +47,8 @@ public final class ThreadLeases {
     }
 
     /**
-     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if one of the thread's leases is
-     * not valid.
+     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if one of the thread's
+     * leases is not valid.
      */
     static void requireValid() {
         all().forEach(HeldLease::requireValid);

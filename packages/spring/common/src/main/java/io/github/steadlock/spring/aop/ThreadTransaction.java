@@ -7,7 +7,8 @@ import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
- * The calling thread's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs use that.
+ * The calling thread's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs
+ * use that.
  */
 public final class ThreadTransaction {
     private ThreadTransaction() {}

@@ -1,11 +1,11 @@
 package io.github.steadlock.spring.autoconfigure;
 
 import io.github.steadlock.InvalidArgumentException;
+import io.github.steadlock.MisconfiguredException;
 import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockBuilder;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
-import io.github.steadlock.MisconfiguredException;
 import io.github.steadlock.UnavailableException;
 import java.util.List;
 import java.util.Optional;

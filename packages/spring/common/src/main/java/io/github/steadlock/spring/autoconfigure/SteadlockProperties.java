@@ -1,7 +1,7 @@
 package io.github.steadlock.spring.autoconfigure;
 
-import io.github.steadlock.SteadlockBuilder;
 import io.github.steadlock.OnUnavailable;
+import io.github.steadlock.SteadlockBuilder;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

@@ -1,0 +1,65 @@
+"""Builds what the demo runs: the `steadlock` command, the three packages, and the demo's JVM service.
+
+All native parts are built by one call of cargo, so that each crate is compiled once: built alone, each part would have
+some of its dependencies with other features, and compile all that needs them again.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from steps import Step, main
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("steadlock-cli", "steadlock-python", "steadlock-node", "steadlock-jvm")
+#: To optimize further takes minutes, and the demo's locks wait for the network and for one another.
+QUICKLY = {
+    "CARGO_PROFILE_RELEASE_LTO": "off",
+    "CARGO_PROFILE_RELEASE_OPT_LEVEL": "1",
+    "CARGO_PROFILE_RELEASE_DEBUG": "none",
+}
+MAVEN = ("mvn", "--batch-mode", "--no-transfer-progress", "--quiet")
+JVM = ROOT / "packages" / "jvm"
+RUST = "Rust: the command, and the libraries of the packages"
+KOTLIN = "Kotlin: the JVM package"
+NODE_TOOLS = "npm: what builds the Node package"
+
+
+def target() -> Path:
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
+STEPS = (
+    Step(
+        RUST,
+        [["cargo", "build", "--release", "--locked", *(word for name in PACKAGES for word in ("--package", name))]],
+        environment=QUICKLY,
+    ),
+    Step(KOTLIN, [[*MAVEN, "--file", JVM / "pom.xml", "-Dexec.skip", "compile"]]),
+    Step(NODE_TOOLS, [["ci/install", "node-demo", "node-package"]]),
+    Step(
+        "TypeScript: the Node package",
+        [["npm", "run", "--silent", "--prefix", "packages/node", "build:js"]],
+        needs=frozenset({NODE_TOOLS}),
+    ),
+    Step(
+        "Placing the libraries in their packages",
+        [
+            [sys.executable, "ci/demo/python_library.py", target() / "release"],
+            ["node", "packages/node/build-native.mjs", "--built"],
+            [JVM / "build-native.sh", JVM / "target", "--built"],
+        ],
+        needs=frozenset({RUST, KOTLIN, NODE_TOOLS}),
+    ),
+    Step(
+        "Java: the demo's service",
+        [
+            [*MAVEN, "--file", JVM / "pom.xml", "jar:jar", "install:install"],
+            [*MAVEN, "--file", "examples/seckill/jvm/pom.xml", "package"],
+        ],
+        needs=frozenset({"Placing the libraries in their packages"}),
+    ),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(STEPS, ROOT))

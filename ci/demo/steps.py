@@ -1,0 +1,136 @@
+"""Runs steps side by side, and shows one line for each, with its seconds."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+Command = Sequence[str | Path]
+
+
+class Step(NamedTuple):
+    """Commands that run one after the other, once the steps that they need have ended."""
+
+    title: str
+    commands: Sequence[Command]
+    #: Titles of other steps.
+    needs: frozenset[str] = frozenset()
+    environment: Mapping[str, str] = {}
+
+
+class StepError(Exception):
+    """A command of a step failed."""
+
+    def __init__(self, step: Step, command: Command, output: str) -> None:
+        super().__init__(f"{step.title}: {' '.join(map(str, command))} failed")
+        self.output = output
+
+
+def run(steps: Sequence[Step], folder: Path, console: Console) -> None:
+    """Runs all steps. The first failure stops the others and is raised, and so is what interrupts the wait."""
+    run = Run(steps, folder, console)
+    threads = [threading.Thread(target=run.run_when_ready, args=[step]) for step in steps]
+    with run.progress:
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            run.stop(None)
+            raise
+    if run.failure is not None:
+        raise run.failure
+
+
+class Run:
+    """The steps of one call of `run`."""
+
+    def __init__(self, steps: Sequence[Step], folder: Path, console: Console) -> None:
+        self.folder, self.console = folder, console
+        self.failure: StepError | None = None
+        # Only a terminal shows what is still running.
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._changed = threading.Condition()
+        self._waiting_for = {step.title: set(step.needs) for step in steps}
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._is_stopped = False
+
+    def run_when_ready(self, step: Step) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_stopped or not self._waiting_for[step.title])
+        if self._is_stopped:
+            return
+        task = self.progress.add_task(step.title)
+        began = time.monotonic()
+        try:
+            for command in step.commands:
+                self._execute(step, command)
+        except StepError as failure:
+            self.stop(failure)
+            return
+        finally:
+            self.progress.remove_task(task)
+        if self._is_stopped:
+            return
+        self.console.print(f"{step.title:<58} {time.monotonic() - began:4.0f} s", highlight=False)
+        with self._changed:
+            for titles in self._waiting_for.values():
+                titles.discard(step.title)
+            self._changed.notify_all()
+
+    def _execute(self, step: Step, command: Command) -> None:
+        with tempfile.TemporaryFile() as output:
+            with self._changed:
+                if self._is_stopped:
+                    return
+                process = subprocess.Popen(
+                    command,
+                    cwd=self.folder,
+                    env=os.environ | dict(step.environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    # A group of its own, so that all of its processes can be stopped.
+                    start_new_session=True,
+                )
+                self._processes.add(process)
+            status = process.wait()
+            self._processes.discard(process)
+            if status != 0 and not self._is_stopped:
+                output.seek(0)
+                raise StepError(step, command, output.read().decode(errors="replace"))
+
+    def stop(self, failure: StepError | None) -> None:
+        """Ends what runs; the first failure is kept."""
+        with self._changed:
+            if self._is_stopped:
+                return
+            self._is_stopped, self.failure = True, failure
+            for process in self._processes:
+                os.killpg(process.pid, signal.SIGTERM)
+            self._changed.notify_all()
+
+
+def main(steps: Sequence[Step], folder: Path) -> int:
+    """Runs all steps for a person. What a failed command printed is shown at the end."""
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        run(steps, folder, console)
+    except StepError as failure:
+        sys.stdout.flush()
+        sys.stderr.write(f"{failure.output.rstrip()}\n{failure}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
