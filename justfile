@@ -133,7 +133,7 @@ test-looks: test-demo test-api test-errors test-shipped test-monitoring test-sit
 test-one-by-one: test-crates test-web test-rigs
 
 [private]
-test-little: test-install test-transitions test-schedules
+test-little: test-install test-steps test-transitions test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
@@ -435,6 +435,12 @@ test-site *options: (install "python-test chromium") site
 test-install *options: (install "python-test")
     cd ci/bare && {{ python }} -m pytest -m "not long" "$@"
 
+# How the demo's build runs its steps, and what finds processes that outlive a command
+[group('test')]
+test-steps *options: (install "python-test python-demo")
+    cd ci/demo && {{ python }} -m pytest "$@"
+    cd ci/leftovers && {{ python }} -m pytest "$@"
+
 # Both commands of the README on a bare machine, from nothing; says how long they took
 [group('test')]
 test-bare *options: (install "python-test")
@@ -543,11 +549,12 @@ lint-structure *folders: (install "python-lint python-test")
     cd ci/structure && {{ python }} -m pytest --quiet
     {{ python }} ci/structure/structure.py "$@"
 
-# Words that docs/glossary.md has replaced, in documents and doc comments
+# Words that docs/glossary.md has replaced, in documents and doc comments; the project's former name
 [group('lint')]
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
     {{ python }} ci/lint/words.py
+    {{ python }} ci/lint/former_name.py
 
 # The scripts that run inside the server
 [group('lint')]
@@ -563,6 +570,8 @@ lint-python: (install "python-lint python-test python-demo python-package python
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/demo && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/leftovers && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/errors && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/package && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

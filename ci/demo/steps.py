@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,19 +95,23 @@ class Run:
             with self._changed:
                 if self._is_stopped:
                     return
-                process = subprocess.Popen(
-                    command,
-                    cwd=self.folder,
-                    env=os.environ | dict(step.environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    # A group of its own, so that all of its processes can be stopped.
-                    start_new_session=True,
-                )
+                try:
+                    process = subprocess.Popen(
+                        command,
+                        cwd=self.folder,
+                        env=os.environ | dict(step.environment),
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        # A group of its own, so that all of its processes can be stopped.
+                        start_new_session=True,
+                    )
+                except OSError as error:
+                    raise StepError(step, command, str(error)) from error
                 self._processes.add(process)
             status = process.wait()
-            self._processes.discard(process)
+            with self._changed:
+                self._processes.discard(process)
             if status != 0 and not self._is_stopped:
                 output.seek(0)
                 raise StepError(step, command, output.read().decode(errors="replace"))
@@ -118,13 +123,16 @@ class Run:
                 return
             self._is_stopped, self.failure = True, failure
             for process in self._processes:
-                os.killpg(process.pid, signal.SIGTERM)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
             self._changed.notify_all()
 
 
 def main(steps: Sequence[Step], folder: Path) -> int:
     """Runs all steps for a person. What a failed command printed is shown at the end."""
     console = Console(highlight=False, soft_wrap=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         run(steps, folder, console)
     except StepError as failure:

@@ -1,0 +1,104 @@
+"""How steps are run and shown."""
+
+import io
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import build
+from steps import Step, StepError, run
+
+
+def shown(steps: list[Step], folder: Path) -> str:
+    output = io.StringIO()
+    run(steps, folder, Console(file=output, soft_wrap=True))
+    return output.getvalue()
+
+
+def touch(*names: str) -> list[list[str]]:
+    return [["touch", name] for name in names]
+
+
+def test_each_step_has_one_line_with_its_seconds(tmp_path: Path) -> None:
+    steps = [Step("first", [["sh", "-c", "echo noise; echo noise >&2"]]), Step("second", [["true"]])]
+    lines = shown(steps, tmp_path).splitlines()
+    assert sorted(line.split() for line in lines) == [["first", "0", "s"], ["second", "0", "s"]]
+
+
+def test_a_step_begins_when_those_it_needs_have_ended(tmp_path: Path) -> None:
+    steps = [
+        Step("last", [["cat", "b"]], needs=frozenset({"middle"})),
+        Step("middle", [["cat", "a"], *touch("b")], needs=frozenset({"first"})),
+        Step("first", touch("a")),
+    ]
+    assert [line.split()[0] for line in shown(steps, tmp_path).splitlines()] == ["first", "middle", "last"]
+
+
+def test_steps_that_need_nothing_run_side_by_side(tmp_path: Path) -> None:
+    def until(name: str) -> list[str]:
+        return ["sh", "-c", f"until [ -e {name} ]; do sleep 0.01; done"]
+
+    steps = [Step("one", [*touch("a"), until("b")]), Step("other", [until("a"), *touch("b")])]
+    assert len(shown(steps, tmp_path).splitlines()) == 2
+
+
+def test_the_first_failure_has_the_output_of_its_command_and_stops_the_others(tmp_path: Path) -> None:
+    failing = Step("failing", [["sh", "-c", "until [ -e begun ]; do sleep 0.01; done; echo why; exit 3"]])
+    # Its child would outlive it if only the shell were ended.
+    other = Step("other", [["sh", "-c", "touch begun; sleep 300; touch ended"]])
+    after = Step("after", touch("after"), needs=frozenset({"failing"}))
+    began = time.monotonic()
+    with pytest.raises(StepError, match=r"failing: sh -c .* failed") as caught:
+        shown([failing, other, after], tmp_path)
+    assert time.monotonic() - began < 30
+    assert caught.value.output == "why\n"
+    assert {file.name for file in tmp_path.iterdir()} == {"begun"}
+
+
+def test_an_interrupt_stops_all_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = threading.Thread.join
+
+    def join(thread: threading.Thread, timeout: float | None = None) -> None:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        monkeypatch.setattr(threading.Thread, "join", joined)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        shown([Step("long", [["sh", "-c", "touch begun; sleep 300"], *touch("ended")])], tmp_path)
+    assert time.monotonic() - began < 30
+    assert {file.name for file in tmp_path.iterdir()} == {"begun"}
+
+
+def test_a_signal_that_ends_the_build_ends_what_it_started(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from steps import Step, main; "
+        f"sys.exit(main([Step('long', [['sh', '-c', 'echo $$ > pid; exec sleep 300']])], Path({str(tmp_path)!r})))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parent) as process:
+        pid = tmp_path / "pid"
+        while not (pid.exists() and pid.read_text().endswith("\n")):
+            time.sleep(0.01)
+        process.terminate()
+    assert process.returncode == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_a_command_that_does_not_exist_fails_its_step(tmp_path: Path) -> None:
+    with pytest.raises(StepError, match="no-such-program"):
+        shown([Step("missing", [["no-such-program"]])], tmp_path)
+
+
+def test_the_steps_of_the_demo_need_one_another_by_their_titles() -> None:
+    titles = [step.title for step in build.STEPS]
+    assert len(titles) == len(set(titles))
+    assert {title for step in build.STEPS for title in step.needs} <= set(titles)

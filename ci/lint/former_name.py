@@ -1,0 +1,39 @@
+"""Finds the project's former name, in files and in their paths. PyPI has another project of that name.
+
+python ci/lint/former_name.py
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+FORMER = "leasehold"
+#: Where it may stand, and on how many lines.
+KEPT = {"CHANGELOG.md": 1, "docs/architecture/decisions.md": 1, "ci/lint/former_name.py": 1}
+
+
+def hits(paths: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
+    """The paths that have the name, and the lines `PATH:NUMBER:TEXT` with it beyond those that are kept."""
+    yield from (path for path in paths if FORMER in path.lower())
+    left = dict(KEPT)
+    for line in lines:
+        path = line.partition(":")[0]
+        left[path] = left.get(path, 0) - 1
+        if left[path] < 0:
+            yield line
+
+
+def git(*words: str) -> list[str]:
+    return subprocess.run(["git", *words], check=False, capture_output=True, text=True).stdout.splitlines()
+
+
+def main() -> int:
+    # Of a binary file it says only that it matches.
+    found = list(hits(git("ls-files"), git("grep", "--line-number", "--ignore-case", "--fixed-strings", FORMER)))
+    for hit in found:
+        print(f"{hit[:200]}: the project is called Steadlock")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

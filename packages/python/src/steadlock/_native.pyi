@@ -1,0 +1,207 @@
+# The compiled core. Private: use `steadlock` and `steadlock.aio`.
+#
+# Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
+# without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeAlias, final, overload
+
+from steadlock._endings import LostReason, Released
+
+ERROR_KINDS: Final[list[str]]
+LOCK_KINDS: Final[list[str]]
+ON_UNAVAILABLE: Final[list[str]]
+__version__: Final[str]
+
+# A lock's name as messages show it.
+def shown(name: str) -> str: ...
+
+# What giving back a lease raises that was lost for this reason: a `LockLostError`.
+def lost_error(name: str, reason: LostReason) -> Exception: ...
+
+# From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped)` gives the
+# exception of an error.
+def make_errors_by(
+    make: Callable[
+        [
+            str,
+            str,
+            str | None,
+            str | None,
+            str,
+            Holder | None,
+            LostReason | None,
+            str | None,
+            bool,
+            bool,
+        ],
+        Exception,
+    ],
+) -> None: ...
+
+# At the interpreter's end: from now on no function of an address map is asked. Waits for so long at the most.
+def ask_no_more(limit_ms: int) -> None: ...
+
+# What a function of an address map said: an address or `None`, or why there is none.
+Answer: TypeAlias = Callable[[str | None, str | None], None]
+
+# One grant or re-entry. Every method is local and cheap.
+@final
+class Lease:
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def token(self) -> int | None: ...
+    @property
+    def degraded(self) -> bool: ...
+    @property
+    def lost_reason(self) -> LostReason | None: ...
+    @property
+    def is_released(self) -> bool: ...
+    @property
+    def is_forgotten(self) -> bool: ...
+    def is_valid(self) -> bool: ...
+    def remaining(self) -> float: ...
+
+# `__exit__` of something that has these, which an exception of a signal handler cannot keep from releasing.
+class _Scope(Protocol):
+    # The leases whose scopes were not left.
+    @property
+    def _entered(self) -> list[Any]: ...
+    # Which of them ends: it is taken out, and released by its `_leave`, or if that raises by its `_abandon`.
+    def _innermost_scope(self) -> _Scoped | None: ...
+    # What is raised if none ends, if the body did not raise.
+    def _not_entered(self) -> Exception | None: ...
+
+class _Scoped(Protocol):
+    # Gives what is raised, if the body did not raise.
+    def _leave(self) -> Exception | None: ...
+    # Does not wait, and may be called again.
+    def _abandon(self) -> None: ...
+
+@final
+class ScopeEnd:
+    def __new__(cls) -> Self: ...
+    def __call__(
+        self,
+        scope: _Scope,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    @overload
+    def __get__(self, scope: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self, scope: _Scope, owner: type
+    ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
+
+# Who holds a lock, for how many seconds, and what its client says of itself: host, process id, program, language,
+# version, since when, label.
+Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]
+
+# Who holds a lock; a semaphore's permits, held and in all.
+State: TypeAlias = tuple[Holder | None, tuple[int, int] | None]
+
+# `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a lock that is skipped: only the caller knows
+# whether to raise it.
+Result: TypeAlias = Lease | Exception | Released | bool | State | None
+
+# A request that `drain()` brings, with its result or the exception to raise.
+Completed: TypeAlias = tuple[int, Result, Exception | None]
+
+# Something for the log: its level, its text, and what it says by name.
+Line: TypeAlias = tuple[str, str, dict[str, str | int]]
+
+# What a lock asks for, as `steadlock._settings` has it.
+class LockSettings(Protocol):
+    @property
+    def address(self) -> str: ...
+    @property
+    def wait(self) -> float | None: ...
+    @property
+    def lease(self) -> float | None: ...
+    @property
+    def renew(self) -> bool: ...
+    @property
+    def max_hold(self) -> float | None: ...
+    @property
+    def fencing(self) -> bool: ...
+    @property
+    def on_unavailable(self) -> str | None: ...
+
+# One connection to one server, or one to each of several primaries, with its engine thread.
+@final
+class Client:
+    CONNECT: Final[int]
+    def __new__(
+        cls,
+        *,
+        url: str | None,
+        primaries: list[str] | None,
+        lease_ms: float | None,
+        command_timeout_ms: float | None,
+        connect_timeout_ms: float | None,
+        retry_interval_ms: tuple[float, float] | None,
+        key_prefix: str | None,
+        tls_ca_file: str | None,
+        tls_cert_file: str | None,
+        tls_key_file: str | None,
+        tls_server_name: str | None,
+        address_map: dict[str, str] | None,
+        address_function: Callable[[str, Answer], None] | None,
+        lazy: bool,
+        breaker_failures: int | None,
+        breaker_pause_ms: float | None,
+        on_unavailable: str | None,
+        metrics: bool,
+        metrics_groups: int | None,
+        metrics_queues: list[str] | None,
+        client_info: bool,
+        client_label: str | None,
+        program: str | None,
+        language: str,
+        log: str | None,
+    ) -> Client: ...
+    @property
+    def fd(self) -> int: ...
+    def drain(
+        self,
+    ) -> tuple[
+        list[Completed],
+        list[tuple[int, LostReason]],
+        list[Line],
+    ]: ...
+    def metrics(self) -> str: ...
+    # The label of a lock's group there; of several locks as one, of all names with `, ` between them.
+    def metrics_group(self, name: str) -> str: ...
+    def ring(self) -> None: ...
+    def cancel(self, request: int) -> None: ...
+    def acquire(
+        self,
+        granted: list[Lease],
+        settings: LockSettings,
+        context: int | None,
+        blocked: list[int],
+        interruptible: bool,
+    ) -> None: ...
+    def submit_acquire(self, settings: LockSettings, context: int | None) -> int: ...
+    def release(self, lease: int, interruptible: bool) -> Released: ...
+    def submit_release(self, lease: int) -> int: ...
+    def release_later(self, lease: int) -> None: ...
+    def release_innermost(self, address: str, context: int, interruptible: bool) -> Released: ...
+    def submit_release_innermost(self, address: str, context: int) -> int: ...
+    def extend(self, lease: int, by_ms: float | None, interruptible: bool) -> None: ...
+    def submit_extend(self, lease: int, by_ms: float | None) -> int: ...
+    def inspect(self, address: str, interruptible: bool) -> State: ...
+    def submit_inspect(self, address: str) -> int: ...
+    def force_release(self, address: str, interruptible: bool) -> bool: ...
+    def submit_force_release(self, address: str) -> int: ...
+    def set_limit(self, address: str, interruptible: bool) -> bool: ...
+    def submit_set_limit(self, address: str) -> int: ...
+    def close(self) -> None: ...
+    def submit_close(self) -> int: ...
+    def release_all(self, leases: list[int], timeout_ms: int) -> None: ...
