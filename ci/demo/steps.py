@@ -38,19 +38,19 @@ class StepError(Exception):
 
 def run(steps: Sequence[Step], folder: Path, console: Console) -> None:
     """Runs all steps. The first failure stops the others and is raised, and so is what interrupts the wait."""
-    run = Run(steps, folder, console)
-    threads = [threading.Thread(target=run.run_when_ready, args=[step]) for step in steps]
-    with run.progress:
+    all_steps = Run(steps, folder, console)
+    threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
+    with all_steps.progress:
         for thread in threads:
             thread.start()
         try:
             for thread in threads:
                 thread.join()
         except BaseException:
-            run.stop(None)
+            all_steps.stop(None)
             raise
-    if run.failure is not None:
-        raise run.failure
+    if all_steps.failure is not None:
+        raise all_steps.failure
 
 
 class Run:
@@ -58,7 +58,7 @@ class Run:
 
     def __init__(self, steps: Sequence[Step], folder: Path, console: Console) -> None:
         self.folder, self.console = folder, console
-        self.failure: StepError | None = None
+        self.failure: BaseException | None = None
         # Only a terminal shows what is still running.
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -70,6 +70,13 @@ class Run:
     def run_when_ready(self, step: Step) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopped or not self._waiting_for[step.title])
+        try:
+            self._run(step)
+        except BaseException as failure:
+            # `run` raises it.
+            self.stop(failure)
+
+    def _run(self, step: Step) -> None:
         if self._is_stopped:
             return
         task = self.progress.add_task(step.title)
@@ -77,9 +84,6 @@ class Run:
         try:
             for command in step.commands:
                 self._execute(step, command)
-        except StepError as failure:
-            self.stop(failure)
-            return
         finally:
             self.progress.remove_task(task)
         if self._is_stopped:
@@ -116,7 +120,7 @@ class Run:
                 output.seek(0)
                 raise StepError(step, command, output.read().decode(errors="replace"))
 
-    def stop(self, failure: StepError | None) -> None:
+    def stop(self, failure: BaseException | None) -> None:
         """Ends what runs; the first failure is kept."""
         with self._changed:
             if self._is_stopped:

@@ -2,22 +2,23 @@
 
     leftovers.py COMMAND...
 
-A process belongs to the command if it has inherited the environment in which the command began, in whatever session or
-group it is, and whoever its parent is now. The exit status is the command's, or 1 if something was left; what was left
-is named, and ended.
+On Linux every process that the command has started is found, in whatever session it is and whatever its environment
+says: an orphan among them becomes a child of this program, not of init. The exit status is the command's, or 1 if
+something was left. What was left is named, and ended; so is everything when this program is asked to end.
 """
 
+import ctypes
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-MARK = "LEFTOVERS_MARK"
+PR_SET_CHILD_SUBREAPER = 36
 #: A process that was asked to end may take this long, in seconds.
 GRACE = 5.0
 
@@ -27,37 +28,82 @@ class Process(NamedTuple):
     command: str
 
 
-def left(mark: str) -> Iterator[Process]:
-    """The living processes that began with this mark, but for the calling one."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() not in (folder / "environ").read_bytes() or int(folder.name) == os.getpid():
-                continue
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            # It has ended meanwhile, or is another user's.
-            continue
-        # One that has ended and was not waited for has neither.
-        if command:
-            yield Process(int(folder.name), command)
+def adopt_orphans() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def left_after_grace(mark: str) -> list[Process]:
-    until = time.monotonic() + GRACE
-    while (found := list(left(mark))) and time.monotonic() < until:
-        time.sleep(0.05)
+def parents() -> dict[int, int]:
+    """The parent of each living process."""
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name, in parentheses, may have any character.
+            state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                found[int(file.parent.name)] = int(parent)
     return found
 
 
-def run(command: Sequence[str]) -> int:
-    mark = f"{MARK}={secrets.token_hex(16)}"
-    name, _, value = mark.partition("=")
-    status = subprocess.run(command, env=os.environ | {name: value}, check=False).returncode
-    found = left_after_grace(mark)
-    for process in found:
+def descendants() -> Iterator[Process]:
+    """The living processes below this one."""
+    parent_of = parents()
+    below = {os.getpid()}
+    while more := {pid for pid, parent in parent_of.items() if parent in below} - below:
+        below |= more
+    for pid in sorted(below - {os.getpid()}):
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            yield Process(pid, command)
+
+
+def reap() -> None:
+    """Frees the process ids of children that have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+
+
+def left() -> list[Process]:
+    """What has not ended by itself within the grace."""
+    until = time.monotonic() + GRACE
+    while True:
+        reap()
+        found = list(descendants())
+        if not found or time.monotonic() > until:
+            return found
+        time.sleep(0.05)
+
+
+def wait(command: "subprocess.Popen[bytes]") -> int:
+    """Waits for the command, and for orphans meanwhile: tests look whether a process id is in use."""
+    while True:
+        pid, status = os.wait()
+        if pid == command.pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def end(processes: Sequence[Process]) -> None:
+    for process in processes:
         print(f"leftovers: process {process.pid} outlived the command: {process.command[:300]}", file=sys.stderr)
-        os.kill(process.pid, signal.SIGKILL)
-    return status or (1 if found else 0)
+        with suppress(OSError):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def run(command: Sequence[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    adopt_orphans()
+    started = subprocess.Popen(command)
+    try:
+        status = wait(started)
+    except BaseException:
+        started.terminate()
+        end(left())
+        raise
+    found = left()
+    end(found)
+    # One that a signal ended is told as shells tell it.
+    return 128 - status if status < 0 else status or (1 if found else 0)
 
 
 if __name__ == "__main__":

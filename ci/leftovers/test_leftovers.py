@@ -1,5 +1,6 @@
 """What leftovers.py finds when a command has ended."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,15 +8,18 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("leftovers.py")
-#: Starts a process in a session of its own that outlives the shell, and prints its id once it runs.
+#: Starts a process in a session of its own that outlives the shell, and prints its id.
 LEAVE_ONE = "setsid sleep 300 >/dev/null 2>&1 & echo $!"
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 
 
+def command(script: str) -> list[str]:
+    return [sys.executable, str(PROGRAM), "sh", "-c", script]
+
+
 def run(script: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(PROGRAM), "sh", "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command(script), capture_output=True, text=True, check=False)
 
 
 def is_alive(pid: int) -> bool:
@@ -25,6 +29,7 @@ def is_alive(pid: int) -> bool:
 def test_the_commands_status_is_passed_on() -> None:
     assert run("exit 0").returncode == 0
     assert run("exit 3").returncode == 3
+    assert run("kill -9 $$").returncode == 128 + signal.SIGKILL
 
 
 @on_linux
@@ -33,6 +38,23 @@ def test_a_process_that_outlives_the_command_is_named_and_ended() -> None:
     assert ended.returncode == 1
     assert f"process {ended.stdout.strip()} outlived the command: sleep 300" in ended.stderr
     assert not is_alive(int(ended.stdout))
+
+
+@on_linux
+def test_a_process_is_found_whatever_its_environment_and_its_depth_are() -> None:
+    ended = run(f"env -i sh -c '{LEAVE_ONE}' & wait; env -i sh -c 'sh -c \"sleep 301 & sleep 302\" &'")
+    assert ended.returncode == 1
+    assert [line.partition("command: ")[2] for line in ended.stderr.splitlines() if ": sleep" in line] == [
+        "sleep 300",
+        "sleep 301",
+        "sleep 302",
+    ]
+
+
+@on_linux
+def test_a_command_that_looks_for_leftovers_itself_hides_none() -> None:
+    inner = f"{sys.executable} {PROGRAM} true"
+    assert run(f"{inner}; {LEAVE_ONE}").returncode == 1
 
 
 @on_linux
@@ -45,6 +67,25 @@ def test_a_failed_command_keeps_its_status_whatever_it_leaves() -> None:
 @on_linux
 def test_a_process_that_ends_within_the_grace_is_no_leftover() -> None:
     assert run("setsid sleep 0.3 >/dev/null 2>&1 &").returncode == 0
+
+
+@on_linux
+def test_an_orphan_that_ends_while_the_command_runs_gives_its_process_id_back() -> None:
+    script = (
+        "pid=$(setsid sh -c 'echo $$; exec sleep 0.1 >/dev/null 2>&1' & wait); "
+        "while [ -e /proc/$pid ]; do sleep 0.02; done; echo gone"
+    )
+    assert run(script).stdout == "gone\n"
+
+
+@on_linux
+def test_a_signal_ends_the_command_and_all_that_it_has_started() -> None:
+    with subprocess.Popen(command(f"{LEAVE_ONE}; sleep 300"), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        process.terminate()
+        assert process.wait() == 128 + signal.SIGTERM
+    assert not is_alive(pid)
 
 
 @on_linux

@@ -65,8 +65,7 @@ def built(folder: str, pattern: str) -> Path:
 
 def node_packages() -> list[Path]:
     """The Node package of this platform, and the one that users name."""
-    platform = name_of(here()).replace("@", "").replace("/", "-")
-    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "steadlock")]
+    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (name_of(here()), "steadlock")]
 
 
 def web_package() -> Path:

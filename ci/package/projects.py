@@ -21,6 +21,7 @@ POM = """
     <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
     <maven.compiler.release>17</maven.compiler.release>
     <maven.compiler.parameters>true</maven.compiler.parameters>
+    <kotlin.compiler.daemon>false</kotlin.compiler.daemon>
   </properties>
   <repositories><repository><id>dist</id><url>{url}</url></repository></repositories>
   {managed}

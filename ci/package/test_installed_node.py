@@ -38,7 +38,7 @@ def test_node_has_its_first_lock_soon(url: str, empty: dict[str, str], node_proj
 
 
 def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, str], node_project: Path) -> None:
-    shutil.rmtree(node_project / "node_modules" / "@steadlock")
+    shutil.rmtree(node_project / "node_modules" / name_of(here()))
     told = failed(["node", "--eval", "require('steadlock')"], node_project, empty)
     assert f"the package {name_of(here())}, which has the native library for this machine" in told
 

@@ -1,7 +1,8 @@
 """Asks each registry, by its own client, whether the names of a release are free, or ours already.
 
 A name counts as free only if the client reports that the registry has no such package. A client that finds no file
-for this machine, or cannot reach its registry, says nothing about the name.
+for this machine, or cannot reach its registry, says nothing about the name. A name counts as ours if its newest version
+gives our repository. That is its author's word: only the registry's answer to `publish` is a proof.
 """
 
 import json
@@ -25,8 +26,11 @@ from platforms import ELSEWHERE, PLATFORMS
 
 DISTRIBUTION = "steadlock"
 DEPENDENCY_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:get"
-#: Named, so that a mirror of the machine is not asked in its place.
+#: Named, as a mirror that the machine is set to use may not have all names.
+PYPI = "https://pypi.org/simple"
+NPM = "https://registry.npmjs.org"
 CRATES_IO = "crates-io"
+CENTRAL = "https://repo.maven.apache.org/maven2"
 FREE, OURS = "free", "ours"
 
 
@@ -59,7 +63,16 @@ Ask = Callable[[str, Path], Taken | None]
 
 def pypi(name: str, folder: Path) -> Taken | None:
     # Without the two options a package that needs a newer Python, or runs a build, would look like no package.
-    words = ("install", "--dry-run", "--no-deps", "--ignore-installed", "--ignore-requires-python", "--pre")
+    words = (
+        "install",
+        "--index-url",
+        PYPI,
+        "--dry-run",
+        "--no-deps",
+        "--ignore-installed",
+        "--ignore-requires-python",
+        "--pre",
+    )
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-vv", *words]
     ran = client([*command, "--only-binary", ":all:", "--report", str(folder / "report.json"), name], folder)
     if ran.returncode == 0:
@@ -67,15 +80,15 @@ def pypi(name: str, folder: Path) -> Taken | None:
         urls = [url.partition(", ")[2] for url in package["metadata"].get("project_url", [])]
         return Taken(next((url for url in urls if is_ours(url)), next(iter(urls), "")))
     output = ran.stdout + ran.stderr
-    if re.search(rf"Could not fetch URL \S+/{re.escape(name)}/: 404 ", output):
+    if f"Could not fetch URL {PYPI}/{name}/: 404 " in output:
         return None
-    if re.search(rf"Fetched page \S+/{re.escape(name)}/", output):
+    if f"Fetched page {PYPI}/{name}/ " in output:
         return Taken("")
     raise UnknownError(last_line(output))
 
 
 def npmjs(name: str, folder: Path) -> Taken | None:
-    ran = client(["npm", "view", name, "--json"], folder)
+    ran = client(["npm", "view", name, "--json", "--registry", NPM], folder)
     try:
         told = json.loads(ran.stdout)
     except json.JSONDecodeError:
@@ -112,7 +125,8 @@ def maven_central(name: str, folder: Path) -> Taken | None:
         (pom,) = local.glob(place(name, "*", ".pom"))
         url = ElementTree.parse(pom).getroot().findtext(f"{{{NAMESPACE}}}scm/{{{NAMESPACE}}}url")
         return Taken(url or "")
-    if re.search(rf"Could not find metadata io\.github\.steadlock:{re.escape(name)}/\S+ in \S+ \(http", ran.stdout):
+    missing = rf"Could not find metadata io\.github\.steadlock:{re.escape(name)}/\S+ in \S+ \({re.escape(CENTRAL)}\)"
+    if re.search(missing, ran.stdout):
         return None
     raise UnknownError(next((line for line in ran.stdout.splitlines() if line.startswith("[ERROR]")), ran.stderr))
 

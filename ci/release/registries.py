@@ -42,7 +42,7 @@ def npm(folder: Path, version: str) -> list[Step]:
 
 def is_on_npm(tarball: Path, version: str) -> bool:
     name = name_in(tarball, version)
-    answer = get(f"https://registry.npmjs.org/{urllib.parse.quote(name, safe='@')}/{version}")
+    answer = get(f"https://registry.npmjs.org/{urllib.parse.quote(name)}/{version}")
     if answer is None:
         return False
     digest = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()

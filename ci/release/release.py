@@ -201,9 +201,11 @@ def rehearsed_maven(number: str) -> Row:
         return Row("maven", not_here=f"nothing in dist/maven: made by {HERE}")
     target = ROOT / "target" / "release-bundle.zip"
     target.parent.mkdir(exist_ok=True)
-    names = portal.bundle(DIST / "maven", target, lambda _: b"not signed\n")
+    packed = portal.bundle(DIST / "maven", target, lambda _: b"not signed\n")
     target.unlink()
-    return Row("maven", f"bundle of {len(names)} files for {number}", "the signing key is in the environment `release`")
+    return Row(
+        "maven", f"bundle of {len(packed)} files for {number}", "the signing key is in the environment `release`"
+    )
 
 
 def tried(step: str, command: list[str], done: str) -> Row:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import re
 import tarfile
 import threading
@@ -107,12 +108,13 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
     """A registry that the clients of this process use."""
     started = Registry()
     home = tmp_path / "home"
-    monkeypatch.setenv("PIP_INDEX_URL", f"{started.url}/simple")
+    monkeypatch.setattr(names, "PYPI", f"{started.url}/simple")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("npm_config_registry", f"{started.url}/npm/")
+    monkeypatch.setattr(names, "NPM", f"{started.url}/npm")
     monkeypatch.setenv("npm_config_cache", str(home / "npm"))
     monkeypatch.setenv("npm_config_fetch_retries", "0")
+    monkeypatch.setattr(names, "CENTRAL", f"{started.url}/maven")
     monkeypatch.setattr(names, "CRATES_IO", "of-the-test")
     monkeypatch.setenv("CARGO_REGISTRIES_OF_THE_TEST_INDEX", f"sparse+{started.url}/crates/")
     monkeypatch.setenv("CARGO_HOME", str(home / "cargo"))
@@ -125,7 +127,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
         f"<url>{PLUGINS}</url></pluginRepository></pluginRepositories></profile></profiles>"
         "<activeProfiles><activeProfile>plugins</activeProfile></activeProfiles></settings>",
     )
-    monkeypatch.setenv("MAVEN_OPTS", f"-Duser.home={home}")
+    monkeypatch.setenv("MAVEN_OPTS", f"{os.environ.get('MAVEN_OPTS', '')} -Duser.home={home}")
     yield started
     started.server.shutdown()
     started.server.server_close()

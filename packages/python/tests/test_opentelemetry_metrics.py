@@ -21,10 +21,10 @@ from steadlock.opentelemetry._text import families
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[3] / "ci" / "api" / "metrics.json").read_text())
 SET_LATER = """
 import steadlock
-from steadlock.opentelemetry import instrument
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from steadlock.opentelemetry import instrument
 
 one, two = (steadlock.connect("memory://", metrics=True) for _ in range(2))
 instrument(one)

@@ -1,7 +1,7 @@
 import io.github.steadlock.DistributedLock;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.LockTimeoutException;
+import io.github.steadlock.SteadlockClient;
 import java.time.Duration;
 import java.util.function.Function;
 

@@ -1,9 +1,9 @@
 import com.sun.net.httpserver.HttpServer;
 import io.github.steadlock.DistributedLock;
 import io.github.steadlock.Lease;
+import io.github.steadlock.LockOptions;
 import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockClient;
-import io.github.steadlock.LockOptions;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;

@@ -2,9 +2,9 @@ package io.github.steadlock.spring.actuate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockLostException;
 import io.github.steadlock.LockOptions;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.RedisServer;
 import io.github.steadlock.spring.Waiting;
 import java.io.IOException;

@@ -3,9 +3,9 @@ package io.github.steadlock.spring.aop;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.steadlock.LockTimeoutException;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
-import io.github.steadlock.LockTimeoutException;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.OnBusy;
 import java.util.Optional;

@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.steadlock.Lease;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockLostException;
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.LostReason;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.CommitGuard;
 import io.github.steadlock.spring.CommitRefusedException;
 import io.github.steadlock.spring.DistributedLock;

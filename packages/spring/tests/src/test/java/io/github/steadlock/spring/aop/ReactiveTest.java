@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.steadlock.Lease;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.LockLostException;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.CurrentLease;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.LockKind;

@@ -3,9 +3,9 @@ package io.github.steadlock.spring.autoconfigure;
 import static io.github.steadlock.spring.autoconfigure.Contexts.runner;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.steadlock.LockOptions;
 import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockClient;
-import io.github.steadlock.LockOptions;
 import io.github.steadlock.spring.RedisServer;
 import java.time.Duration;
 import java.util.ArrayList;

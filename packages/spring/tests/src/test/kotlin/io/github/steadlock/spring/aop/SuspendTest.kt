@@ -1,8 +1,8 @@
 package io.github.steadlock.spring.aop
 
-import io.github.steadlock.SteadlockClient
 import io.github.steadlock.LockLostException
 import io.github.steadlock.LockTimeoutException
+import io.github.steadlock.SteadlockClient
 import io.github.steadlock.spring.CurrentLease
 import io.github.steadlock.spring.DistributedLock
 import io.github.steadlock.spring.LockKind
