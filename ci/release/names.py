@@ -62,19 +62,11 @@ Ask = Callable[[str, Path], Taken | None]
 
 
 def pypi(name: str, folder: Path) -> Taken | None:
-    # Without the two options a package that needs a newer Python, or runs a build, would look like no package.
-    words = (
-        "install",
-        "--index-url",
-        PYPI,
-        "--dry-run",
-        "--no-deps",
-        "--ignore-installed",
-        "--ignore-requires-python",
-        "--pre",
-    )
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-vv", *words]
-    ran = client([*command, "--only-binary", ":all:", "--report", str(folder / "report.json"), name], folder)
+    # A package for a newer Python is one too. Nothing is built: that would run another project's code.
+    found = ["--dry-run", "--no-deps", "--ignore-installed", "--pre", "--ignore-requires-python"]
+    files = ["--only-binary", ":all:", "--report", str(folder / "report.json")]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-vv", "install", "--index-url", PYPI]
+    ran = client([*command, *found, *files, name], folder)
     if ran.returncode == 0:
         (package,) = json.loads((folder / "report.json").read_text())["install"]
         urls = [url.partition(", ")[2] for url in package["metadata"].get("project_url", [])]

@@ -203,9 +203,8 @@ def rehearsed_maven(number: str) -> Row:
     target.parent.mkdir(exist_ok=True)
     packed = portal.bundle(DIST / "maven", target, lambda _: b"not signed\n")
     target.unlink()
-    return Row(
-        "maven", f"bundle of {len(packed)} files for {number}", "the signing key is in the environment `release`"
-    )
+    done = f"bundle of {len(packed)} files for {number}"
+    return Row("maven", done, "the signing key is in the environment `release`")
 
 
 def tried(step: str, command: list[str], done: str) -> Row:
