@@ -161,9 +161,11 @@ impl Witness {
                     (&["SET", "witness", "1"], "+OK -OOM"),
                     (&["GET", "witness"], "$1 $-1"),
                 ] {
-                    let asked = Instant::now();
+                    let (asked, queued) = (Instant::now(), time_in_run_queue(process));
                     let reply = wire.call(words).unwrap_or_else(|| panic!("no answer to {words:?}"));
-                    slowest = slowest.max(asked.elapsed());
+                    // Other programs of the machine are not the server's fault.
+                    let taken = asked.elapsed();
+                    slowest = slowest.max(taken.saturating_sub(time_in_run_queue(process).saturating_sub(queued)));
                     let begin = reply.split(' ').next().unwrap();
                     assert!(expected.split(' ').any(|one| one == begin), "{words:?}: {reply}");
                 }
@@ -194,6 +196,16 @@ impl Witness {
         assert!(slowest < DEADLINE, "an answer took {slowest:?} during {during}");
         assert!(most < MOST_KILOBYTES, "the server took {megabytes} MB during {during}");
     }
+}
+
+/// How long the server's thread that waited longest was ready to run while the processors ran other programs.
+fn time_in_run_queue(process: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    let waited = threads.flatten().filter_map(|thread| {
+        let counted = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        counted.split(' ').nth(1)?.parse().ok()
+    });
+    Duration::from_nanos(waited.max().unwrap_or(0))
 }
 
 fn resident_kilobytes(process: u32) -> u64 {
