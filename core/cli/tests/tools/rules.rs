@@ -110,7 +110,7 @@ fn a_prefix_that_would_let_others_in_is_refused() {
         &["tenant", "--prefix", "a: +@all"],
         &["tenant", "--prefix", "{a"],
         &["tenant", "--prefix", "{a}:"],
-        &["tenant", "--prefix", "lease"],
+        &["tenant", "--prefix", "stead"],
         &["tenant", "--prefix", ""],
         &["tenant", "--prefix", "a:", "--user", "x ~*"],
         &["sentinel", "--prefix", "a:"],
