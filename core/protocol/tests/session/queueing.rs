@@ -187,7 +187,7 @@ fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer()
         }
     }
     left.sort();
-    assert_eq!(left, [grants, plain]);
+    assert_eq!(left, [plain, grants]);
     assert_eq!(session.len(), 0);
 }
 
