@@ -142,6 +142,9 @@ fn large_requests_and_replies_of_many_take_no_more_than_512_mb() {
     for key in 0..8 {
         assert_eq!(served.ask(&format!("POST /set/k{key}"), &[1; 2 * MB]).status, 200);
     }
+    // A new connection may have to make room for others, one that has had an answer may not.
+    let mut known = served.redis_client();
+    assert_eq!(known.say("PING"), "+PONG");
     // Some begin requests and do not go on; others ask for much and read none of it.
     let mut open = Vec::new();
     for _ in 0..CLIENTS {
@@ -159,7 +162,7 @@ fn large_requests_and_replies_of_many_take_no_more_than_512_mb() {
         );
         let _ = stream.write_all((head + &body).as_bytes());
         open.push(stream);
-        assert_eq!(served.say("PING"), "+PONG");
+        assert_eq!(known.say("PING"), "+PONG");
     }
     assert!(served.most_megabytes() < 512, "{} MB", served.most_megabytes());
     drop(open);

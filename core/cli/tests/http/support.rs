@@ -98,13 +98,14 @@ impl Served {
         listener
     }
 
-    /// Sends a command as one would type it, and gives the first line of the reply.
+    /// Sends a command on a new connection.
     pub(crate) fn say(&self, line: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.redis)).unwrap();
-        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
-        let mut reply = String::new();
-        BufReader::new(stream).read_line(&mut reply).unwrap();
-        reply.trim_end().to_owned()
+        self.redis_client().say(line)
+    }
+
+    /// A connection for clients of Redis.
+    pub(crate) fn redis_client(&self) -> RedisClient {
+        RedisClient(BufReader::new(TcpStream::connect(("127.0.0.1", self.redis)).unwrap()))
     }
 
     /// What the process takes, in megabytes.
@@ -114,6 +115,18 @@ impl Served {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes: u64 = line.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
         kilobytes / 1024
+    }
+}
+
+pub(crate) struct RedisClient(BufReader<TcpStream>);
+
+impl RedisClient {
+    /// Sends a command as one would type it, and gives the first line of the reply.
+    pub(crate) fn say(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        self.0.read_line(&mut reply).unwrap();
+        reply.trim_end().to_owned()
     }
 }
 
