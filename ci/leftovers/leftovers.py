@@ -84,10 +84,13 @@ def wait(command: "subprocess.Popen[bytes]") -> int:
 
 
 def end(processes: Sequence[Process]) -> None:
+    """Kills what was left, and waits until it is gone."""
     for process in processes:
         print(f"leftovers: process {process.pid} outlived the command: {process.command[:300]}", file=sys.stderr)
         with suppress(OSError):
             os.kill(process.pid, signal.SIGKILL)
+    if processes:
+        left()
 
 
 def run(command: Sequence[str]) -> int:
