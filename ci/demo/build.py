@@ -23,6 +23,7 @@ JVM = ROOT / "packages" / "jvm"
 RUST = "Rust: the command, and the libraries of the packages"
 KOTLIN = "Kotlin: the JVM package"
 NODE_TOOLS = "npm: what builds the Node package"
+PLACED = "Placing the libraries in their packages"
 
 
 def target() -> Path:
@@ -43,7 +44,7 @@ STEPS = (
         needs=frozenset({NODE_TOOLS}),
     ),
     Step(
-        "Placing the libraries in their packages",
+        PLACED,
         [
             [sys.executable, "ci/demo/python_library.py", target() / "release"],
             ["node", "packages/node/build-native.mjs", "--built"],
@@ -57,7 +58,7 @@ STEPS = (
             [*MAVEN, "--file", JVM / "pom.xml", "jar:jar", "install:install"],
             [*MAVEN, "--file", "examples/seckill/jvm/pom.xml", "package"],
         ],
-        needs=frozenset({"Placing the libraries in their packages"}),
+        needs=frozenset({PLACED}),
     ),
 )
 

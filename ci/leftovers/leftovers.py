@@ -65,7 +65,7 @@ def reap() -> None:
 
 
 def left() -> list[Process]:
-    """What has not ended by itself within the grace."""
+    """Gives every process a short time to end by itself, and returns those that did not."""
     until = time.monotonic() + GRACE
     while True:
         reap()

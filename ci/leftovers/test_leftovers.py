@@ -1,4 +1,4 @@
-"""What leftovers.py finds when a command has ended."""
+"""leftovers.py finds every process that outlives a command, and ends it."""
 
 import signal
 import subprocess

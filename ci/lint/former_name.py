@@ -28,7 +28,7 @@ def git(*words: str) -> list[str]:
 
 
 def main() -> int:
-    # Of a binary file git says only that it matches. It always finds the name: here.
+    # Git finds the name at least in this file. It reports a binary file without its lines.
     found = list(hits(git("ls-files"), git("grep", "--line-number", "--ignore-case", "--fixed-strings", FORMER)))
     for hit in found:
         print(f"{hit[:200]}: the project is called Steadlock")
