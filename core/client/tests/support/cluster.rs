@@ -1,7 +1,7 @@
 //! A cluster of three primaries with a replica each.
 
 use std::ops::Deref;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use steadlock_protocol::Reply;
 
@@ -120,9 +120,8 @@ pub async fn move_slot(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
 }
 
 fn begin_move(slot: u16, from: &Node, to: &Node) {
-    let slot = slot.to_string();
-    to.run(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id()]);
-    from.run(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id()]);
+    to.set_slot(slot, "IMPORTING", from);
+    from.set_slot(slot, "MIGRATING", to);
 }
 
 fn move_keys(slot: u16, from: &Node, to: &Node) -> usize {
@@ -146,11 +145,12 @@ fn move_keys(slot: u16, from: &Node, to: &Node) -> usize {
 }
 
 fn end_move(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
-    let (slot, id) = (slot.to_string(), to.id());
+    to.set_slot(slot, "NODE", to);
+    from.set_slot(slot, "NODE", to);
     let others = nodes.iter().filter(|node| *node != from && *node != to);
-    for node in [to, from].into_iter().chain(others) {
+    for node in others {
         // Replicas refuse it, and hear of it from the others.
-        let _ = node.try_run(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        let _ = node.try_run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &to.id()]);
     }
 }
 
@@ -165,6 +165,17 @@ impl Node {
             panic!("no slot")
         };
         u16::try_from(slot).expect("a slot")
+    }
+
+    /// Tells a primary what a slot's state is, until it has taken it: Valkey first has its replica confirm it, which
+    /// on a busy machine may come too late.
+    fn set_slot(&self, slot: u16, state: &str, other: &Self) {
+        let (slot, id) = (slot.to_string(), other.id());
+        let end = Instant::now() + SOON;
+        while let Err(error) = self.try_run(&["CLUSTER", "SETSLOT", &slot, state, &id]) {
+            let is_late = error.is_timeout() || error.code() == Some("NOREPLICAS");
+            assert!(is_late && Instant::now() < end, "{state} of slot {slot}: {error}");
+        }
     }
 
     /// The epoch of another node's settings, by what this one knows.

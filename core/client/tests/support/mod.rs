@@ -68,6 +68,13 @@ impl Server {
     }
 }
 
+/// Where a server's files of this name may be. In memory where there is some for files: a node and a sentinel answer
+/// nobody while they write to a disk what they know, which on a busy one takes seconds.
+pub fn temporary(name: &str) -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if memory.is_dir() { memory } else { std::env::temp_dir() }.join(name)
+}
+
 /// A redis-server or valkey-server on a free port, stopped when dropped.
 pub struct Redis {
     version: Version,
@@ -138,7 +145,7 @@ impl Redis {
     /// Starts one at such a port, or at another if somebody takes it first.
     fn start_at(port: fn() -> u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("steadlock-test-{}-{number}", std::process::id()));
+        let directory = temporary(&format!("steadlock-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let port_given = port();
         let mut server = Self {

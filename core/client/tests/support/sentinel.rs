@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use steadlock_protocol::Reply;
 
-use super::free_port;
 use super::rig::{Node, Rig};
 use super::version::Version;
+use super::{free_port, temporary};
 
 /// The service's name.
 pub const SERVICE: &str = "mymaster";
@@ -68,7 +68,7 @@ impl Sentinel {
     /// One at this address, with these lines in its file.
     pub fn start(address: IpAddr, lines: &[String]) -> Self {
         let port = free_port();
-        let file = std::env::temp_dir().join(format!("steadlock-sentinel-{}-{port}.conf", std::process::id()));
+        let file = temporary(&format!("steadlock-sentinel-{}-{port}.conf", std::process::id()));
         std::fs::write(&file, lines.join("\n") + "\n").expect("a file");
         let child = Command::new(Version::chosen().program())
             .arg(&file)
