@@ -32,8 +32,6 @@ RIGS = {
 WITH_TLS = ("tls", "tls-cluster", "tls-sentinel")
 # As ci/support/server names them.
 PROGRAMS = {"6.2": "6.2", "7.0": "system", "8.2": "8.2", "valkey": "valkey"}
-# Where files are in memory, if the system has it: a node and a sentinel answer nobody while they write to a disk what
-# they know, which on a busy one takes seconds.
 MEMORY = "/dev/shm"
 # What ends the command, and how often it looks whether something does.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -91,15 +89,19 @@ def serve(options: argparse.Namespace, program: str) -> None:
     asked: list[int] = []
     for number in ENDING:
         signal.signal(number, lambda number, _: asked.append(number))
-    with tempfile.TemporaryDirectory(
-        prefix="steadlock-servers-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None
-    ) as name:
+    with tempfile.TemporaryDirectory(prefix="steadlock-servers-", dir=parent_folder()) as name:
         folder = Path(name)
         certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
         with Servers(program, folder, certificates, lambda: bool(asked)) as servers:
             rig = build(servers)
             print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
             wait(servers, options.until_stdin_closes, parent if options.until_parent_ends else None)
+
+
+def parent_folder() -> str | None:
+    """Where files are in memory, if the system has that and nobody chose another place: a node and a sentinel answer
+    nobody while they write to a disk what they know, which on a busy one takes seconds."""
+    return MEMORY if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) else None
 
 
 def as_json(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:

@@ -68,11 +68,17 @@ impl Server {
     }
 }
 
-/// Where a server's files of this name may be. In memory where there is some for files: a node and a sentinel answer
-/// nobody while they write to a disk what they know, which on a busy one takes seconds.
+/// Where a server's files of this name may be. In memory, if the system has that and nobody chose another place: a
+/// node and a sentinel answer nobody while they write to a disk what they know, which on a busy one takes seconds.
 pub fn temporary(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
-    if memory.is_dir() { memory } else { std::env::temp_dir() }.join(name)
+    let is_chosen = std::env::var_os("TMPDIR").is_some();
+    if is_chosen || !memory.is_dir() {
+        std::env::temp_dir()
+    } else {
+        memory
+    }
+    .join(name)
 }
 
 /// A redis-server or valkey-server on a free port, stopped when dropped.
