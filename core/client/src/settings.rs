@@ -272,6 +272,10 @@ impl Settings {
 
     /// The key by which this client, under this id, tells its primaries apart.
     #[cfg(feature = "native")]
+    pub(crate) const fn key_prefix(&self) -> &KeyPrefix {
+        &self.key_prefix
+    }
+
     pub(crate) fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
         self.key_prefix.nonce_key(id)
     }

@@ -16,10 +16,12 @@
 //! it is one still is asked now and then while the client has something there.
 
 mod address;
+mod choice;
 pub(super) mod cluster;
 mod connect;
 mod dial;
 mod failure;
+mod identity;
 mod in_flight;
 mod lane;
 #[cfg(feature = "admin")]
@@ -163,7 +165,19 @@ impl Redis {
         if let Some(demotion) = demotion {
             self.leave(demotion, now, seen);
         }
+        self.answer_questions(now);
         commands.or(renewals)
+    }
+
+    /// Has what a connection that is being made asks found out on one that there is.
+    fn answer_questions(&mut self, now: Instant) {
+        for question in self.connector.identity.take_questions() {
+            // If neither is open, nobody is told anything: the client is nowhere.
+            let _ = self
+                .renewals
+                .read(question, now)
+                .or_else(|question| self.commands.read(question, now));
+        }
     }
 
     /// Looks whether it is none of the other primaries, if they had reason to; else it is left.
@@ -178,7 +192,14 @@ impl Redis {
     /// Moves the subscriptions on. Nothing is lost with them: each waiter polls, and asks again
     /// once its channel is confirmed on the next connection.
     fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        if let Some(server) = self.connector.identity.server() {
+            self.subscriptions.leave_unless_at(&server, now);
+        }
         self.subscriptions.poll(context, now, self.commands.is_open(), seen);
+        if self.connector.identity.is_asked() {
+            // A connection that is open is to answer.
+            context.waker().wake_by_ref();
+        }
         let hears = self.subscriptions.is_open();
         if self.hears && !hears {
             seen.push(Seen::Deaf(NODE));

@@ -405,7 +405,7 @@ async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
         return;
     }
     let server = Redis::start();
-    let rule = Rule::printed("locks").with("+client|setinfo");
+    let rule = Rule::printed("locks").with("+client|setinfo").with("+info");
     rule.apply(&server);
     let result = work::of_clients(&server, &rule.url(&server), "", "orders:1", Hearing::Messages).await;
     result.unwrap_or_else(|failure| panic!("{failure}"));

@@ -4,6 +4,7 @@
 pub mod cluster;
 pub mod crowd;
 pub mod fake_sentinel;
+pub mod hosts;
 pub mod proxy;
 pub mod rig;
 pub mod sentinel;

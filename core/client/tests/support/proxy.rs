@@ -22,6 +22,7 @@ impl Carries {
 }
 
 pub struct Proxy {
+    host: String,
     pub port: u16,
     shared: Arc<Shared>,
 }
@@ -37,6 +38,8 @@ struct Shared {
 struct Inner {
     /// Where a new connection leads; `None` refuses it.
     target: Option<u16>,
+    /// Where the one after it leads, if that is elsewhere.
+    next: Option<u16>,
     connections: Vec<Connection>,
     last: u64,
 }
@@ -51,11 +54,17 @@ struct Connection {
 
 impl Proxy {
     pub fn to(target: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::at("127.0.0.1", 0, target)
+    }
+
+    /// One at an address of this machine; at any port for port 0.
+    pub fn at(host: &str, port: u16, target: u16) -> Self {
+        let listener = TcpListener::bind((host, port)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {
             inner: Mutex::new(Inner {
                 target: Some(target),
+                next: None,
                 connections: Vec::new(),
                 last: 0,
             }),
@@ -65,7 +74,8 @@ impl Proxy {
         });
         let of_thread = Arc::clone(&shared);
         thread::spawn(move || of_thread.accept(&listener));
-        Self { port, shared }
+        let host = host.to_owned();
+        Self { host, port, shared }
     }
 
     pub fn url(&self) -> String {
@@ -77,9 +87,21 @@ impl Proxy {
         self.shared.lock().target = Some(target);
     }
 
+    /// From now on every other new connection leads there.
+    pub fn lead_by_turns_to(&self, other: u16) {
+        self.shared.lock().next = Some(other);
+    }
+
     /// From now on new connections are refused, and those that are open stay.
     pub fn refuse(&self) {
         self.shared.lock().target = None;
+    }
+
+    /// Cuts all connections.
+    pub fn cut_all(&self) {
+        for connection in &self.shared.lock().connections {
+            connection.close();
+        }
     }
 
     /// Cuts the connections that carry this.
@@ -122,7 +144,7 @@ impl Drop for Proxy {
             connection.close();
         }
         // The thread that accepts looks once more.
-        drop(TcpStream::connect(("127.0.0.1", self.port)));
+        drop(TcpStream::connect((self.host.as_str(), self.port)));
     }
 }
 
@@ -137,7 +159,7 @@ impl Shared {
                 return;
             }
             self.accepted.fetch_add(1, Ordering::Relaxed);
-            let target = self.lock().target;
+            let target = self.lock().turn();
             let server = target.and_then(|target| Some((target, TcpStream::connect(("127.0.0.1", target)).ok()?)));
             if let Some((target, server)) = server {
                 // A lock is taken in tens of microseconds, not in tens of milliseconds.
@@ -196,6 +218,18 @@ impl Shared {
             connection.close();
         }
         inner.connections.retain(|of| of.number != number);
+    }
+}
+
+impl Inner {
+    /// Where the connection leads that is there now.
+    fn turn(&mut self) -> Option<u16> {
+        let target = self.target;
+        if let Some(next) = self.next {
+            self.next = target;
+            self.target = Some(next);
+        }
+        target
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opening a connection: address, credentials, TLS, and whether the server will do.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use std::time::Duration;
 
 #[cfg(feature = "admin")]
 use steadlock_protocol::CallError;
-use steadlock_protocol::{Instant, Lane, Reply, Script};
+use steadlock_protocol::{Instant, KeyPrefix, Lane, Reply, Script};
 use tokio::sync::watch;
 
 use super::address::Address;
+use super::choice::{self, Way};
 use super::dial::{self, Tcp};
 use super::failure::Failure;
+use super::identity::{Identity, Mark};
 use super::membership::Membership;
 use super::outage::{self, LONGEST, Limits, Outage, Until};
 use super::peers::{self, Peers};
@@ -49,6 +52,14 @@ pub(super) struct Connector {
     pub(super) limits: Limits,
     pub(super) peers: Option<Peers>,
     pub(super) membership: Membership,
+    /// Where the connections are.
+    pub(super) identity: Identity,
+    /// Of keys that are of no lock.
+    pub(super) key_prefix: KeyPrefix,
+    /// The user may not ask which server it is.
+    asks_nothing: AtomicBool,
+    /// The user may not set a key that shows it.
+    pub(super) writes_nothing: AtomicBool,
     /// The server is the node of a cluster and has sharded channels, as its last greeting said.
     is_sharded: AtomicBool,
     /// The server has answered as it should.
@@ -59,7 +70,7 @@ pub(super) struct Connector {
 }
 
 /// How connections begin.
-enum Dialer {
+pub(super) enum Dialer {
     Tcp(Tcp),
     Unix(PathBuf),
     Tls(TlsDialer),
@@ -67,6 +78,36 @@ enum Dialer {
     Announced(Announced),
     /// To whatever server sentinels name at that time.
     Elected(Elected),
+}
+
+impl Dialer {
+    /// The host, where one is dialled.
+    pub(super) const fn tcp(&self) -> Option<&Tcp> {
+        match self {
+            Self::Tcp(tcp) => Some(tcp),
+            Self::Tls(dialer) => Some(dialer.tcp()),
+            Self::Unix(_) | Self::Announced(_) | Self::Elected(_) => None,
+        }
+    }
+}
+
+/// A connection on which a server has said that it will do.
+pub(super) struct Candidate {
+    pub(super) wire: Wire,
+    pub(super) mark: Mark,
+    /// What it said to the question which server it is.
+    pub(super) said: Option<Result<Reply, ServerError>>,
+    outcome: Option<Arc<TlsOutcome>>,
+}
+
+impl Candidate {
+    /// The failure, or what the TLS library knows of it.
+    pub(super) fn explained(&self, failure: Failure) -> Failure {
+        match &self.outcome {
+            Some(outcome) => outcome.failure(failure),
+            None => failure,
+        }
+    }
 }
 
 /// What a connection is for.
@@ -83,8 +124,18 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    const fn is_for_calls(self) -> bool {
+    pub(super) const fn is_for_calls(self) -> bool {
         matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Proof)
+    }
+
+    /// Whether it is to the one server where the client is.
+    pub(super) const fn is_at_server(self) -> bool {
+        !matches!(self, Self::Topology)
+    }
+
+    /// Whether it keeps the client there.
+    pub(super) const fn keeps_server(self) -> bool {
+        matches!(self, Self::FirstCalls(_) | Self::Calls(_))
     }
 
     #[cfg(feature = "simulation")]
@@ -167,6 +218,10 @@ impl Connector {
             limits: Limits::new(settings.connect_timeout, settings.lease.get()),
             peers,
             membership,
+            identity: Identity::default(),
+            key_prefix: settings.key_prefix().clone(),
+            asks_nothing: AtomicBool::new(false),
+            writes_nothing: AtomicBool::new(false),
             is_sharded: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
             world: settings.world.clone(),
@@ -286,7 +341,13 @@ impl Connector {
     }
 
     async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
-        match self.connect_and_greet(dialer, node, purpose, until).await {
+        let way = Way {
+            dialer,
+            node,
+            purpose,
+            until,
+        };
+        match self.find(&way).await {
             Ok(wire) => {
                 self.is_known.store(true, Ordering::Relaxed);
                 Ok(wire)
@@ -296,55 +357,54 @@ impl Connector {
         }
     }
 
-    async fn connect_and_greet(
-        &self,
-        dialer: &Dialer,
-        node: &str,
-        purpose: Purpose,
-        until: &Until,
-    ) -> Result<Wire, Failure> {
-        let (mut wire, outcome) = self.dial(dialer, node, purpose, until).await?;
-        self.introduce(&mut wire, purpose);
-        let greeted = match wire.reply().await {
-            Ok(answer) => self.greet(answer, &mut wire, purpose).await,
-            Err(failure) if matches!(dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
+    /// Connects to one address, and hears whether the server there will do.
+    pub(super) async fn greeted(&self, way: &Way<'_>, address: Option<SocketAddr>) -> Result<Candidate, Failure> {
+        let (wire, outcome) = self.dial(way, address).await?;
+        let mark = Mark { run_id: None, address };
+        let mut candidate = Candidate {
+            wire,
+            mark,
+            said: None,
+            outcome,
+        };
+        let is_asked =
+            way.purpose.is_at_server() && (self.peers.is_some() || !self.asks_nothing.load(Ordering::Relaxed));
+        self.introduce(&mut candidate.wire, way.purpose, is_asked);
+        let greeted = match candidate.wire.reply().await {
+            Ok(answer) => self.greet(answer, &mut candidate, way.purpose, is_asked).await,
+            Err(failure) if matches!(way.dialer, Dialer::Tcp(_)) => Err(failure.before_an_answer()),
             Err(failure) => Err(failure),
         };
-        match (greeted, outcome) {
-            (Ok(()), _) => Ok(wire),
-            (Err(failure), Some(outcome)) => Err(outcome.failure(failure)),
-            (Err(failure), None) => Err(failure),
-        }
+        greeted.map_err(|failure| candidate.explained(failure))?;
+        Ok(candidate)
     }
 
     async fn dial(
         &self,
-        dialer: &Dialer,
-        _node: &str,
-        _purpose: Purpose,
-        until: &Until,
+        way: &Way<'_>,
+        address: Option<SocketAddr>,
     ) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
         #[cfg(feature = "simulation")]
         if let Some(world) = self.world.given() {
-            return Ok((Wire::new(world.dial(_node, _purpose.path()).await?), None));
+            return Ok((Wire::new(world.dial(way.node, way.purpose.path()).await?), None));
         }
-        Ok(match dialer {
-            Dialer::Tcp(tcp) => (Wire::new(tcp.connect().await?), None),
-            Dialer::Unix(path) => (Wire::new(dial::unix(path).await?), None),
-            Dialer::Tls(dialer) => {
-                let (stream, outcome) = dialer.connect(until).await?;
+        Ok(match (way.dialer, address) {
+            (Dialer::Tcp(tcp), Some(address)) => (Wire::new(tcp.connect(address).await?), None),
+            (Dialer::Tls(dialer), Some(address)) => {
+                let (stream, outcome) = dialer.connect(address, way.until).await?;
                 (Wire::new(stream), Some(outcome))
             }
-            Dialer::Announced(_) | Dialer::Elected(_) => unreachable!("the address is known by now"),
+            (Dialer::Unix(path), _) => (Wire::new(dial::unix(path).await?), None),
+            _ => unreachable!("the address is known by now"),
         })
     }
 
-    /// Says who this is, and asks what shows whether the server will do. The first time, also whether
+    /// Says who this is, and asks what shows whether the server will do, and which it is. The first time, also whether
     /// its user may load scripts: else that would show when one is needed.
-    fn introduce(&self, wire: &mut Wire, purpose: Purpose) {
+    fn introduce(&self, wire: &mut Wire, purpose: Purpose, is_asked: bool) {
         self.login.write(wire.out());
-        if self.peers.is_some() && purpose.is_for_calls() {
-            command(wire.out(), peers::QUESTION);
+        if is_asked {
+            command(wire.out(), choice::QUESTION);
         }
         if matches!(purpose, Purpose::FirstCalls(_)) {
             command(wire.out(), &[b"SCRIPT", b"LOAD", shortest_script().text().as_bytes()]);
@@ -355,9 +415,11 @@ impl Connector {
     async fn greet(
         &self,
         answer: Result<Reply, ServerError>,
-        wire: &mut Wire,
+        candidate: &mut Candidate,
         purpose: Purpose,
+        is_asked: bool,
     ) -> Result<(), Failure> {
+        let wire = &mut candidate.wire;
         let greeting = answer.map_err(|error| match self.membership {
             Membership::Sentinel => Failure::of_sentinel(error),
             Membership::Alone | Membership::Shard => error.into(),
@@ -384,20 +446,27 @@ impl Connector {
                 });
             }
         }
-        let said = match self.peers.as_ref().filter(|_| purpose.is_for_calls()) {
-            Some(peers) => Some((peers, wire.reply().await?)),
-            None => None,
-        };
+        if is_asked {
+            let said = wire.reply().await?;
+            self.asks_nothing.store(choice::is_forbidden(&said), Ordering::Relaxed);
+            candidate.mark.run_id = peers::run_id(said.clone())?;
+            candidate.said = Some(said);
+        }
         if matches!(purpose, Purpose::FirstCalls(_)) {
             wire.reply().await??;
         }
-        match said {
-            Some((peers, said)) => {
-                let is_newcomer = purpose != Purpose::Proof;
-                peers.check(said, wire, self.login.database, is_newcomer).await
-            }
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// The database of the URL.
+    pub(super) const fn database(&self) -> i64 {
+        self.login.database
+    }
+
+    /// Whether sentinels or nodes say where the server is.
+    pub(super) const fn is_led(&self) -> bool {
+        matches!(self.dialer, Dialer::Elected(_) | Dialer::Announced(_))
+            || !matches!(self.membership, Membership::Alone)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Opening a socket to a server's address.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::future::select_ok;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 
@@ -18,17 +18,27 @@ pub(super) struct Tcp {
     pub(super) silence: Duration,
 }
 
+/// So many addresses of one host are tried.
+const MOST: usize = 16;
+
 impl Tcp {
-    /// Connects to the first of the host's addresses that answers.
-    pub(super) async fn connect(&self) -> io::Result<TcpStream> {
-        let tries: Vec<_> = lookup_host((self.host.as_str(), self.port))
-            .await?
-            .map(|address| Box::pin(TcpStream::connect(address)))
-            .collect();
-        if tries.is_empty() {
+    /// The addresses that the host has now, each once.
+    pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for address in lookup_host((self.host.as_str(), self.port)).await? {
+            if !addresses.contains(&address) && addresses.len() < MOST {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
         }
-        let (tcp, _) = select_ok(tries).await?;
+        Ok(addresses)
+    }
+
+    /// Connects to one of them.
+    pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let tcp = TcpStream::connect(address).await?;
         tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
         // The kernel counts keepalive in whole seconds.

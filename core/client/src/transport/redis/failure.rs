@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
@@ -16,7 +17,7 @@ pub(super) struct Failure {
     cause: Cause,
     /// The cause has words that the server chose.
     quotes: bool,
-    /// The server was a primary and is none any more.
+    /// The server was the primary that is meant, and is not any more.
     is_demotion: bool,
 }
 
@@ -101,6 +102,14 @@ impl Failure {
         }
     }
 
+    /// Another server has the address of the one that was connected to.
+    pub(super) fn moved() -> Self {
+        Self {
+            is_demotion: true,
+            ..Self::unavailable("another server is at the address now")
+        }
+    }
+
     /// The same, saying what to do.
     pub(super) fn advising(mut self, advice: &str) -> Self {
         self.cause = self.cause.with_advice(advice);
@@ -113,13 +122,19 @@ impl Failure {
         self
     }
 
+    /// The same, saying at which of a host's addresses.
+    pub(super) fn at_socket(mut self, address: SocketAddr) -> Self {
+        self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
+        self
+    }
+
     /// The same, saying where the address led that was announced.
     pub(super) fn mapped_to(mut self, address: &Address) -> Self {
         self.cause = self.cause.reworded(|text| format!("mapped to {address}: {text}"));
         self
     }
 
-    /// Whether the server is no primary any more.
+    /// Whether the server is not the primary that is meant any more.
     pub(super) const fn is_demotion(&self) -> bool {
         self.is_demotion
     }

@@ -4,6 +4,7 @@
 //!   call ─► Call ── reply ─► told ── NOSCRIPT ─► unknown ── all others are answered ─► Load, Call
 //!   load ─► Load ── OK / refused: the calls behind it that find no script are told why
 //!   look ─► Look ── a replica: the connection is of no use any more
+//!   read ─► Read ── whatever it is ─► told to the connection that is being made
 //!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► turned away
 //! ```
 
@@ -11,8 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 
 use steadlock_protocol::{Call, CallError, Cause, Instant, Reply, SHARDED, Script};
+use tokio::sync::oneshot;
 
 use super::failure::Failure;
+use super::identity::Question;
 use super::resp::{self, ServerError};
 use super::{permission, role};
 use crate::transport::interface::Seen;
@@ -73,6 +76,8 @@ enum What {
     Load(Script),
     /// The question whether the server is a primary.
     Look,
+    /// What another connection is to know.
+    Read(oneshot::Sender<Result<Reply, ServerError>>),
 }
 
 impl InFlight {
@@ -145,6 +150,17 @@ impl InFlight {
         self.push(What::Look, now);
     }
 
+    /// Reads a key for a connection that is being made.
+    pub(super) fn read(&mut self, question: Question, now: Instant, out: &mut Vec<u8>) {
+        resp::command(out, [b"GET".as_slice(), &question.key].into_iter());
+        self.push(What::Read(question.answer), now);
+    }
+
+    /// Whether a connection that is being made waits.
+    pub(super) fn is_asked(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.what, What::Read(_)))
+    }
+
     fn push(&mut self, what: What, now: Instant) {
         self.entries.push_back(Entry { what, sent: now });
     }
@@ -161,6 +177,11 @@ impl InFlight {
             // What it is refused for, the call behind it is too.
             What::Asking => return Ok(()),
             What::Look => return role::still_primary(&reply),
+            What::Read(answer) => {
+                // Nobody is told who does not wait any more.
+                let _ = answer.send(reply);
+                return Ok(());
+            }
             What::Load(script) => {
                 if let Err(error) = reply {
                     self.loaded.remove(&script);
@@ -233,7 +254,7 @@ impl InFlight {
         let sent = mem::take(&mut self.entries).into_iter();
         calls.extend(sent.filter_map(|entry| match entry.what {
             What::Call { routed, .. } => Some(routed.call),
-            What::Asking | What::Load(_) | What::Look => None,
+            What::Asking | What::Load(_) | What::Look | What::Read(_) => None,
         }));
         calls
     }

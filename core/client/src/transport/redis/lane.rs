@@ -10,6 +10,7 @@ use steadlock_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;
+use super::identity::Question;
 use super::in_flight::{InFlight, Routed, TurnedAway};
 use super::membership::Membership;
 use super::outage::{Outage, up_to};
@@ -46,6 +47,8 @@ pub(super) struct LaneLink {
     patience: Duration,
     /// A connection that leaves a call unanswered for so long is given up.
     silence: Duration,
+    /// The same while a connection that is being made waits for its answer.
+    urgent: Duration,
 }
 
 enum State {
@@ -91,6 +94,7 @@ impl LaneLink {
             look_due: None,
             patience: settings.command_timeout,
             silence,
+            urgent: longest.min(silence_of(settings.lease.get())),
         }
     }
 
@@ -154,6 +158,33 @@ impl LaneLink {
         self.silence = self.silence.min(silence_of(lease));
     }
 
+    /// Reads a key for a connection that is being made, which may have found that the primary is elsewhere by now: so
+    /// the server is asked, too, whether it is one. Gives the question back if there is no connection.
+    pub(super) fn read(&mut self, question: Question, now: Instant) -> Result<(), Question> {
+        let State::Open { wire, .. } = &mut self.state else {
+            return Err(question);
+        };
+        self.in_flight.look(now, wire.out());
+        self.in_flight.read(question, now, wire.out());
+        wire.write();
+        Ok(())
+    }
+
+    /// When the connection is given up, if no answer comes.
+    fn silent_at(&self) -> Option<Instant> {
+        self.in_flight.since().map(|since| since + self.silence())
+    }
+
+    /// So long the oldest on the connection may go without an answer.
+    fn silence(&self) -> Duration {
+        if self.in_flight.is_asked() {
+            // The connection that is being made may have to take its place.
+            self.silence.min(self.urgent)
+        } else {
+            self.silence
+        }
+    }
+
     /// Something is held or waited for, or no longer.
     pub(super) fn set_in_use(&mut self, is_in_use: bool) {
         self.is_in_use = is_in_use && !self.connector.world.has(Defect::DemotedServerStays);
@@ -185,10 +216,10 @@ impl LaneLink {
                 },
                 State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, seen) {
                     Err(cause) => cause,
-                    Ok(()) if self.in_flight.since().is_some_and(|since| now >= since + self.silence) => {
-                        Failure::unavailable(format!("no answer for {:?}", self.silence))
-                    }
-                    Ok(()) => break,
+                    Ok(()) => match self.silent_at().filter(|at| now >= *at) {
+                        Some(_) => Failure::unavailable(format!("no answer for {:?}", self.silence())),
+                        None => break,
+                    },
                 },
             };
             self.close(&cause, now, seen);
@@ -260,7 +291,7 @@ impl LaneLink {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
             State::Open { .. } => {
-                let silence = self.in_flight.since().map(|since| since + self.silence);
+                let silence = self.silent_at();
                 let look = self
                     .look_due
                     .filter(|_| self.is_in_use && !self.in_flight.is_repeating());

@@ -282,7 +282,7 @@ impl Known {
 }
 
 /// What a server calls itself; `None` if it does not say it to this user, or to nobody.
-fn run_id(said: Result<Reply, ServerError>) -> Result<Option<String>, Failure> {
+pub(super) fn run_id(said: Result<Reply, ServerError>) -> Result<Option<String>, Failure> {
     let info = match said {
         Ok(info) => info,
         Err(error) if ["NOPERM", "ERR"].contains(&error.code.as_str()) => return Ok(None),

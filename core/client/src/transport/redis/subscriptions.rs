@@ -11,6 +11,7 @@ use steadlock_protocol::{Instant, Reply};
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;
+use super::identity::{Server, Visit};
 use super::in_flight::NOT_HERE_NOT_NOW;
 use super::outage::Outage;
 use super::resp::{self, Frame, ServerError};
@@ -41,6 +42,8 @@ enum State {
 
 struct Open {
     wire: Wire,
+    /// Which server it is to.
+    visit: Option<Visit>,
     since: Instant,
     /// Its channels are sharded ones of a cluster.
     is_sharded: bool,
@@ -83,7 +86,7 @@ impl SubscriptionLink {
         let outage = Outage::default();
         Self {
             connector: Arc::clone(connector),
-            state: State::Connecting(connector.open(Purpose::Subscriptions, &outage, Instant::ZERO)),
+            state: State::Waiting,
             wanted: BTreeSet::new(),
             changes: Vec::new(),
             outage,
@@ -159,8 +162,17 @@ impl SubscriptionLink {
         self.state = State::Waiting;
     }
 
-    fn opened(&mut self, wire: Wire, now: Instant) {
+    /// Gives the connection up if it is to another server than this one, where the client is now.
+    pub(super) fn leave_unless_at(&mut self, server: &Server, now: Instant) {
+        let State::Open(open) = &self.state else { return };
+        if !open.visit.as_ref().is_some_and(|visit| server.has(visit)) {
+            self.give_up(now);
+        }
+    }
+
+    fn opened(&mut self, mut wire: Wire, now: Instant) {
         let mut open = Box::new(Open {
+            visit: wire.visit(),
             wire,
             since: now,
             is_sharded: self.connector.is_sharded(),

@@ -5,6 +5,7 @@
 //! what the TLS library said until the connection has proved good.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -60,7 +61,16 @@ impl TlsDialer {
         }
     }
 
-    pub(super) async fn connect(&self, until: &Until) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
+    pub(super) const fn tcp(&self) -> &Tcp {
+        &self.tcp
+    }
+
+    /// Connects to one of the host's addresses.
+    pub(super) async fn connect(
+        &self,
+        address: SocketAddr,
+        until: &Until,
+    ) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
         let tls = self.tls().await;
         let name = match &tls.server_name {
             Some(name) => name.clone(),
@@ -76,7 +86,7 @@ impl TlsDialer {
             end: OnceLock::new(),
         });
         let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
-        let tcp = self.tcp.connect().await?;
+        let tcp = self.tcp.connect(address).await?;
         let handshake = async { Ok(TlsConnector::from(config).connect(name, tcp).await) };
         match until.wait_or(handshake, Failure::tls_unanswered).await? {
             Ok(inner) => {

@@ -4,11 +4,13 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::failure::Failure;
+use super::identity::{Server, Visit};
 use super::resp::{self, Frame};
 use crate::world::Stream;
 
@@ -25,6 +27,8 @@ pub(super) struct Wire {
     input: Vec<u8>,
     begin: usize,
     end: usize,
+    /// The server, if this keeps the client there.
+    server: Option<Arc<Server>>,
 }
 
 /// What one read takes at the most, but for a frame that is longer.
@@ -42,7 +46,18 @@ impl Wire {
             input: vec![0; READ],
             begin: 0,
             end: 0,
+            server: None,
         }
+    }
+
+    /// The client is at this server while there is this connection.
+    pub(super) fn keep_at(&mut self, server: Arc<Server>) {
+        self.server = Some(server);
+    }
+
+    /// The server, where this connection does not keep the client.
+    pub(super) fn visit(&mut self) -> Option<Visit> {
+        self.server.take().map(|server| server.visit())
     }
 
     /// Where the next commands are written to; `write` or the next poll sends them.
