@@ -32,7 +32,8 @@ pub(crate) struct Acl {
     /// and +spublish, which it does not know.
     #[arg(long)]
     cluster: bool,
-    /// With the right by which redlock clients tell their servers apart.
+    /// With the right by which clients know one server from another: redlock clients, and those of a name that
+    /// leads to several.
     #[arg(long)]
     redlock: bool,
     /// With the right to choose a database other than 0.

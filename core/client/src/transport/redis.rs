@@ -11,6 +11,9 @@
 //!                                                      no primary
 //! ```
 //!
+//! All three are to one server (`identity.rs`), whichever of a name's addresses that is
+//! (`choice.rs`).
+//!
 //! Only a server that is no primary any more takes all three with it: it keeps its
 //! connections when it is demoted, and the address may lead elsewhere by now. Whether
 //! it is one still is asked now and then while the client has something there.
