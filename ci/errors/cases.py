@@ -136,7 +136,9 @@ def the_same_program_holds_it(world: World) -> steadlock.SteadlockError:
 
 @of("LockTimeout")
 def a_mutex_in_itself(world: World) -> steadlock.SteadlockError:
-    """The caller holds this mutex itself. A mutex is not reentrant; `lock()` is."""
+    """The caller holds this mutex itself. A mutex is not reentrant; `lock()` is. Without a bound the wait is refused
+    as `InvalidArgument`.
+    """
     client = world.client(world.server())
     client.mutex("stock:42").acquire()
     return error_of_waiting(client.mutex("stock:42"))

@@ -151,6 +151,9 @@ impl Locks {
             Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
             Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
             Some(Inside::Refused(why)) => refuse(why),
+            _ if request.within.is_some() && keys.kind.is_exclusive() => {
+                refuse("the lease given as `within` holds this lock, which is not reentrant; release it first")
+            }
             _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
             _ => Ok(Place::Outside),
         }

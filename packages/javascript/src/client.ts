@@ -52,8 +52,10 @@ export class Client {
   /**
    * The simple lock of this name, in the layout of most other lock libraries: it
    * excludes those of the same key, so that a team can move one service at a
-   * time. Not reentrant. A name is a lock's or a mutex's: each finds the other's
-   * record to be `MisconfiguredError`. Nothing is sent.
+   * time. Not reentrant: a call that names its lease as `within` is refused with
+   * `InvalidArgumentError`, and one that does not waits for itself. A name is a
+   * lock's or a mutex's: each finds the other's record to be `MisconfiguredError`.
+   * Nothing is sent.
    *
    * @param name as for `lock`
    * @param options what its calls use unless they say otherwise

@@ -65,6 +65,13 @@ def test_a_mutex_is_not_entered_again(client: steadlock.Client) -> None:
     with mutex:
         assert mutex.try_acquire() is None
         assert mutex.acquire(timeout=0.05) is False
+        with pytest.raises(steadlock.InvalidArgumentError, match="not reentrant"):
+            mutex.acquire()
+        with (
+            pytest.raises(steadlock.LockTimeoutError, match="the calling thread or task itself"),
+            client.mutex("door", wait=0.05),
+        ):
+            pass
 
 
 def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: steadlock.Client) -> None:

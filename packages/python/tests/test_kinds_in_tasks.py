@@ -38,6 +38,10 @@ async def test_mutex_and_fair_lock_are_used_like_a_lock(aclient: aio.Client, kin
 async def test_a_mutex_is_not_entered_again(aclient: aio.Client) -> None:
     async with aclient.mutex("door"):
         assert await aclient.mutex("door").try_acquire() is None
+        assert await aclient.mutex("door").acquire(timeout=0.05) is False
+        async with asyncio.timeout(10):
+            with pytest.raises(steadlock.InvalidArgumentError, match="not reentrant"):
+                await aclient.mutex("door").acquire()
 
 
 async def test_a_fair_lock_may_release_what_was_taken_through_a_plain_one(aclient: aio.Client) -> None:

@@ -185,7 +185,7 @@ async def test_a_close_ends_what_is_held_and_counts_no_longer(client: aio.Client
 
 async def test_a_wait_that_is_dropped_is_cancelled(client: aio.Client, collected: Collected) -> None:
     async with client.mutex("stock:42"):
-        waiting = client.mutex("stock:42").acquire()
+        waiting = client.mutex("stock:42").acquire(timeout=LIMIT)
         waiting.send(None)
         waiting.close()
         async with asyncio.timeout(LIMIT):

@@ -88,7 +88,8 @@ impl Client {
 
     /// The simple lock of this name, in the layout of most other lock libraries:
     /// it excludes those of the same key, so that a team can move one service at a
-    /// time. Not reentrant.
+    /// time. Not reentrant: a call that names its lease by [`Lock::within`] is refused
+    /// as `InvalidArgument`, and one that does not waits for itself.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.host.clone(), Kind::Mutex, name.as_ref())
     }

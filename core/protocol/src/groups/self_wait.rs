@@ -8,9 +8,9 @@
 //! A composite lock belongs to the thread or task that acquired it, and its members are released
 //! only with it. So a wait for a composite lock is refused if the caller holds one of its members
 //! that cannot be entered again, and a wait for one lock if the caller holds that as a member.
-//! Anybody with the lease of a plain mutex or semaphore may release it, perhaps another thread. So
-//! a wait for one may end, and is not refused. A caller that does not wait, or that has no
-//! context, is not refused either: it is told what the server says.
+//! A wait without a bound for a plain mutex that the caller holds is refused, too. One with a bound
+//! is not: another thread that has the lease may release it, and otherwise the wait ends by itself. Nor is a wait for permits, of which several callers of one thread may hold some. A
+//! caller that does not wait, or that has no context, is told what the server says.
 //!
 //! A call that blocks a thread also stops the other tasks of the event loop in this thread. The
 //! caller names these tasks (`blocked`), and a wait for what they hold is refused: nobody else
@@ -29,6 +29,7 @@ impl Members {
     /// Why a wait for one lock could not be ended by anybody else.
     pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.waits_inside_several(request, now)
+            .or_else(|| self.waits_for_own_mutex(request, now))
             .or_else(|| self.waits_for_those_it_blocks(request, now))
     }
 
@@ -64,6 +65,16 @@ impl Members {
         }
         let is_member = |hold: &Hold| hold.levels().iter().any(|lease| self.composite(*lease).is_some());
         self.waits_for_own(request, is_member, now)
+    }
+
+    /// Why a wait without a bound would be for ever: the caller holds the lock by itself, which is not reentrant
+    /// and has one holder at a time.
+    fn waits_for_own_mutex(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+        let is_endless = request.wait.is_none() && request.within.is_none();
+        if !is_endless || request.kind.is_reentrant() || !request.kind.is_exclusive() {
+            return None;
+        }
+        self.waits_for_own(request, |_| true, now)
     }
 
     /// Why a wait for this lock could not be ended by anybody else: it blocks the holders.

@@ -369,19 +369,83 @@ fn who_writes_is_let_in_to_write_again_though_it_also_reads_as_a_member() {
     assert_eq!(world.hold(0, of(Kind::Write)).levels, 2);
 }
 
+/// A mutex that one of these threads or tasks wants.
+fn mutex_of(context: Option<u64>, wait: Option<Duration>) -> AcquireRequest {
+    AcquireRequest {
+        kind: Kind::Mutex,
+        context: context.map(Context::from_u64),
+        wait,
+        ..wants("own")
+    }
+}
+
 #[test]
-fn a_plain_mutex_is_waited_for_since_whoever_has_its_lease_may_release_it() {
+fn a_holder_of_a_mutex_that_would_wait_for_itself_for_ever_is_refused_at_once() {
     let mut world = World::new(1);
     world.server.says_yes = true;
-    let mutex = AcquireRequest {
-        kind: Kind::Mutex,
-        ..from(1, "own")
+    let endless = mutex_of(Some(1), None);
+    let held = world.hold(0, endless.clone());
+    let again = world.acquire(0, endless.clone());
+    let (outcome, took) = world.outcome_within(0, again, ms(5_000)).expect("it is refused");
+    assert_eq!(took, Duration::ZERO);
+    let refused = error(outcome);
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert!(refused.message().contains("not reentrant"), "{refused}");
+
+    let by_lease = AcquireRequest {
+        within: Some(held.lease),
+        ..mutex_of(None, None)
     };
-    let first = world.hold(0, mutex.clone());
-    let second = world.acquire(0, mutex);
-    assert_eq!(world.outcome_within(0, second, ms(5_000)), None);
-    world.release(0, first.lease);
-    granted(world.outcome(0, second));
+    let again = world.acquire(0, by_lease);
+    let (outcome, _) = world.outcome_within(0, again, Duration::ZERO).expect("at once");
+    let refused = error(outcome);
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert!(refused.message().contains("release it first"), "{refused}");
+
+    // Another one waits, and so does a caller that is nobody's thread or task.
+    let waiters = [Some(2), None].map(|context| world.acquire(0, mutex_of(context, None)));
+    for waiter in waiters {
+        assert_eq!(world.outcome_within(0, waiter, ms(100)), None);
+    }
+    world.release(0, held.lease);
+    let next = granted(world.outcome(0, waiters[0]));
+    world.release(0, next.lease);
+    let next = granted(world.outcome(0, waiters[1]));
+    world.release(0, next.lease);
+    world.hold(0, endless);
+}
+
+#[test]
+fn a_holder_of_a_mutex_may_wait_for_it_with_a_bound_and_is_told_who_holds_it() {
+    let mut world = World::new(1);
+    world.server.says_yes = true;
+    let held = world.hold(0, mutex_of(Some(1), None));
+    for (wait, context, is_the_caller) in [(500, 1, true), (0, 1, true), (500, 2, false), (0, 2, false)] {
+        let again = world.acquire(0, mutex_of(Some(context), Some(ms(wait))));
+        let refused = error(world.outcome(0, again));
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+        let says_so = refused.message().contains("held by the calling thread or task itself");
+        assert_eq!(says_so, is_the_caller, "{refused}");
+        assert!(refused.holder().is_some(), "{refused}");
+    }
+    // Whoever has the lease may release it, perhaps another thread.
+    let again = world.acquire(0, mutex_of(Some(1), Some(ms(500))));
+    assert_eq!(world.outcome_within(0, again, ms(100)), None);
+    world.release(0, held.lease);
+    granted(world.outcome(0, again));
+}
+
+#[test]
+fn a_mutex_whose_fixed_lease_has_expired_is_its_holders_no_more() {
+    let mut world = World::new(1);
+    world.server.says_yes = true;
+    let short = AcquireRequest {
+        lease: fixed(200),
+        ..mutex_of(Some(1), None)
+    };
+    world.hold(0, short);
+    world.run_for(ms(300));
+    world.hold(0, mutex_of(Some(1), None));
 }
 
 #[test]

@@ -84,8 +84,10 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         """The simple lock of that name, in the layout of most other lock libraries.
 
         It excludes their locks of the same key, so that a team can move one service at a
-        time. Not reentrant: its holder waits for itself. A name is a lock's or a mutex's:
-        each finds the other's record to be `MisconfiguredError`. Arguments as for `lock`.
+        time. Not reentrant: a thread or task that holds it and asks again without a bound
+        is refused with `InvalidArgumentError`, with one it ends as a timeout. A name is a
+        lock's or a mutex's: each finds the other's record to be `MisconfiguredError`.
+        Arguments as for `lock`.
         """
         return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 

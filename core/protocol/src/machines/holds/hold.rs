@@ -139,7 +139,7 @@ impl Hold {
         self.lock
     }
 
-    pub(super) const fn context(&self) -> Option<Context> {
+    pub(crate) const fn context(&self) -> Option<Context> {
         self.context
     }
 

@@ -63,7 +63,7 @@ impl Waiters {
         let wait = Wait {
             request,
             queue: self.queue(request.lock()),
-            local: self.local_holder(holds, request.lock(), now),
+            local: self.local_holder(holds, (request.lock(), request.context()), now),
         };
         let outcome = wait.outcome(io, now);
         if let Outcome::Failed(error) = &outcome

@@ -129,7 +129,7 @@ impl Waiters {
             Place::of(keys.kind, asks_alone, inside.is_some())
         };
         if once && self.comes_after_others(lock, place) {
-            let local = self.local_holder(holds, lock, now);
+            let local = self.local_holder(holds, (lock, request.context), now);
             let outcome = others_first(&keys, self.queue(lock), local, io);
             io.complete(ticket, outcome);
             return;

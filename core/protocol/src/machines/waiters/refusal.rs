@@ -17,7 +17,14 @@ use crate::types::Outcome;
 pub(super) struct Wait<'a> {
     pub(super) request: &'a Request,
     pub(super) queue: Option<&'a Queue>,
-    pub(super) local: Option<Holder>,
+    pub(super) local: Option<LocalHolder>,
+}
+
+/// Who of this client holds the lock.
+pub(super) struct LocalHolder {
+    pub(super) holder: Holder,
+    /// It is the very thread or task that wants it.
+    pub(super) is_the_caller: bool,
 }
 
 impl Wait<'_> {
@@ -41,7 +48,14 @@ impl Wait<'_> {
             let is_theirs = request.last_try().is_none() && !queue.was_heard_after(at);
             (at >= request.started() || is_theirs).then(|| holder.clone())
         });
-        match self.local.or(told) {
+        let told = || {
+            let holder = told?;
+            Some(LocalHolder {
+                holder,
+                is_the_caller: false,
+            })
+        };
+        match self.local.or_else(told) {
             Some(holder) => held_error(request.keys(), Some(waited), holder, io),
             None if others_had_it(request, self.queue, io) => request
                 .failed(ErrorKind::LockTimeout, format!("not granted after {waited:?}"))
@@ -76,7 +90,7 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
 }
 
 /// What a caller that does not wait is told by a local check, with no server call.
-pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Holder>, io: &Io) -> Outcome {
+pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<LocalHolder>, io: &Io) -> Outcome {
     if let Some(holder) = local {
         return Outcome::NotGranted(held_error(keys, None, holder, io));
     }
@@ -100,31 +114,43 @@ pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Hol
 }
 
 /// The error for a caller that waited so long, or that was refused with no server call.
-fn held_error(keys: &Keys, waited: Option<Duration>, mut holder: Holder, io: &Io) -> Error {
+fn held_error(keys: &Keys, waited: Option<Duration>, holder: LocalHolder, io: &Io) -> Error {
+    let LocalHolder {
+        mut holder,
+        is_the_caller,
+    } = holder;
     let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
-    let error = |cause: Cause| {
+    let error = |cause: Cause, advice: &str| {
         let error = Error::new(
             ErrorKind::LockTimeout,
             Operation::Acquire,
             format!("not granted{after}"),
         );
-        error.with_cause(cause.with_advice(LATER)).with_lock(keys.name.as_str())
+        error
+            .with_cause(cause.with_advice(advice))
+            .with_lock(keys.name.as_str())
     };
     if holder.owner.is_empty() && keys.kind.queues_on_server() {
-        return error(Cause::new("others wait for it and come first"));
+        return error(Cause::new("others wait for it and come first"), LATER);
     }
     let left = match holder.remaining {
         Some(left) => format!("for another {left:?} unless it is renewed"),
         None => "by a record without TTL".into(),
     };
     holder.client = io.identity_of(&holder.owner);
+    if is_the_caller {
+        let cause = Cause::new(format!("held by the calling thread or task itself {left}"));
+        return error(cause, NOT_REENTRANT).with_holder(Some(holder));
+    }
     let by = match (&holder.client, holder.owner.as_str()) {
         (Some(client), _) => client.to_string(),
         (None, "") => "an owner without a name".into(),
         (None, owner) => owner.into(),
     };
-    error(Cause::new(format!("held by {by} {left}"))).with_holder(Some(holder))
+    error(Cause::new(format!("held by {by} {left}")), LATER).with_holder(Some(holder))
 }
 
 /// What helps who was not granted the lock.
 const LATER: &str = "wait longer or try again";
+/// What helps a holder that asks again.
+const NOT_REENTRANT: &str = "this kind of lock is not reentrant: release it first";

@@ -144,6 +144,10 @@ impl Request {
         &self.owner
     }
 
+    pub(super) const fn context(&self) -> Option<Context> {
+        self.context
+    }
+
     pub(super) const fn fencing(&self) -> bool {
         self.fencing
     }

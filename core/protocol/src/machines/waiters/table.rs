@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::queue::{Place, Queue, Queues};
+use super::refusal::LocalHolder;
 use super::request::Request;
-use crate::error::Holder;
-use crate::ids::{LockId, Ticket};
+use crate::ids::{Context, LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys};
 use crate::machines::holds::{Hold, Holds};
@@ -138,9 +138,18 @@ impl Waiters {
         }
     }
 
-    /// Who of this client holds the lock.
-    pub(super) fn local_holder(&self, holds: &Holds, lock: LockId, now: Instant) -> Option<Holder> {
-        Some(self.holder(holds, lock)?.as_holder(now))
+    /// Who of this client holds the lock, as a caller of this context is told.
+    pub(super) fn local_holder(
+        &self,
+        holds: &Holds,
+        (lock, context): (LockId, Option<Context>),
+        now: Instant,
+    ) -> Option<LocalHolder> {
+        let hold = self.holder(holds, lock)?;
+        Some(LocalHolder {
+            holder: hold.as_holder(now),
+            is_the_caller: context.is_some() && hold.context() == context,
+        })
     }
 
     /// The hold of this client that keeps others waiting.

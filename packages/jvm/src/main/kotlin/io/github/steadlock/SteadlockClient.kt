@@ -37,8 +37,8 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * The simple lock of that name, in the layout of most other lock libraries: it excludes those of the same key, so
-     * that a team can move one service at a time. Not reentrant: a thread that holds it and asks again waits for
-     * itself. It shares its key with [lock] and [fairLock] of the name: each finds the other's record to be
+     * that a team can move one service at a time. Not reentrant: a thread that holds it and asks again without a bound
+     * is refused with [InvalidArgumentException]; with one it ends as timed out. It shares its key with [lock] and [fairLock] of the name: each finds the other's record to be
      * [MisconfiguredException], and never waits for it.
      */
     public fun mutex(name: String): DistributedLock = mutex(name, LockOptions.DEFAULT)
