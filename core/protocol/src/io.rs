@@ -319,6 +319,11 @@ impl Io {
         self.links.is_open(node, Lane::Command)
     }
 
+    /// Whether the first connection for callers' calls is being made, and nothing has gone wrong so far.
+    pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
+        self.links.is_connecting(node)
+    }
+
     /// The nodes to which callers' calls can be sent.
     pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
         self.links.connected()

@@ -63,6 +63,11 @@ impl Links {
         &self.commands
     }
 
+    /// Whether its first connection is being made, and nothing has gone wrong so far.
+    pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
+        !self.commands.contains(&node) && !self.outages.contains_key(&node)
+    }
+
     /// Why a node does not answer.
     pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
         match self.outages.get(&node) {

@@ -9,8 +9,9 @@
 //! only with it. So a wait for a composite lock is refused if the caller holds one of its members
 //! that cannot be entered again, and a wait for one lock if the caller holds that as a member.
 //! A wait without a bound for a plain mutex that the caller holds is refused, too. One with a bound
-//! is not: another thread that has the lease may release it, and otherwise the wait ends by itself. Nor is a wait for permits, of which several callers of one thread may hold some. A
-//! caller that does not wait, or that has no context, is told what the server says.
+//! is not: another thread that has the lease may release it, and otherwise the wait ends by itself.
+//! Nor is a wait for permits, of which several callers of one thread may hold some. A caller that
+//! does not wait, or that has no context, is told what the server says.
 //!
 //! A call that blocks a thread also stops the other tasks of the event loop in this thread. The
 //! caller names these tasks (`blocked`), and a wait for what they hold is refused: nobody else

@@ -24,6 +24,7 @@ mod queueing;
 mod renewing;
 #[path = "../support/seeded.rs"]
 mod seeded;
+mod short_waits;
 mod silent_shards;
 mod together;
 mod trying;

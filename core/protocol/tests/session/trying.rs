@@ -24,7 +24,7 @@ fn tries(session: &mut Session, kind: Kind, millis: u64) -> (Ticket, Vec<Call>) 
 }
 
 /// Another client has what there is.
-fn held() -> Reply {
+pub(crate) fn held() -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
         Reply::Int(9_000),
@@ -32,11 +32,11 @@ fn held() -> Reply {
     ])
 }
 
-fn yours(token: &str) -> Reply {
+pub(crate) fn yours(token: &str) -> Reply {
     Reply::Array(vec![Reply::Int(1), Reply::Bytes(token.as_bytes().to_vec())])
 }
 
-fn outcomes(session: &mut Session) -> Vec<(Ticket, Outcome)> {
+pub(crate) fn outcomes(session: &mut Session) -> Vec<(Ticket, Outcome)> {
     let told = std::iter::from_fn(|| session.poll_event());
     let outcome = |event| match event {
         Event::Completed { ticket, outcome } => Some((ticket, outcome)),

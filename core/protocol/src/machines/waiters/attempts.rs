@@ -64,6 +64,7 @@ impl Waiters {
                 }
                 let is_nobodys = owner.is_empty();
                 self.note_held(io, lock, owner, (remaining, in_flight.sent.unwrap_or(now)), now);
+                self.tell_due(io, holds, lock, now);
                 if is_current {
                     io.step(Step::Refused(ticket, remaining, is_nobodys));
                 }
@@ -140,6 +141,10 @@ impl Waiters {
             } else {
                 self.give_up(io, holds, ticket, now);
             }
+            return;
+        }
+        if request.is_over_but_for_an_answer() && !goes_on {
+            self.give_up(io, holds, ticket, now);
             return;
         }
         let (lock, keys) = (request.lock(), Arc::clone(request.keys()));

@@ -33,11 +33,16 @@ impl Drawn for Waiters {
         (QUEUED, "freed here", SLEEPING),
         (QUEUED, "freed here", PAUSING),
         (QUEUED, "wait over", GONE),
+        // Its wait was over before, and now it is known who holds the lock.
+        (QUEUED, "answered", GONE),
+        (QUEUED, "held here", GONE),
         (QUEUED, "silence", GONE),
         (QUEUED, "cancelled", GONE),
         (PAUSING, "woken", TRYING),
         (PAUSING, "woken", SLEEPING),
         (PAUSING, "wait over", GONE),
+        // It has not asked yet, and the first answer is due.
+        (PAUSING, "wait over", TRYING),
         (PAUSING, "silence", GONE),
         (PAUSING, "cancelled", GONE),
         (TRYING, "answered", HOLD),

@@ -2,7 +2,6 @@
 
 use super::queue::Queue;
 use super::refusal::{Wait, no_answer};
-use super::request::Request;
 use super::table::Waiters;
 use crate::cause::Cause;
 use crate::defects::Defect;
@@ -17,17 +16,31 @@ use crate::timers::Timer;
 use crate::types::Outcome;
 
 impl Waiters {
-    /// A caller's wait is over.
+    /// A caller's wait is over. While nobody knows who holds the lock, and the first answer is still due, it is
+    /// kept a little longer.
     pub(super) fn wait_over(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
-        let Some(request) = self.request(ticket) else { return };
-        let queue = self.queue(request.lock());
-        let told = queue.and_then(Queue::last_holder);
-        let is_answered = told.is_some_and(|(at, _)| at >= request.started());
-        if request.is_due_grace() && !is_answered {
-            self.with(ticket, Request::give_grace);
-            io.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
-        } else {
-            self.give_up(io, holds, ticket, now);
+        let Some(wait) = self.wait(holds, ticket, now) else {
+            return;
+        };
+        let (lock, is_due) = (wait.request.lock(), wait.request.is_due_grace(wait.queue, io));
+        let outcome = wait.outcome(io, now);
+        if !is_due || matches!(outcome, Outcome::NotGranted(_)) {
+            self.conclude(io, ticket, outcome, now);
+            return;
+        }
+        io.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
+        self.with(ticket, |request| request.give_grace(io, ticket, now));
+        self.with_queue(lock, |queue| queue.tell_with_first_answer(ticket));
+    }
+
+    /// Somebody here was answered, or has the lock: those are told so that have waited for that alone.
+    pub(super) fn tell_due(&mut self, io: &mut Io, holds: &Holds, lock: LockId, now: Instant) {
+        let due = self.queue_mut(lock).map(Queue::take_due).unwrap_or_default();
+        for ticket in due {
+            // Those that have asked themselves get their own answer.
+            if self.request(ticket).is_some_and(|request| request.last_try().is_none()) {
+                self.give_up(io, holds, ticket, now);
+            }
         }
     }
 
@@ -57,15 +70,27 @@ impl Waiters {
     }
 
     pub(super) fn give_up(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
-        let Some(request) = self.request(ticket) else {
-            return;
-        };
-        let wait = Wait {
+        if let Some(wait) = self.wait(holds, ticket, now) {
+            let outcome = wait.outcome(io, now);
+            self.conclude(io, ticket, outcome, now);
+        }
+    }
+
+    /// A caller as it is if its wait ends now.
+    fn wait(&self, holds: &Holds, ticket: Ticket, now: Instant) -> Option<Wait<'_>> {
+        let request = self.request(ticket)?;
+        Some(Wait {
             request,
             queue: self.queue(request.lock()),
             local: self.local_holder(holds, (request.lock(), request.context()), now),
+        })
+    }
+
+    /// A wait ends so, without the lock.
+    fn conclude(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome, now: Instant) {
+        let Some(request) = self.request(ticket) else {
+            return;
         };
-        let outcome = wait.outcome(io, now);
         if let Outcome::Failed(error) = &outcome
             && !io.is_connected(request.node())
             && now.saturating_since(request.started()) >= io.config().command_timeout

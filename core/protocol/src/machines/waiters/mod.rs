@@ -67,7 +67,10 @@ impl Waiters {
             Input::Ask(ticket) => self.with(ticket, |request| request.attempt(io, ticket, now)),
             Input::MissedMessages(ticket) => self.with(ticket, Request::ask_again),
             Input::Advance(lock) => self.advance(io, lock, now),
-            Input::Held(lock, hold) => self.with_queue(lock, |queue| queue.held_by(hold)),
+            Input::Held(lock, hold) => {
+                self.with_queue(lock, |queue| queue.held_by(hold));
+                self.tell_due(io, holds, lock, now);
+            }
             Input::Freed(lock, hold) => {
                 self.with_queue(lock, |queue| queue.freed_by(hold, now));
                 self.advance(io, lock, now);
@@ -91,6 +94,7 @@ impl Waiters {
             Input::HolderSeen(lock, owner, remaining, sent) => {
                 self.with_queue(lock, |queue| queue.answered(now));
                 self.note_held(io, lock, owner, (remaining, sent), now);
+                self.tell_due(io, holds, lock, now);
             }
             Input::GrantedUnasked(ticket, granted) => self.grant(io, ticket, granted, now),
             Input::AskAgain(ticket) => self.with(ticket, |request| {
@@ -128,14 +132,21 @@ impl Waiters {
         } else {
             Place::of(keys.kind, asks_alone, inside.is_some())
         };
-        if once && self.comes_after_others(lock, place) {
-            let local = self.local_holder(holds, (lock, request.context), now);
+        let comes_after_others = once && self.comes_after_others(lock, place);
+        let local = comes_after_others.then(|| self.local_holder(holds, (lock, request.context), now));
+        let local = local.flatten();
+        // While the first connection is being made nobody could ask, and who comes first here is answered soon.
+        let is_too_early = comes_after_others && local.is_none() && io.is_connecting(keys.node);
+        if comes_after_others && !is_too_early {
             let outcome = others_first(&keys, self.queue(lock), local, io);
             io.complete(ticket, outcome);
             return;
         }
         let Some(queue) = self.queue_mut(lock) else { return };
         queue.enter(ticket, place);
+        if is_too_early && place == Place::Queue {
+            queue.tell_with_first_answer(ticket);
+        }
         let owner = io.owner_id();
         match request.wait {
             Some(wait) if wait.is_zero() => io.set(Timer::Wait(ticket), io.timeout(now)),

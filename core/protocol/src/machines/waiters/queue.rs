@@ -83,6 +83,8 @@ struct Waiting {
     on_server: SortedSet<Ticket>,
     /// Those that ask no matter who else does: reads inside a write, and single attempts for what several may hold.
     alone: SortedSet<Ticket>,
+    /// Those in line whose time is over, but for the first answer that says who holds the lock.
+    due: Vec<Ticket>,
     /// The last thing the server said of this lock, and when.
     last_answer: Option<(Instant, LastAnswer)>,
     /// How often messages make us ask.
@@ -135,9 +137,23 @@ impl Queue {
         };
         waiters.in_line.retain(|waiting| *waiting != ticket);
         waiters.alone.remove(&ticket);
+        waiters.due.retain(|due| *due != ticket);
         let was_on_server = waiters.on_server.remove(&ticket);
         self.forget_waiters();
         was_on_server
+    }
+
+    /// One in line is told as soon as anybody here is answered, or has the lock.
+    pub(super) fn tell_with_first_answer(&mut self, ticket: Ticket) {
+        self.waiters.get_or_insert_default().due.push(ticket);
+    }
+
+    /// Those that are told so, now that somebody was answered or has the lock.
+    pub(super) fn take_due(&mut self) -> Vec<Ticket> {
+        let waiters = self.waiters.as_mut();
+        waiters
+            .map(|waiters| std::mem::take(&mut waiters.due))
+            .unwrap_or_default()
     }
 
     /// Makes room if nobody waits here any more.

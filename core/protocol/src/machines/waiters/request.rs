@@ -12,6 +12,8 @@
 //!
 //!  without a connection: Sleeping instead of Trying
 //!  Trying ── overdue, or granted too late ──► Trying once more
+//!  Pausing ── wait is over, and it has not asked ──► Trying
+//!  Queued ── wait is over, and the first here is answered, or holds the lock ──► refused
 //!  Sleeping ── the server grants of its own accord, or an attempt that was given up
 //!              is answered ──► a Hold, or refused
 //!
@@ -32,7 +34,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::Place;
+use super::queue::{Place, Queue};
 use crate::calls::{InFlight, Purpose, Unresolved};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
@@ -259,13 +261,26 @@ impl Request {
         self.again = false;
     }
 
-    /// Whether the first answer is due: then it is waited for a little longer, once.
-    pub(super) const fn is_due_grace(&self) -> bool {
-        self.is_trying() && !self.once && !self.graced
+    /// Whether an answer is due that it has not waited for yet: then it waits a little longer, once. That is so
+    /// while an attempt is in flight, and if it was not its turn to ask a server from which nothing bad is known.
+    pub(super) fn is_due_grace(&self, queue: Option<&Queue>, io: &Io) -> bool {
+        let node = self.keys.node;
+        let may_ask = io.is_connected(node) || io.is_connecting(node);
+        let is_to_ask = || self.last_try.is_none() && may_ask && queue.and_then(Queue::last_failure).is_none();
+        !self.once && !self.graced && (self.is_trying() || is_to_ask())
     }
 
-    pub(super) const fn give_grace(&mut self) {
+    /// From now on it waits for the first answer alone. If it let others go first, it asks.
+    pub(super) fn give_grace(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         self.graced = true;
+        if self.state == State::Pausing {
+            self.attempt(io, ticket, now);
+        }
+    }
+
+    /// Whether its time is over, but for the first answer.
+    pub(super) const fn is_over_but_for_an_answer(&self) -> bool {
+        self.once || self.graced
     }
 
     /// A poll is an attempt of it, too.

@@ -155,7 +155,9 @@ impl Alone {
 
     /// The server says that another holds the lock, and that it is in the queue if there is one.
     fn refuse(&mut self) {
-        let mut parts = vec![Reply::Int(0), Reply::Int(5_000), Reply::Bytes(b"another:1".to_vec())];
+        let Reply::Array(mut parts) = another_holds_it() else {
+            return;
+        };
         if self.kind.queues_on_server() {
             parts.push(Reply::Bytes(b"1795000000000000".to_vec()));
         }
@@ -215,6 +217,15 @@ impl Alone {
             _ => None,
         }
     }
+}
+
+/// Another holds the lock.
+fn another_holds_it() -> Reply {
+    Reply::Array(vec![
+        Reply::Int(0),
+        Reply::Int(5_000),
+        Reply::Bytes(b"another:1".to_vec()),
+    ])
 }
 
 const LANES: [Lane; 2] = [Lane::Renewal, Lane::Command];
@@ -294,14 +305,44 @@ fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
         let mut alone = make();
         // The first answer is given its grace.
         alone.input(Input::WaitOver(alone.ticket));
-        if alone.state() == Some(TRYING) {
+        if alone.state().is_some() {
             alone.input(Input::WaitOver(alone.ticket));
         }
         assert!(alone.failed_with().is_some());
+        assert_eq!(alone.state(), None);
         let mut alone = make();
         alone.bench.pass(31_000);
         alone.input(Input::Silence(alone.ticket));
         assert_eq!(alone.failed_with(), Some(ErrorKind::Unavailable));
+        assert_eq!(alone.state(), None);
+    }
+}
+
+#[test]
+fn one_that_lets_others_go_first_asks_when_its_wait_is_over() {
+    let mut alone = Alone::pausing();
+    alone.input(Input::WaitOver(alone.ticket));
+    assert_eq!(alone.state(), Some(TRYING));
+    alone.bench.call();
+}
+
+#[test]
+fn one_behind_another_whose_wait_is_over_is_told_with_the_answer_to_that() {
+    let held = || Ok(another_holds_it());
+    for (answer, is_granted) in [(held(), false), (numbers(&[1]), true)] {
+        let mut alone = Alone::trying();
+        let (first, call) = (alone.ticket, alone.bench.call());
+        alone.want(LONG);
+        let behind = alone.ticket;
+        alone.input(Input::WaitOver(behind));
+        assert_eq!(alone.state(), Some(QUEUED));
+        alone.ticket = first;
+        alone.answer(call, answer);
+        if is_granted {
+            alone.input(Input::Held(alone.lock(), alone.hold()));
+        }
+        alone.ticket = behind;
+        assert_eq!(alone.failed_with(), Some(ErrorKind::LockTimeout));
         assert_eq!(alone.state(), None);
     }
 }

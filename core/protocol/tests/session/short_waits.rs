@@ -1,0 +1,282 @@
+//! Waits that end before anybody could say who holds the lock: callers are told that nobody answered only if that
+//! is so.
+
+use std::time::Duration;
+
+use steadlock_protocol::{
+    AcquireRequest, ErrorKind, Event, Instant, Kind, Outcome, Permits, Reply, Script, Session, Ticket,
+};
+
+use crate::trying::{held, outcomes, yours};
+use crate::world::{NODE, Seeded, World, at, config, connected, error, granted, ms, sent, wants};
+
+const KINDS: [Kind; 4] = [Kind::Lock, Kind::Mutex, Kind::Write, Kind::Fair];
+
+fn bounded(kind: Kind, wait: u64) -> AcquireRequest {
+    AcquireRequest {
+        kind,
+        wait: Some(ms(wait)),
+        ..wants("x")
+    }
+}
+
+fn wants_within(session: &mut Session, wait: u64, now: Instant) -> Ticket {
+    session.acquire(bounded(Kind::Lock, wait), now)
+}
+
+fn kinds_of(told: Vec<(Ticket, Outcome)>) -> Vec<(Ticket, ErrorKind)> {
+    let kind = |(ticket, outcome)| (ticket, error(outcome).kind());
+    told.into_iter().map(kind).collect()
+}
+
+/// A session that connects for the first time.
+fn connecting() -> Session {
+    let mut seed = Seeded(7);
+    let config = config(&mut seed);
+    Session::new(config, Box::new(seed))
+}
+
+/// One whose turn is over: it has just released a lock that others wait for.
+fn after_its_turn() -> Session {
+    let mut session = connected();
+    session.acquire(bounded(Kind::Lock, 100), at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    session.on_reply(calls[0].id, Ok(yours("1")), at(0));
+    let first = granted(outcomes(&mut session).remove(0).1).lease;
+    session.acquire(bounded(Kind::Lock, 100), at(0));
+    session.release(first, at(1));
+    let others_heard = || Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(3)]));
+    let (calls, _) = sent(&mut session, at(1));
+    session.on_reply(calls[0].id, others_heard(), at(1));
+    session.on_reply(calls[1].id, Ok(yours("2")), at(1));
+    let lease = outcomes(&mut session)
+        .into_iter()
+        .find_map(|(_, outcome)| match outcome {
+            Outcome::Granted(grant) => Some(grant.lease),
+            _ => None,
+        });
+    session.release(lease.unwrap(), at(20));
+    let (calls, _) = sent(&mut session, at(20));
+    session.on_reply(calls[0].id, others_heard(), at(20));
+    outcomes(&mut session);
+    session
+}
+
+#[test]
+fn one_that_lets_others_go_first_asks_before_its_wait_is_over() {
+    for (answer, kind) in [(held(), Some(ErrorKind::LockTimeout)), (yours("3"), None)] {
+        let mut session = after_its_turn();
+        let ticket = wants_within(&mut session, 1, at(21));
+        assert_eq!(sent(&mut session, at(21)).0, [], "others go first");
+        session.on_timeout(at(22));
+        assert_eq!(outcomes(&mut session), []);
+        let (calls, _) = sent(&mut session, at(22));
+        session.on_reply(calls[0].id, Ok(answer), at(23));
+        let told = outcomes(&mut session);
+        match kind {
+            Some(kind) => assert_eq!(kinds_of(told), [(ticket, kind)]),
+            None => {
+                granted(told.into_iter().next().unwrap().1);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_that_lets_others_go_first_hears_no_more_than_one_that_asked_at_once() {
+    let mut session = after_its_turn();
+    let ticket = wants_within(&mut session, 1, at(21));
+    session.on_timeout(at(22));
+    assert_eq!(sent(&mut session, at(22)).0.len(), 1);
+    session.on_timeout(at(61));
+    assert_eq!(outcomes(&mut session), []);
+    session.on_timeout(at(62));
+    assert_eq!(kinds_of(outcomes(&mut session)), [(ticket, ErrorKind::Unavailable)]);
+}
+
+#[test]
+fn those_behind_one_that_has_no_answer_yet_are_told_with_it() {
+    for answer in [held(), yours("1")] {
+        let mut session = connected();
+        session.acquire(wants("x"), at(0));
+        let (calls, _) = sent(&mut session, at(0));
+        let behind = [1, 1, 2].map(|wait| wants_within(&mut session, wait, at(0)));
+        session.on_timeout(at(1));
+        session.on_timeout(at(2));
+        assert_eq!(outcomes(&mut session), []);
+        session.on_reply(calls[0].id, Ok(answer), at(5));
+        let mut told = outcomes(&mut session);
+        told.retain(|(_, outcome)| !matches!(outcome, Outcome::Granted(_)));
+        let expected = behind.map(|ticket| (ticket, ErrorKind::LockTimeout));
+        assert_eq!(kinds_of(told), expected);
+    }
+}
+
+#[test]
+fn those_behind_one_that_is_never_answered_are_told_that_nobody_knows() {
+    let mut session = connected();
+    session.acquire(wants("x"), at(0));
+    sent(&mut session, at(0));
+    let behind = wants_within(&mut session, 1, at(0));
+    session.on_timeout(at(1));
+    session.on_timeout(at(40));
+    assert_eq!(outcomes(&mut session), []);
+    session.on_timeout(at(41));
+    assert_eq!(kinds_of(outcomes(&mut session)), [(behind, ErrorKind::Unavailable)]);
+}
+
+#[test]
+fn one_whose_time_is_over_asks_if_it_comes_first_meanwhile() {
+    let mut session = connected();
+    let first = session.acquire(wants("x"), at(0));
+    sent(&mut session, at(0));
+    let behind = wants_within(&mut session, 1, at(0));
+    session.on_timeout(at(1));
+    session.cancel(first, at(3));
+    let (calls, _) = sent(&mut session, at(3));
+    let asks = calls.iter().find(|call| call.script == Script::LockAcquire).unwrap();
+    session.on_reply(asks.id, Ok(yours("1")), at(5));
+    let told = outcomes(&mut session);
+    assert!(
+        matches!(&told[..], [(ticket, Outcome::Granted(_))] if *ticket == behind),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_first_answer_after_the_wait_is_told_at_once() {
+    for kind in KINDS {
+        let mut session = connected();
+        let ticket = session.acquire(bounded(kind, 1), at(0));
+        let (calls, _) = sent(&mut session, at(0));
+        session.on_timeout(at(1));
+        let mut answer = held();
+        if let (Kind::Fair, Reply::Array(parts)) = (kind, &mut answer) {
+            parts.push(Reply::Bytes(b"1795000000000000".to_vec()));
+        }
+        session.on_reply(calls[0].id, Ok(answer), at(5));
+        let told = kinds_of(outcomes(&mut session));
+        assert_eq!(told, [(ticket, ErrorKind::LockTimeout)], "{kind:?}");
+    }
+}
+
+#[test]
+fn tries_during_the_first_connecting_wait_for_it() {
+    for kind in KINDS {
+        let mut session = connecting();
+        let tries: Vec<Ticket> = (0..8).map(|_| session.acquire(bounded(kind, 0), at(0))).collect();
+        session.on_timeout(at(5));
+        assert_eq!(outcomes(&mut session), [], "{kind:?}");
+        session.on_connected(NODE, at(10));
+        let (calls, _) = sent(&mut session, at(10));
+        for (turn, call) in calls.iter().enumerate() {
+            let answer = if turn == 0 { yours("1") } else { held() };
+            session.on_reply(call.id, Ok(answer), at(11));
+        }
+        let (lucky, others): (Vec<_>, Vec<_>) = outcomes(&mut session)
+            .into_iter()
+            .partition(|(_, outcome)| matches!(outcome, Outcome::Granted(_)));
+        assert_eq!(lucky.len(), 1, "{kind:?}");
+        let told = kinds_of(others);
+        assert_eq!(told.len(), tries.len() - 1, "{kind:?}");
+        assert!(told.iter().all(|(_, kind)| *kind == ErrorKind::LockTimeout), "{told:?}");
+    }
+}
+
+#[test]
+fn tries_during_the_first_connecting_are_told_who_holds_the_lock() {
+    let mut session = connecting();
+    (0..8).for_each(|_| {
+        session.acquire(bounded(Kind::Lock, 0), at(0));
+    });
+    session.on_connected(NODE, at(10));
+    let (calls, _) = sent(&mut session, at(10));
+    assert_eq!(calls.len(), 1, "the first one asks for all");
+    session.on_reply(calls[0].id, Ok(held()), at(11));
+    let told = outcomes(&mut session);
+    assert_eq!(told.len(), 8);
+    for (_, outcome) in told {
+        let refused = error(outcome);
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+        assert_eq!(refused.holder().map(|holder| holder.owner.as_str()), Some("other:1"));
+    }
+}
+
+#[test]
+fn tries_during_a_first_connecting_that_fails_wait_no_longer_than_a_single_one() {
+    let mut session = connecting();
+    let before: Vec<Ticket> = (0..3).map(|_| session.acquire(bounded(Kind::Lock, 0), at(0))).collect();
+    session.on_disconnected(NODE, "refused", at(5));
+    assert_eq!(outcomes(&mut session), []);
+    // Of these it is known that nobody can ask.
+    let after = session.acquire(bounded(Kind::Lock, 0), at(6));
+    assert_eq!(kinds_of(outcomes(&mut session)), [(after, ErrorKind::Unavailable)]);
+    session.on_timeout(at(3_000));
+    let told = kinds_of(outcomes(&mut session));
+    assert_eq!(told.len(), before.len());
+    assert!(told.iter().all(|(_, kind)| *kind == ErrorKind::Unavailable), "{told:?}");
+    assert!(session.is_empty());
+}
+
+#[test]
+fn a_short_wait_during_the_first_connecting_is_not_over_before_the_first_answer() {
+    for callers in [1, 8] {
+        let mut session = connecting();
+        (0..callers).for_each(|_| {
+            session.acquire(bounded(Kind::Lock, 2), at(0));
+        });
+        session.on_timeout(at(2));
+        assert_eq!(outcomes(&mut session), []);
+        session.on_connected(NODE, at(10));
+        let (calls, _) = sent(&mut session, at(10));
+        session.on_reply(calls[0].id, Ok(held()), at(11));
+        let told = kinds_of(outcomes(&mut session));
+        assert_eq!(told.len(), callers);
+        assert!(told.iter().all(|(_, kind)| *kind == ErrorKind::LockTimeout), "{told:?}");
+    }
+}
+
+#[test]
+fn permits_that_several_try_to_get_while_connecting_are_asked_for_by_each() {
+    let mut session = connecting();
+    let kind = Kind::Semaphore(Permits::new(1, 2).unwrap());
+    (0..2).for_each(|_| {
+        session.acquire(bounded(kind, 0), at(0));
+    });
+    session.on_connected(NODE, at(10));
+    assert_eq!(sent(&mut session, at(10)).0.len(), 2);
+}
+
+/// Many short waits of several clients on one server that is always there.
+#[test]
+fn a_server_that_answers_is_never_said_not_to() {
+    let mut world = World::new(4);
+    world.reply_latency = Duration::from_micros(900);
+    let mut held = Vec::new();
+    for round in 0..3_000_u64 {
+        let client = usize::try_from(round % 4).unwrap();
+        world.acquire(client, bounded(Kind::Lock, round % 16));
+        world.run_for(Duration::from_micros(150 + round % 7 * 300));
+        // Holders work for a while.
+        if round % 3 == 0 {
+            for (client, lease) in std::mem::take(&mut held) {
+                world.release(client, lease);
+            }
+        }
+        for (client, of) in world.clients.iter_mut().enumerate() {
+            for (_, event) in of.events.drain(..) {
+                match event {
+                    Event::Completed {
+                        outcome: Outcome::Granted(grant),
+                        ..
+                    } => held.push((client, grant.lease)),
+                    Event::Completed {
+                        outcome: Outcome::Failed(error),
+                        ..
+                    } => panic!("in round {round}: {error}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
