@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -41,6 +42,23 @@ class World:
         self.addresses[f"127.0.0.1:{port}"] = f"redis-{len(self.addresses) + 1}:6379"
         return f"redis://127.0.0.1:{port}"
 
+    def far_from(self, server: RedisProcess, seconds: float) -> str:
+        """A URL of the server, on whose way everything takes so long each way."""
+        listener = self.closing.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listener.getsockname()[1]
+        self.addresses[f"127.0.0.1:{port}"] = self.addresses[f"127.0.0.1:{server.port}"]
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    other = socket.create_connection(("127.0.0.1", server.port))
+                    for source, target in ((client, other), (other, client)):
+                        threading.Thread(target=pass_on, args=(source, target, seconds), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        return f"redis://127.0.0.1:{port}"
+
     def operator(self, server: RedisProcess) -> redis.Redis:
         operator = redis.Redis(port=server.port, decode_responses=True)
         self.closing.callback(operator.close)
@@ -57,6 +75,15 @@ class World:
         thread = self.closing.enter_context(ThreadPoolExecutor(1))
         thread.submit(lock.acquire).result()
         self.closing.callback(lambda: thread.submit(lock.release).result())
+
+
+def pass_on(source: socket.socket, target: socket.socket, seconds: float) -> None:
+    """Sends what comes from one side to the other, later."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            time.sleep(seconds)
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
 
 
 def lease_of(
@@ -179,6 +206,15 @@ def the_server_hangs(world: World) -> steadlock.SteadlockError:
     error = error_of_waiting(lock)
     server.process.send_signal(signal.SIGCONT)
     return error
+
+
+@of("Unavailable")
+def the_lease_is_too_short(world: World) -> steadlock.SteadlockError:
+    """The lease is shorter than an answer of the server takes, and over before its grant arrives. Without a bound the
+    wait ends after five such grants in a row.
+    """
+    client = world.connect(world.far_from(world.server(), 0.05))
+    return raised(client.lock("stock:42", lease=0.1).acquire)
 
 
 @of("Unavailable")

@@ -100,3 +100,47 @@ async fn a_majority_may_come_up_later() {
         released.unwrap();
     }
 }
+
+/// Eight callers of one lock at once, at the first use of a client. One of them has it, the others are told so.
+async fn one_of_eight(client: &Client) {
+    let tries = join_all((0..8).map(|_| {
+        let lock = client.lock("a");
+        async move { lock.try_acquire().await }
+    }));
+    let tried: Result<Vec<_>, _> = tries.await.into_iter().collect();
+    let leases: Vec<_> = tried.unwrap().into_iter().flatten().collect();
+    assert_eq!(leases.len(), 1);
+    for lease in leases {
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn callers_at_its_first_use_wait_for_the_connection() {
+    let server = Redis::start();
+    for _ in 0..20 {
+        let client = lazy(server.url()).await;
+        one_of_eight(&client).await;
+        client.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_of_several_threads_at_its_first_use_wait_for_the_connection() {
+    let server = Redis::start();
+    for _ in 0..20 {
+        let client = lazy(server.url()).await;
+        let tries = (0..8).map(|turn: u64| {
+            // Some do not wait, others do not wait for long.
+            let lock = client.lock("a").wait(Duration::from_millis(turn / 2));
+            tokio::spawn(async move { lock.acquire().await })
+        });
+        for tried in join_all(tries).await {
+            match tried.unwrap() {
+                Ok(lease) => drop(lease.release().await.unwrap()),
+                Err(refused) => assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}"),
+            }
+        }
+        client.close().await;
+    }
+}

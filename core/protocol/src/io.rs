@@ -324,6 +324,18 @@ impl Io {
         self.links.is_connecting(node)
     }
 
+    /// A call was answered. Of several primaries it is noted how long that took.
+    pub(crate) fn note_round_trip(&mut self, call: &InFlight, now: Instant) {
+        if let Some(sent) = call.sent.filter(|_| self.config.primaries > 1) {
+            self.links.answered(call.primary.node, now.saturating_since(sent), now);
+        }
+    }
+
+    /// How long the last answer of a primary took, if it came since then.
+    pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
+        self.links.round_trip(node, since)
+    }
+
     /// The nodes to which callers' calls can be sent.
     pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
         self.links.connected()

@@ -136,12 +136,25 @@ fn out_of_range(message: &str) -> Error {
 /// the holder stops before the server does.
 #[must_use]
 pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
-    let margin = ttl
-        .checked_div(100)
-        .unwrap_or_default()
-        .saturating_add(Duration::from_millis(20));
-    sent + ttl.saturating_sub(margin)
+    sent + reliable(ttl)
 }
+
+/// For how long a record of this TTL may be relied on, from before the call was sent that set it.
+#[must_use]
+pub(crate) fn reliable(ttl: Duration) -> Duration {
+    let margin = ttl.checked_div(100).unwrap_or_default().saturating_add(LATE_TIMERS);
+    ttl.saturating_sub(margin)
+}
+
+/// The TTL of which nothing is left when the answer takes so long.
+#[must_use]
+pub(crate) fn used_up_by(answer: Duration) -> Duration {
+    let hundredths = answer.saturating_add(LATE_TIMERS).saturating_mul(100);
+    hundredths.checked_div(99).unwrap_or_default()
+}
+
+/// How late a timer may be.
+const LATE_TIMERS: Duration = Duration::from_millis(20);
 
 /// How long a hold is to last.
 #[derive(Clone, Copy, Debug)]

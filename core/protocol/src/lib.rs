@@ -53,6 +53,7 @@ mod ids;
 mod instant;
 mod io;
 mod kinds;
+mod lateness;
 mod lease;
 mod links;
 mod locks;

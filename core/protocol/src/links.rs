@@ -10,8 +10,11 @@
 //! | a renewal | the renewal lane, or the command lane while that is closed or silent |
 //! | hearing of releases | the subscriptions; without them waiters poll |
 
+use std::time::Duration;
+
 use crate::cause::Cause;
 use crate::ids::NodeId;
+use crate::instant::Instant;
 use crate::sorted::{SortedMap, SortedSet};
 use crate::types::Lane;
 
@@ -24,6 +27,8 @@ pub(crate) struct Links {
     renewals: SortedSet<NodeId>,
     /// Why each node's last command lane closed.
     outages: SortedMap<NodeId, Cause>,
+    /// Of several primaries, when each last answered, and how long that took.
+    round_trips: SortedMap<NodeId, (Instant, Duration)>,
 }
 
 impl Links {
@@ -66,6 +71,17 @@ impl Links {
     /// Whether its first connection is being made, and nothing has gone wrong so far.
     pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
         !self.commands.contains(&node) && !self.outages.contains_key(&node)
+    }
+
+    /// A node answered a call after so long.
+    pub(crate) fn answered(&mut self, node: NodeId, took: Duration, now: Instant) {
+        self.round_trips.insert(node, (now, took));
+    }
+
+    /// How long the last answer of a node took, if it came since then.
+    pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
+        let (at, took) = self.round_trips.get(&node)?;
+        (*at >= since).then_some(*took)
     }
 
     /// Why a node does not answer.

@@ -151,10 +151,7 @@ impl Locks {
             Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
             Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
             Some(Inside::Refused(why)) => refuse(why),
-            _ if request.within.is_some() && keys.kind.is_exclusive() => {
-                refuse("the lease given as `within` holds this lock, which is not reentrant; release it first")
-            }
-            _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
+            _ if request.within.is_some() => refuse(keys.kind.refusal_within()),
             _ => Ok(Place::Outside),
         }
     }
@@ -278,7 +275,7 @@ impl Locks {
         };
         let was_cut = call.was_cut(&result);
         let health = self.health_of(&call, &result);
-        self.note_answer(call.primary, &health, now);
+        self.note_answer(&call, &health, now);
         for heir in heirs {
             match heir {
                 Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, id, was_cut), now),

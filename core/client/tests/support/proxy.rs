@@ -4,8 +4,10 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use steadlock_protocol::Script;
 
@@ -30,6 +32,8 @@ pub struct Proxy {
 struct Shared {
     inner: Mutex<Inner>,
     is_over: AtomicBool,
+    /// How long everything is under way, each way.
+    delay: Duration,
     /// What clients have sent, in bytes.
     sent: AtomicU64,
     accepted: AtomicU64,
@@ -54,11 +58,20 @@ struct Connection {
 
 impl Proxy {
     pub fn to(target: u16) -> Self {
-        Self::at("127.0.0.1", 0, target)
+        Self::open("127.0.0.1", 0, target, Duration::ZERO)
     }
 
-    /// One at an address of this machine; at any port for port 0.
+    /// One at an address of this machine.
     pub fn at(host: &str, port: u16, target: u16) -> Self {
+        Self::open(host, port, target, Duration::ZERO)
+    }
+
+    /// One on whose way everything takes so long, each way.
+    pub fn far_from(target: u16, delay: Duration) -> Self {
+        Self::open("127.0.0.1", 0, target, delay)
+    }
+
+    fn open(host: &str, port: u16, target: u16, delay: Duration) -> Self {
         let listener = TcpListener::bind((host, port)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {
@@ -69,6 +82,7 @@ impl Proxy {
                 last: 0,
             }),
             is_over: AtomicBool::new(false),
+            delay,
             sent: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
         });
@@ -188,14 +202,15 @@ impl Shared {
         };
         let back = (server.try_clone(), client.try_clone());
         let there = Arc::clone(self);
+        let delay = self.delay;
         thread::spawn(move || {
-            pass_on(client, server, |bytes| there.note(number, bytes));
+            pass_on(client, server, delay, |bytes| there.note(number, bytes));
             there.over(number);
         });
         if let (Ok(server), Ok(client)) = back {
             let this = Arc::clone(self);
             thread::spawn(move || {
-                pass_on(server, client, |_| {});
+                pass_on(server, client, delay, |_| {});
                 this.over(number);
             });
         }
@@ -242,15 +257,48 @@ impl Connection {
     }
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream, mut note: impl FnMut(&[u8])) {
+fn pass_on(mut from: TcpStream, to: TcpStream, delay: Duration, mut note: impl FnMut(&[u8])) {
+    let mut to = Delayed::new(to, delay);
     let mut buffer = vec![0; 16_384];
     while let Ok(count) = from.read(&mut buffer) {
         if count == 0 {
             break;
         }
         note(&buffer[..count]);
-        if to.write_all(&buffer[..count]).is_err() {
+        if !to.write(&buffer[..count]) {
             break;
+        }
+    }
+}
+
+/// One end of a connection, where what is written arrives later.
+enum Delayed {
+    AtOnce(TcpStream),
+    Later(Duration, Sender<(Instant, Vec<u8>)>),
+}
+
+impl Delayed {
+    fn new(mut to: TcpStream, delay: Duration) -> Self {
+        if delay.is_zero() {
+            return Self::AtOnce(to);
+        }
+        let (sender, receiver) = channel::<(Instant, Vec<u8>)>();
+        thread::spawn(move || {
+            for (arrives, bytes) in receiver {
+                thread::sleep(arrives.saturating_duration_since(Instant::now()));
+                if to.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
+        Self::Later(delay, sender)
+    }
+
+    /// Says whether the other end may still read.
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Self::AtOnce(to) => to.write_all(bytes).is_ok(),
+            Self::Later(delay, sender) => sender.send((Instant::now() + *delay, bytes.to_vec())).is_ok(),
         }
     }
 }

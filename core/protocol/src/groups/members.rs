@@ -53,7 +53,7 @@ pub(crate) enum MemberEvent {
         reason: LostReason,
     },
     /// A lease that is to become a member's is lost.
-    LostBefore(LeaseId),
+    LostBefore(LeaseId, LostReason),
     /// A member may be relied on until then.
     Renewed {
         composite: LeaseId,
@@ -206,7 +206,7 @@ impl Members {
                         member: lease,
                         reason,
                     },
-                    None => MemberEvent::LostBefore(lease),
+                    None => MemberEvent::LostBefore(lease, reason),
                 }),
                 Told::Event(Event::Renewed { lease, deadline }) => {
                     self.composite(lease).map(|composite| MemberEvent::Renewed {

@@ -80,6 +80,15 @@ impl Kind {
         matches!(self.spec().again, Again::Enters)
     }
 
+    /// Why a caller is refused that names the lease of such a lock to acquire it again, if it is not reentrant.
+    pub(crate) const fn refusal_within(self) -> &'static str {
+        if self.is_exclusive() {
+            "the lease given as `within` holds this lock, which is not reentrant; release it first"
+        } else {
+            "this kind of lock is not reentrant; leave `within` out"
+        }
+    }
+
     /// Whether a hold of this keeps out whatever wants the other, of the same name. Of permits some may be left.
     pub(crate) fn keeps_out(self, other: Self) -> bool {
         self.permits().is_none() && other.spec().excludes.contains(&self.gate())

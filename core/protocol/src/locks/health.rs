@@ -59,9 +59,12 @@ impl Locks {
 
     /// A primary that answered serves. Before what else follows from the answer: whom it lets go on
     /// asks the server again.
-    pub(super) fn note_answer(&mut self, primary: Primary, health: &Health, now: Instant) {
+    pub(super) fn note_answer(&mut self, call: &InFlight, health: &Health, now: Instant) {
+        if *health == Health::Serves {
+            self.io.note_round_trip(call, now);
+        }
         if *health == Health::Serves && !self.io.breakers().is_quiet() {
-            self.io.answered_by(primary, now);
+            self.io.answered_by(call.primary, now);
             self.route(now);
         }
     }

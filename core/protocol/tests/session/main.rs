@@ -16,6 +16,7 @@ mod holding;
 mod identities;
 mod lanes;
 mod lapsing;
+mod late_grants;
 mod losing;
 mod observing;
 mod operating;

@@ -9,12 +9,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::request::LockSet;
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind};
 use crate::groups::members::Members;
 use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Keys;
+use crate::lateness::Lateness;
 use crate::lease::LeasePlan;
 use crate::machines::holds;
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
@@ -31,8 +33,11 @@ pub(super) struct Gathering {
     all: Vec<AcquireRequest>,
     /// Those that are still to be acquired, in order.
     todo: VecDeque<AcquireRequest>,
-    /// When the one that is under way was asked for.
+    /// When the first of them was asked for, and the one that is under way.
+    began: Instant,
     asked: Instant,
+    /// How often in a row a lock expired before all were held, though nobody kept the caller waiting.
+    lateness: Lateness,
     /// Others were held already while the caller waited for one of them.
     waited: bool,
     /// The last renewals failed before, and are asked for again.
@@ -87,7 +92,9 @@ impl Gathering {
         Self {
             all: wanted.requests,
             todo,
+            began: now,
             asked: now,
+            lateness: Lateness::default(),
             waited: false,
             renewed_in_vain: false,
             leases: leases.unwrap_or_default(),
@@ -247,8 +254,30 @@ impl Gathering {
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
     }
 
+    /// One lock expired before all were held. Says whether to acquire them again would be of no use.
+    pub(super) fn expired(&mut self, now: Instant) -> bool {
+        // Locks that were kept for longer show that the network is quick enough for the lease.
+        if now.saturating_since(self.began) > self.plan.length.saturating_mul(2) {
+            self.lateness.over();
+        }
+        self.lateness.again();
+        let is_endless = self.until.is_none() || self.tries_once();
+        self.is_over(now) || (is_endless && self.lateness.is_lasting())
+    }
+
+    /// Why it comes to nothing, if the locks expired one after the other.
+    pub(super) fn lateness(&self) -> Option<Cause> {
+        let length = self.plan.length;
+        let cause = Cause::new(format!(
+            "a lease of {length:?} ended before all of the locks were acquired"
+        ));
+        let advice = "the answers take too long for it: the lease must be longer";
+        self.lateness.is_any().then(|| cause.with_advice(advice))
+    }
+
     /// One lock was lost: all are released, and are to be acquired again.
     pub(super) fn restart(&mut self, members: &mut Members, now: Instant) {
+        self.began = now;
         self.waited = false;
         self.renewed_in_vain = false;
         self.todo = self.all.clone().into();

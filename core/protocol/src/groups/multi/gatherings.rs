@@ -4,6 +4,7 @@
 use super::gathering::{Gathered, Gathering};
 use crate::cause::Cause;
 use crate::defects::Defect;
+use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::members::Members;
 use crate::ids::{HoldId, LeaseId, Ticket};
@@ -59,28 +60,33 @@ impl Gatherings {
             Outcome::Failed(error) if gathering.may_renew_again(&error, now) => {
                 gathering.renewal_failed(members, now);
                 if gathering.has_expired(members, now) {
-                    self.restart(members, ticket, now);
+                    self.expired(members, ticket, now);
                     None
                 } else {
                     self.renew_all(members, ticket, now)
                 }
             }
             refusal => {
+                let is_unanswered =
+                    matches!(&refusal, Outcome::Failed(error) if error.kind() == ErrorKind::Unavailable);
+                let late = too_late(gathering).filter(|_| is_unanswered);
                 self.stop(members, ticket, now);
-                members.complete(ticket, refusal);
+                members.complete(ticket, late.unwrap_or(refusal));
                 None
             }
         }
     }
 
     /// A lock that was granted is lost before the last one is granted.
-    pub(super) fn lost(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
+    pub(super) fn lost(&mut self, members: &mut Members, (lease, reason): (LeaseId, LostReason), now: Instant) {
         if members.io().has(Defect::LostMemberIsGranted) {
             return;
         }
         let of = self.by_ticket.iter().find(|(_, gathering)| gathering.has(lease));
-        if let Some(ticket) = of.map(|(ticket, _)| *ticket) {
-            self.restart(members, ticket, now);
+        match of.map(|(ticket, _)| *ticket) {
+            Some(ticket) if reason == LostReason::Expired => self.expired(members, ticket, now),
+            Some(ticket) => self.restart(members, ticket, now),
+            None => {}
         }
     }
 
@@ -120,11 +126,26 @@ impl Gatherings {
             return None;
         }
         if gathering.has_expired(members, now) {
-            self.restart(members, ticket, now);
+            self.expired(members, ticket, now);
             return None;
         }
         let gathering = self.by_ticket.remove(&ticket)?;
         Some(gathering.finish(members, now))
+    }
+
+    /// One lock expired before all were held: acquires all anew, unless that would be of no use.
+    fn expired(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
+            return;
+        };
+        if !gathering.expired(now) {
+            self.restart(members, ticket, now);
+            return;
+        }
+        if let Some(outcome) = too_late(gathering) {
+            self.stop(members, ticket, now);
+            members.complete(ticket, outcome);
+        }
     }
 
     /// Acquires all locks anew, unless the caller's wait is over.
@@ -143,4 +164,10 @@ impl Gatherings {
             gathering.ask_next(members, ticket, now);
         }
     }
+}
+
+/// What a caller is told whose locks expired one after the other.
+fn too_late(gathering: &Gathering) -> Option<Outcome> {
+    let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, "not granted");
+    Some(Outcome::Failed(error.with_cause(gathering.lateness()?)))
 }

@@ -86,7 +86,7 @@ impl Multi {
                     outcome,
                 } => self.member_completed(members, (caller, member), outcome, now),
                 MemberEvent::Lost { composite, reason, .. } => self.held.member_lost(members, composite, reason, now),
-                MemberEvent::LostBefore(lease) => self.gatherings.lost(members, lease, now),
+                MemberEvent::LostBefore(lease, reason) => self.gatherings.lost(members, (lease, reason), now),
                 MemberEvent::Renewed { composite, .. } => self.held.member_renewed(members, composite),
                 MemberEvent::Entered(hold, plan) => self.gatherings.stays_renewed(hold, plan),
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::holds::NewHold;
 use super::majority::{majority, outage, primaries};
-use super::round::{NoMajority, Round};
+use super::round::{NoMajority, Round, response_timeout};
 use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
@@ -13,6 +13,7 @@ use crate::groups::members::Members;
 use crate::ids::{LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Kind;
+use crate::lateness::Lateness;
 use crate::lease::LeasePlan;
 use crate::name::LockName;
 use crate::sorted::SortedMap;
@@ -21,8 +22,8 @@ use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 
 /// The pause after a round without a majority.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
-/// The bounds of a round's response timeout, which is a tenth of the lease.
-const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// A single attempt believes what answers took that came so shortly before.
+const RECENT: Duration = Duration::from_secs(1);
 
 /// The quorum attempts of a client.
 #[derive(Debug, Default)]
@@ -44,6 +45,10 @@ struct Attempt {
     /// When a majority last answered a waiter of this lock here, or a lease of this client last
     /// held the lock, so that nobody had to ask.
     heard: Instant,
+    /// How many rounds in a row a majority answered too late for.
+    lateness: Lateness,
+    /// Its wait is over, but for the end of its first round.
+    is_graced: bool,
 }
 
 /// Where a round stands.
@@ -103,6 +108,8 @@ impl Attempts {
             round: None,
             last: last.unwrap_or_default(),
             heard: now,
+            lateness: Lateness::default(),
+            is_graced: false,
         };
         self.by_ticket.insert(ticket, attempt);
     }
@@ -113,9 +120,7 @@ impl Attempts {
             return;
         };
         let plan = LeasePlan::of(attempt.request.lease, members.io().config().lease);
-        let timeout = plan.length.checked_div(10).unwrap_or_default();
-        let timeout = timeout.clamp(RESPONSE_TIMEOUT.0, RESPONSE_TIMEOUT.1);
-        let timeout = timeout.min(members.io().config().command_timeout);
+        let timeout = response_timeout(members.io(), plan.length);
         let request = AcquireRequest {
             kind: Kind::Mutex,
             context: None,
@@ -130,7 +135,7 @@ impl Attempts {
             unanswered.insert(members.ticket_for(Some(ticket), Verb::Acquire), node);
         }
         members.set(Timer::Round(ticket), now + timeout);
-        attempt.round = Some(Round::new(unanswered.clone()));
+        attempt.round = Some(Round::new(unanswered.clone(), timeout));
         for (member, node) in unanswered {
             members.acquire(member, request.clone(), (node, plan), now);
         }
@@ -222,20 +227,60 @@ impl Attempts {
         else {
             return false;
         };
-        let no_majority = round.no_majority(members.io());
+        let mut no_majority = round.no_majority(members.io());
+        let since = if attempt.tries_once() {
+            now - RECENT
+        } else {
+            attempt.started
+        };
+        let lease = LeasePlan::of(attempt.request.lease, members.io().config().lease).length;
+        no_majority.slowness = round.slowness(members.io(), lease, since);
+        match no_majority.slowness {
+            Some(_) => attempt.lateness.again(),
+            None => attempt.lateness.over(),
+        }
+        let lateness = attempt.lateness;
+        let is_too_slow = lateness.is_lasting() && attempt.request.wait.is_none();
         round.undo(members, now);
         members.stop(Timer::Round(ticket));
         let is_silent =
             attempt.request.wait.is_none() && now.saturating_since(attempt.heard) >= members.io().longest_silence();
         let is_outage = outage(members.io(), &attempt.request, now).is_some();
-        let ends = attempt.tries_once() || no_majority.is_fatal() || is_silent || is_outage;
+        let is_over = attempt.tries_once() || attempt.is_graced || is_silent;
+        let ends = is_over || is_too_slow || no_majority.is_fatal() || is_outage;
         let name = attempt.request.name.clone();
         self.note(&name, &no_majority);
+        // The first one asks for all of them.
+        self.for_all(&name, |attempt| attempt.lateness = lateness);
         if !ends {
-            let pause = members.between(PAUSE);
+            let longer = lateness.pause().map(|range| members.between(range));
+            let pause = members.between(PAUSE).saturating_add(longer.unwrap_or_default());
             members.set(Timer::Pause(ticket), now + pause);
         }
         ends
+    }
+
+    /// Whether the first round is still open that says anything to a quorum attempt whose wait is over. Then the
+    /// attempt waits for that a little longer, once.
+    pub(super) fn is_due_grace(&mut self, members: &Members, ticket: Ticket) -> bool {
+        let io = members.io();
+        let may_answer = primaries(io).filter(|node| io.is_connected(*node) || io.is_connecting(*node));
+        if may_answer.count() < majority(io) {
+            return false;
+        }
+        let name = self.name(ticket).cloned();
+        let first = name.and_then(|name| self.first(&name));
+        let is_asking = |first| {
+            self.by_ticket
+                .get(&first)
+                .is_some_and(|attempt| attempt.round.is_some())
+        };
+        if !first.is_some_and(is_asking) {
+            return false;
+        }
+        let attempt = self.by_ticket.get_mut(&ticket);
+        let attempt = attempt.filter(|attempt| !attempt.is_graced && !attempt.last.is_of_a_round());
+        attempt.map(|attempt| attempt.is_graced = true).is_some()
     }
 
     /// Why a quorum attempt ends without the lock: its wait is over, or its rounds are of no use.

@@ -29,6 +29,7 @@ use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::machines::inspections::Question;
 use crate::name::LockName;
+use crate::periods::FIRST_ANSWER_GRACE;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Outcome};
 use attempts::{Attempts, Decision};
@@ -103,7 +104,7 @@ impl Quorum {
                         self.lose(members, composite, reason, now);
                     }
                 }
-                MemberEvent::LostBefore(member) => self.attempts.member_lost(members, member, now),
+                MemberEvent::LostBefore(member, _) => self.attempts.member_lost(members, member, now),
                 MemberEvent::Renewed {
                     composite,
                     member,
@@ -184,7 +185,7 @@ impl Quorum {
             Timer::Round(ticket) => self.decide(members, ticket, true, now),
             Timer::Majority(lease) => self.lose(members, lease, LostReason::Expired, now),
             Timer::Pause(ticket) => self.attempts.pause_over(members, ticket, now),
-            Timer::QuorumWait(ticket) => self.refuse(members, ticket, now),
+            Timer::QuorumWait(ticket) => self.wait_over(members, ticket, now),
             _ => {}
         }
     }
@@ -206,10 +207,27 @@ impl Quorum {
         }
     }
 
+    /// A caller's wait is over. While nobody knows who holds the lock, and the first answers are still due, it is
+    /// kept a little longer.
+    fn wait_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let is_held = self.is_held(ticket);
+        let outcome = self.attempts.refusal(members, ticket, is_held, now);
+        if matches!(outcome, Some(Outcome::Failed(_))) && self.attempts.is_due_grace(members, ticket) {
+            members.set(Timer::QuorumWait(ticket), now + FIRST_ANSWER_GRACE);
+        } else {
+            self.refuse(members, ticket, now);
+        }
+    }
+
+    /// Whether this client holds the lock that a caller wants.
+    fn is_held(&self, ticket: Ticket) -> bool {
+        let name = self.attempts.name(ticket);
+        name.is_some_and(|name| self.holds.is_held(name))
+    }
+
     /// Tells a caller that it does not get the lock, and why.
     fn refuse(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
-        let name = self.attempts.name(ticket);
-        let is_held = name.is_some_and(|name| self.holds.is_held(name));
+        let is_held = self.is_held(ticket);
         if let Some(outcome) = self.attempts.refusal(members, ticket, is_held, now) {
             members.complete(ticket, outcome);
             self.withdraw(members, ticket, now);

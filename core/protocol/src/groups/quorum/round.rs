@@ -9,8 +9,21 @@ use crate::groups::members::Members;
 use crate::ids::{LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
+use crate::lateness::whole_millis;
 use crate::sorted::{SortedMap, SortedSet};
 use crate::types::Outcome;
+
+/// The bounds of a round's response timeout.
+const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// Within these bounds the lease is so many times as long.
+const LEASE_BY_TIMEOUT: u32 = 10;
+
+/// How long a round waits that asks for such a lease.
+pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
+    let timeout = lease.checked_div(LEASE_BY_TIMEOUT).unwrap_or_default();
+    let timeout = timeout.clamp(RESPONSE_TIMEOUT.0, RESPONSE_TIMEOUT.1);
+    timeout.min(io.config().command_timeout)
+}
 
 /// What the primaries have answered so far.
 #[derive(Debug, Default)]
@@ -24,13 +37,16 @@ pub(super) struct Round {
     holder: Option<Holder>,
     /// The error of a primary that failed.
     failure: Option<Error>,
+    /// How long it waits.
+    timeout: Duration,
 }
 
 impl Round {
-    /// A round that waits for these answers.
-    pub(super) fn new(unanswered: SortedMap<Ticket, NodeId>) -> Self {
+    /// A round that waits for these answers, no longer than that.
+    pub(super) fn new(unanswered: SortedMap<Ticket, NodeId>, timeout: Duration) -> Self {
         Self {
             unanswered,
+            timeout,
             ..Self::default()
         }
     }
@@ -79,6 +95,29 @@ impl Round {
         self.granted.len().saturating_add(to_come.count()) >= majority
     }
 
+    /// Why there was no majority, if primaries that would make one have answered since then, and take longer than
+    /// a round waits that asks for such a lease.
+    pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
+        let missing = majority(io).checked_sub(self.answers())?;
+        let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));
+        let mut late: Vec<Duration> = late.filter(|took| *took > self.timeout).collect();
+        late.sort_unstable();
+        let took = whole_millis(*late.get(missing.checked_sub(1)?)?);
+        let timeout = self.timeout;
+        let cause = Cause::new(format!(
+            "the primaries take {took:?} to answer, and with a lease of {lease:?} a round waits {timeout:?}"
+        ));
+        let command_timeout = io.config().command_timeout;
+        Some(cause.with_advice(match took {
+            took if took >= RESPONSE_TIMEOUT.1 => format!("they have to answer within {:?}", RESPONSE_TIMEOUT.1),
+            took if took >= command_timeout => format!("the command timeout must be longer than {took:?}"),
+            took => format!(
+                "the lease must be longer than {:?}",
+                took.saturating_mul(LEASE_BY_TIMEOUT)
+            ),
+        }))
+    }
+
     /// Why the round has no majority so far.
     pub(super) fn no_majority(&self, io: &Io) -> NoMajority {
         let silence = || {
@@ -96,6 +135,7 @@ impl Round {
             holder: self.holder.clone(),
             is_answered: self.answers() >= majority(io),
             failure: self.failure.clone().or_else(silence),
+            slowness: None,
         }
     }
 
@@ -122,6 +162,8 @@ pub(super) struct NoMajority {
     pub(super) is_answered: bool,
     /// The error of a primary that did not.
     pub(super) failure: Option<Error>,
+    /// A majority answers too late; why that is, and what helps.
+    pub(super) slowness: Option<Cause>,
 }
 
 impl NoMajority {
@@ -131,6 +173,7 @@ impl NoMajority {
             holder: None,
             is_answered: true,
             failure: None,
+            slowness: None,
         }
     }
 
@@ -150,6 +193,7 @@ impl NoMajority {
             holder: self.holder.or(other.holder),
             is_answered: self.is_answered || other.is_answered,
             failure: self.failure.or(other.failure),
+            slowness: self.slowness.or(other.slowness),
         }
     }
 
@@ -172,9 +216,11 @@ impl NoMajority {
                 let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {waited:?}"));
                 let cause = failure.as_ref().map_or_else(|| "no answer".into(), Cause::from);
                 let what = format!("no majority of the primaries answered {within}");
-                Error::new(ErrorKind::Unavailable, Operation::Acquire, what)
-                    .with_cause(cause)
-                    .with_advice("check that they are up")
+                let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);
+                match self.slowness {
+                    Some(slowness) => error.with_cause(slowness),
+                    None => error.with_cause(cause).with_advice("check that they are up"),
+                }
             }
         }
     }

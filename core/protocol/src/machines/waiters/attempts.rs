@@ -8,17 +8,21 @@ use super::observing;
 use super::queue::Queue;
 use super::table::Waiters;
 use super::verdict::Verdict;
+use crate::cause::Cause;
 use crate::defects::Defect;
-use crate::error::Holder;
+use crate::error::{ErrorKind, Holder};
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
+use crate::lateness::too_late;
+use crate::lease::deadline;
 use crate::machines::holds::Holds;
 use crate::machines::waiters::{FAILURE_PAUSE, LONGEST_HEARTBEAT};
 use crate::periods::MIN_GAP;
 use crate::reply::{CallError, Refusal};
 use crate::step::Step;
 use crate::timers::Timer;
+use crate::types::Outcome;
 use crate::wording::{cause_of, explain};
 
 impl Waiters {
@@ -41,6 +45,9 @@ impl Waiters {
         let (lock, is_current, is_answer) = (request.lock(), request.is_trying_by(call), result.is_ok());
         let verdict = Verdict::of(result, request, (in_flight, ttl), io, now);
         observing::answered(io, request, in_flight, &verdict, now);
+        if is_answer && !matches!(verdict, Verdict::TooLate(_)) && deadline(request.sent(in_flight), ttl) > now {
+            request.was_answered_in_time();
+        }
         if is_answer {
             self.with_queue(lock, |queue| queue.answered(now));
         }
@@ -49,7 +56,7 @@ impl Waiters {
         };
         match verdict {
             Verdict::Granted(granted) => self.grant(io, ticket, granted, now),
-            Verdict::TooLate => self.renounce_late(io, ticket),
+            Verdict::TooLate(took) => self.too_late(io, ticket, (took, ttl), now),
             Verdict::Held {
                 owner,
                 remaining,
@@ -83,19 +90,61 @@ impl Waiters {
         }
     }
 
-    /// A grant came too late to be of use. It is released, and asked for under a new id.
-    pub(super) fn renounce_late(&mut self, io: &mut Io, ticket: Ticket) {
+    /// A grant came too late to be of use. It is released, and asked for under a new id, ever more slowly if it
+    /// was not the first. A caller without a bound is told why, after some.
+    fn too_late(&mut self, io: &mut Io, ticket: Ticket, (took, ttl): (Duration, Duration), now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
         if let Some(owed) = request.renounce(io, true) {
             io.step(Step::Owes(owed));
         }
+        let (lock, cause) = (request.lock(), too_late(took, ttl, request.is_cut(ttl)));
+        let lateness = request.was_late();
+        self.with_queue(lock, |queue| queue.note_failure(cause.clone(), now));
+        let Some(request) = self.request_mut(ticket) else {
+            return;
+        };
+        if lateness.is_lasting() && !request.is_bounded() {
+            self.fail_late(io, ticket, &cause, now);
+            return;
+        }
         if request.keys().kind.queues_on_server() {
             let (owner, fencing) = (request.owner().clone(), request.fencing());
-            io.step(Step::Joined(request.lock(), ticket, owner, fencing));
+            io.step(Step::Joined(lock, ticket, owner, fencing));
         }
-        io.step(Step::Ask(ticket));
+        match lateness.pause() {
+            None => io.step(Step::Ask(ticket)),
+            Some(range) => {
+                request.pause();
+                let pause = io.between(range);
+                io.set(Timer::Wake(ticket), now + pause);
+            }
+        }
+    }
+
+    /// The answers take too long for the lease that a caller wants, and for those that wait behind it and want no
+    /// longer one.
+    fn fail_late(&mut self, io: &mut Io, ticket: Ticket, cause: &Cause, now: Instant) {
+        let Some(request) = self.request(ticket) else {
+            return;
+        };
+        let (lock, length) = (request.lock(), request.plan().length);
+        let mut failed = self.queue(lock).map(Queue::in_line).unwrap_or_default();
+        failed.retain(|other| {
+            let request = self.request(*other).filter(|request| !request.is_bounded());
+            *other != ticket && request.is_some_and(|request| request.plan().length <= length)
+        });
+        failed.insert(0, ticket);
+        // The last one first: the next waiter in the queue would ask the server.
+        for ticket in failed.into_iter().rev() {
+            if let Some(request) = self.request(ticket) {
+                let waited = now.saturating_since(request.started());
+                let error = request.failed(ErrorKind::Unavailable, format!("not granted after {waited:?}"));
+                io.complete(ticket, Outcome::Failed(error.with_cause(cause.clone())));
+                self.remove(io, ticket);
+            }
+        }
     }
 
     /// The server said who holds the lock, in the answer to a call of that instant.

@@ -50,6 +50,8 @@ impl Drawn for Waiters {
         // A grant came too late: it asks under a new owner id.
         (TRYING, "ask", TRYING),
         (TRYING, "ask", SLEEPING),
+        // So it did, not for the first time.
+        (TRYING, "answered", PAUSING),
         (TRYING, "refused", SLEEPING),
         // The refusal is stale, or dead waiters are before it.
         (TRYING, "refused", TRYING),
@@ -77,6 +79,7 @@ impl Drawn for Waiters {
         // The answer to an attempt that was given up.
         (SLEEPING, "answered", HOLD),
         (SLEEPING, "answered", GONE),
+        (SLEEPING, "answered", PAUSING),
         (SLEEPING, "error", GONE),
         (SLEEPING, "poll failed", GONE),
         (SLEEPING, "wait over", GONE),

@@ -29,12 +29,13 @@ use self::request::{Arrival, Request, tries_once};
 use super::holds::{Hold, Holds};
 use crate::cause::Cause;
 use crate::defects::Defect;
-use crate::ids::{LockId, NodeId, Ticket};
+use crate::ids::{Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::transitions;
+use crate::types::Outcome;
 use crate::wording::cut_off;
 
 pub(crate) use self::input::{Answered, Input, Wanted};
@@ -132,19 +133,14 @@ impl Waiters {
         } else {
             Place::of(keys.kind, asks_alone, inside.is_some())
         };
-        let comes_after_others = once && self.comes_after_others(lock, place);
-        let local = comes_after_others.then(|| self.local_holder(holds, (lock, request.context), now));
-        let local = local.flatten();
-        // While the first connection is being made nobody could ask, and who comes first here is answered soon.
-        let is_too_early = comes_after_others && local.is_none() && io.is_connecting(keys.node);
-        if comes_after_others && !is_too_early {
-            let outcome = others_first(&keys, self.queue(lock), local, io);
+        let is_behind_others = once && self.comes_after_others(lock, place);
+        if is_behind_others && let Some(outcome) = self.refusal_behind_others(io, holds, (lock, request.context), now) {
             io.complete(ticket, outcome);
             return;
         }
         let Some(queue) = self.queue_mut(lock) else { return };
         queue.enter(ticket, place);
-        if is_too_early && place == Place::Queue {
+        if is_behind_others && place == Place::Queue {
             queue.tell_with_first_answer(ticket);
         }
         let owner = io.owner_id();
@@ -174,6 +170,21 @@ impl Waiters {
             Place::Queue => self.advance(io, lock, now),
             Place::Server | Place::Alone => self.with(ticket, |request| request.attempt(io, ticket, now)),
         }
+    }
+
+    /// What a caller is told that tries once, and does not come first here. `None` while the first connection is
+    /// being made: nobody could ask yet, and the first one here is answered soon.
+    fn refusal_behind_others(
+        &self,
+        io: &Io,
+        holds: &Holds,
+        (lock, context): (LockId, Option<Context>),
+        now: Instant,
+    ) -> Option<Outcome> {
+        let queue = self.queue(lock)?;
+        let local = self.local_holder(holds, (lock, context), now);
+        let is_too_early = local.is_none() && io.is_connecting(queue.node());
+        (!is_too_early).then(|| others_first(queue, local, io))
     }
 
     /// Lets the first of the queue try, if nobody here holds the lock.

@@ -15,7 +15,7 @@ pub(super) fn answered(io: &mut Io, request: &Request, call: InFlight, verdict: 
         outcome: match verdict {
             Verdict::Granted(_) => Attempted::Granted,
             Verdict::Held { .. } => Attempted::Refused,
-            Verdict::TooLate | Verdict::Useless(..) | Verdict::Failed(..) => Attempted::Failed,
+            Verdict::TooLate(_) | Verdict::Useless(..) | Verdict::Failed(..) => Attempted::Failed,
         },
         took: call.sent.map(|sent| now.saturating_since(sent)),
     });

@@ -111,6 +111,11 @@ impl Queue {
         }
     }
 
+    /// The keys of those who came first.
+    pub(super) const fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
     /// The server that the lock lives on.
     pub(super) fn node(&self) -> NodeId {
         self.keys.node

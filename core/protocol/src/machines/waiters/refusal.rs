@@ -90,12 +90,13 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
 }
 
 /// What a caller that does not wait is told by a local check, with no server call.
-pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<LocalHolder>, io: &Io) -> Outcome {
+pub(super) fn others_first(queue: &Queue, local: Option<LocalHolder>, io: &Io) -> Outcome {
+    let keys = queue.keys();
     if let Some(holder) = local {
         return Outcome::NotGranted(held_error(keys, None, holder, io));
     }
     let silence = if io.is_connected(keys.node) {
-        queue.and_then(Queue::last_failure).cloned()
+        queue.last_failure().cloned()
     } else {
         Some(io.unreached(keys.node, Duration::ZERO))
     };

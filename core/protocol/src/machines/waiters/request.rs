@@ -12,6 +12,8 @@
 //!
 //!  without a connection: Sleeping instead of Trying
 //!  Trying ── overdue, or granted too late ──► Trying once more
+//!  Trying ── granted too late several times in a row ──► Pausing, ever longer; without
+//!              a bound of its own ──► refused
 //!  Pausing ── wait is over, and it has not asked ──► Trying
 //!  Queued ── wait is over, and the first here is answered, or holds the lock ──► refused
 //!  Sleeping ── the server grants of its own accord, or an attempt that was given up
@@ -41,6 +43,7 @@ use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Attempt, Keys};
+use crate::lateness::Lateness;
 use crate::lease::LeasePlan;
 use crate::owner::OwnerId;
 use crate::periods::{MAX_ATTEMPT, MIN_GAP};
@@ -74,6 +77,10 @@ pub(super) struct Request {
     on_unavailable: OnUnavailable,
     /// It tries once and does not wait.
     once: bool,
+    /// Its wait has an end of its own.
+    bounded: bool,
+    /// Grants that came too late for it.
+    lateness: Lateness,
     /// The server told it that others hold what it wants.
     told_held: bool,
     /// The write hold that this read is taken inside.
@@ -117,6 +124,8 @@ impl Request {
             fencing: request.fencing,
             on_unavailable: request.on_unavailable,
             once: tries_once(request),
+            bounded: request.wait.is_some() && !tries_once(request),
+            lateness: Lateness::default(),
             told_held: false,
             inside: arrival.inside,
             marked: false,
@@ -183,6 +192,27 @@ impl Request {
     /// Whether it tries once and does not wait.
     pub(super) const fn is_once(&self) -> bool {
         self.once
+    }
+
+    /// Whether its wait has an end of its own.
+    pub(super) const fn is_bounded(&self) -> bool {
+        self.bounded
+    }
+
+    /// A grant came too late; how many have so far.
+    pub(super) const fn was_late(&mut self) -> Lateness {
+        self.lateness.again();
+        self.lateness
+    }
+
+    /// An answer came while something of its lease would have been left.
+    pub(super) const fn was_answered_in_time(&mut self) {
+        self.lateness.over();
+    }
+
+    /// Whether an attempt for `ttl` is for less than it wants, as its hold may last no longer.
+    pub(super) fn is_cut(&self, ttl: Duration) -> bool {
+        ttl < self.plan.length && ttl < MAX_ATTEMPT
     }
 
     /// When it last asked the server.

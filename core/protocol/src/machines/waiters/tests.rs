@@ -1,5 +1,6 @@
 //! Requests alone.
 
+mod lateness;
 mod outages;
 
 use super::drawing::{PAUSING, QUEUED, SLEEPING, TRYING, state};
@@ -319,35 +320,6 @@ fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
 }
 
 #[test]
-fn one_that_lets_others_go_first_asks_when_its_wait_is_over() {
-    let mut alone = Alone::pausing();
-    alone.input(Input::WaitOver(alone.ticket));
-    assert_eq!(alone.state(), Some(TRYING));
-    alone.bench.call();
-}
-
-#[test]
-fn one_behind_another_whose_wait_is_over_is_told_with_the_answer_to_that() {
-    let held = || Ok(another_holds_it());
-    for (answer, is_granted) in [(held(), false), (numbers(&[1]), true)] {
-        let mut alone = Alone::trying();
-        let (first, call) = (alone.ticket, alone.bench.call());
-        alone.want(LONG);
-        let behind = alone.ticket;
-        alone.input(Input::WaitOver(behind));
-        assert_eq!(alone.state(), Some(QUEUED));
-        alone.ticket = first;
-        alone.answer(call, answer);
-        if is_granted {
-            alone.input(Input::Held(alone.lock(), alone.hold()));
-        }
-        alone.ticket = behind;
-        assert_eq!(alone.failed_with(), Some(ErrorKind::LockTimeout));
-        assert_eq!(alone.state(), None);
-    }
-}
-
-#[test]
 fn a_caller_that_goes_away_is_told_nothing_and_what_it_may_be_granted_is_released() {
     for (make, is_owed) in [
         (Alone::queued as fn() -> Alone, false),
@@ -456,27 +428,6 @@ fn the_grant_of_an_attempt_that_was_given_up_counts() {
     let (mut alone, first) = Alone::sleeping_after_two();
     alone.answer(first, numbers(&[1]));
     assert!(alone.is_granted());
-}
-
-#[test]
-fn a_grant_that_comes_too_late_is_released_and_asked_for_under_a_new_owner_id() {
-    for (lanes, next) in [(&LANES[..0], TRYING), (&LANES, SLEEPING)] {
-        let mut alone = Alone::trying();
-        let call = alone.bench.call();
-        let owner = alone.waiters.request(alone.ticket).unwrap().owner().clone();
-        alone.bench.pass(30_000);
-        alone.bench.close(lanes);
-        alone.answer(call, numbers(&[1]));
-        assert!(alone.is_release_owed());
-        alone.input(Input::Ask(alone.ticket));
-        assert_eq!(alone.state(), Some(next));
-        assert_ne!(alone.waiters.request(alone.ticket).unwrap().owner(), &owner);
-    }
-    let (mut alone, first) = Alone::sleeping_after_two();
-    alone.bench.pass(30_000);
-    alone.answer(first, numbers(&[1]));
-    alone.input(Input::Ask(alone.ticket));
-    assert_eq!(alone.state(), Some(TRYING));
 }
 
 #[test]

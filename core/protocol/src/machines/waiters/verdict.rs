@@ -18,8 +18,8 @@ use crate::wording::explain;
 pub(super) enum Verdict {
     /// The lock is held.
     Granted(Granted),
-    /// It is, and too little is left of it.
-    TooLate,
+    /// It is, and nothing is left of it: the answer took so long.
+    TooLate(Duration),
     /// Another owner holds it, or comes first.
     Held {
         owner: String,
@@ -54,7 +54,7 @@ impl Verdict {
                         is_local: false,
                     })
                 } else {
-                    Self::TooLate
+                    Self::TooLate(now.saturating_since(sent))
                 }
             }
             Ok(Some(Answer::Held { owner, ttl, queued, .. })) => Self::Held {

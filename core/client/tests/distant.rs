@@ -1,0 +1,70 @@
+//! Servers so far away that a short lease is over before its grant arrives.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use steadlock::{Client, Error, ErrorKind, Lock};
+use support::Redis;
+use support::proxy::Proxy;
+
+const EACH_WAY: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_millis(100);
+/// No wait takes longer, whatever the machine does meanwhile.
+const LIMIT: Duration = Duration::from_secs(20);
+
+async fn refused(lock: &Lock) -> Error {
+    let acquiring = tokio::time::timeout(LIMIT, lock.acquire());
+    acquiring.await.expect("it ends").map(drop).unwrap_err()
+}
+
+fn says_what_to_change(refused: &Error) {
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert!(refused.message().contains("the lease must be longer than"), "{refused}");
+}
+
+/// The locks of a client that several kinds have, all of them with a lease that is too short.
+fn locks(client: &Client) -> [Lock; 4] {
+    let [plain, fair] = [client.lock("lock"), client.fair_lock("fair")];
+    [plain, fair, client.mutex("mutex"), client.read_write_lock("both").write].map(|lock| lock.lease(SHORT))
+}
+
+#[tokio::test]
+async fn a_lease_that_is_shorter_than_the_way_there_and_back_is_refused_with_a_reason() {
+    let server = Redis::start();
+    let proxy = Proxy::far_from(server.port, EACH_WAY);
+    let client = Client::connect(proxy.url()).await.unwrap();
+    for lock in locks(&client) {
+        says_what_to_change(&refused(&lock).await);
+        // A single attempt hears of that, too, and so does a wait with a bound, at its end.
+        let tried = tokio::time::timeout(LIMIT, lock.try_acquire()).await.expect("it ends");
+        says_what_to_change(&tried.map(drop).unwrap_err());
+        let (wait, start) = (Duration::from_secs(1), Instant::now());
+        says_what_to_change(&refused(&lock.clone().wait(wait)).await);
+        assert!(start.elapsed() >= wait);
+    }
+    // A longer lease does.
+    let lease = client
+        .lock("lock")
+        .lease(Duration::from_secs(5))
+        .acquire()
+        .await
+        .unwrap();
+    lease.release().await.unwrap();
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_majority_of_distant_primaries_needs_a_longer_lease() {
+    let servers: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
+    let proxies: Vec<Proxy> = servers
+        .iter()
+        .map(|server| Proxy::far_from(server.port, EACH_WAY))
+        .collect();
+    let urls = proxies.iter().map(Proxy::url);
+    let client = Client::builder().primaries(urls).connect().await.unwrap();
+    says_what_to_change(&refused(&client.lock("a").lease(SHORT)).await);
+    let lease = client.lock("a").lease(Duration::from_secs(5)).acquire().await.unwrap();
+    lease.release().await.unwrap();
+    client.close().await;
+}

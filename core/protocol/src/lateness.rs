@@ -1,0 +1,131 @@
+//! Grants that come too late to be relied on: when callers stop asking, and what they are told.
+//!
+//! A lease counts from before its call was sent. An answer that takes as long leaves nothing of the lease, and the
+//! lock is released again. One such answer may be an accident, so the caller asks again. Several in a row say
+//! that the lease is too short for the network, and that asking again would go on for ever.
+
+use std::time::Duration;
+
+use crate::cause::Cause;
+use crate::instant::micros;
+use crate::lease::{reliable, used_up_by};
+use crate::periods::MAX_ATTEMPT;
+
+/// After so many in a row, callers without a bound of their own stop asking.
+const MOST: u32 = 5;
+/// The pause after the second in a row; it doubles with each that follows.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(100));
+/// The pause is doubled no more often.
+const MOST_DOUBLINGS: u32 = 4;
+
+/// How many late grants there were in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lateness(u32);
+
+impl Lateness {
+    /// One more.
+    pub(crate) const fn again(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    /// An answer came in time.
+    pub(crate) const fn over(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Whether there was one.
+    pub(crate) const fn is_any(self) -> bool {
+        self.0 > 0
+    }
+
+    /// Whether to go on asking would be of no use.
+    pub(crate) const fn is_lasting(self) -> bool {
+        self.0 >= MOST
+    }
+
+    /// Between which times to pause before the next question; `None` to ask at once.
+    pub(crate) fn pause(self) -> Option<(Duration, Duration)> {
+        let doublings = self.0.checked_sub(2)?.min(MOST_DOUBLINGS);
+        let times = |pause: Duration| pause.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
+        Some((times(PAUSE.0), times(PAUSE.1)))
+    }
+}
+
+/// What a caller is told whose lock was granted by an answer that took so long, for a lease of `ttl`. `is_cut` says
+/// that the caller wanted a longer one, which `max_hold` does not allow.
+pub(crate) fn too_late(answer: Duration, ttl: Duration, is_cut: bool) -> Cause {
+    let (answer, usable) = (whole_millis(answer), reliable(ttl));
+    let cause = Cause::new(format!(
+        "it was granted too late to be relied on: the answer took {answer:?}, and a lease of {ttl:?} may be relied \
+         on for {usable:?}"
+    ));
+    let least = whole_millis(used_up_by(answer));
+    cause.with_advice(match least {
+        // Longer ones are granted for so long at first.
+        least if least >= MAX_ATTEMPT => "the server has to answer sooner".into(),
+        least if is_cut => format!("max_hold must be longer than {least:?}"),
+        least => format!("the lease must be longer than {least:?}"),
+    })
+}
+
+/// Rounded up, as people read it.
+pub(crate) fn whole_millis(time: Duration) -> Duration {
+    Duration::from_millis(micros(time).div_ceil(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn one_late_grant_is_no_reason_to_wait_and_more_are() {
+        let mut lateness = Lateness::default();
+        let pauses = (0..8).map(|_| {
+            lateness.again();
+            lateness.pause().map(|(least, _)| least.as_millis())
+        });
+        let expected = [
+            None,
+            Some(50),
+            Some(100),
+            Some(200),
+            Some(400),
+            Some(800),
+            Some(800),
+            Some(800),
+        ];
+        assert!(pauses.eq(expected));
+        assert!(lateness.is_lasting());
+        lateness.over();
+        assert!(!lateness.is_lasting());
+        assert_eq!(lateness.pause(), None);
+    }
+
+    #[test]
+    fn a_lease_as_long_as_the_message_says_is_long_enough() {
+        for answer in [1, 79, 101, 999, 29_000] {
+            let least = whole_millis(used_up_by(ms(answer)));
+            assert!(reliable(least + ms(1)) > ms(answer), "{answer} ms: {least:?}");
+            assert!(
+                reliable(least.saturating_sub(ms(2))) <= ms(answer),
+                "{answer} ms: {least:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_message_has_the_times_and_what_to_change() {
+        let told = |answer, ttl, is_cut| too_late(ms(answer), ms(ttl), is_cut).to_string();
+        assert_eq!(
+            told(101, 100, false),
+            "it was granted too late to be relied on: the answer took 101ms, and a lease of 100ms may be relied on \
+             for 79ms; the lease must be longer than 123ms"
+        );
+        assert!(told(101, 100, true).ends_with("max_hold must be longer than 123ms"));
+        assert!(told(31_000, 30_000, false).ends_with("the server has to answer sooner"));
+    }
+}
