@@ -221,6 +221,39 @@ fn who_waits_for_nobody_asks_once_for_each_lock() {
     );
 }
 
+/// As a single lock that was granted by the last call, however long the calls before it took.
+#[test]
+fn each_member_of_a_fixed_whole_has_its_full_length_when_it_is_granted() {
+    for (length, reply_latency) in [(10_000, ms(0)), (10_000, ms(200)), (30_000, ms(499)), (60_000, ms(200))] {
+        for wait in [None, Some(Duration::ZERO)] {
+            let mut world = World::new(1);
+            world.reply_latency = LATENCY + reply_latency;
+            let names = ["one", "two", "three", "four"];
+            let wanted = with_lease(locks(names), fixed(length)).into_iter();
+            let wanted = wanted.map(|request| AcquireRequest { wait, ..request });
+            let whole = world.hold_all(0, wanted.collect());
+            let acquired = world.server.calls.iter();
+            let acquired = acquired.filter(|(_, _, script)| *script == Script::LockAcquire);
+            let last_sent = acquired.map(|(arrived, _, _)| *arrived - LATENCY).max().unwrap();
+            // The wire says whole milliseconds.
+            let margin = ms(1);
+            for name in names {
+                let expires = world.server.records[name].expires;
+                assert!(
+                    expires + margin >= last_sent + ms(length),
+                    "{name} {length} {reply_latency:?} {wait:?}"
+                );
+            }
+            let promised = last_sent + ms(length) - ms(length / 100) - ms(20);
+            assert!(
+                whole.deadline + margin >= promised,
+                "{:?} before {promised:?}: {length} {reply_latency:?} {wait:?}",
+                whole.deadline
+            );
+        }
+    }
+}
+
 #[test]
 fn a_wait_that_ends_while_a_lost_lock_is_taken_again_leaves_nothing_behind() {
     let mut world = World::with(2, watched(3_000));

@@ -18,7 +18,7 @@ use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::lateness::Lateness;
 use crate::lease::LeasePlan;
-use crate::machines::holds;
+use crate::machines::holds::{self, Hold};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::sorted::SortedMap;
 use crate::types::AcquireRequest;
@@ -186,23 +186,29 @@ impl Gathering {
         self.waited |= self.leases.len() > 1 && (waited || is_late);
     }
 
-    /// All locks are held: each gets its full length from now.
+    /// All locks are held: each gets its full length, counted from the last one's call or later.
     pub(super) fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let enough = self.enough(members, now);
         let leases = self.leases.iter();
         self.under_way = leases
-            .filter_map(|lease| self.renew(members, ticket, *lease, now))
+            .filter_map(|lease| self.renew(members, ticket, (*lease, enough), now))
             .collect();
     }
 
-    /// Renews one lock, unless it lasts long enough. Returns the ticket of the renewal.
-    fn renew(&self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) -> Option<Ticket> {
+    /// Renews one lock, unless it lasts until then. Returns the ticket of the renewal.
+    fn renew(
+        &self,
+        members: &mut Members,
+        ticket: Ticket,
+        (lease, enough): (LeaseId, Instant),
+        now: Instant,
+    ) -> Option<Ticket> {
         let id = members.locks().holds().of_lease(lease)?;
         let hold = members.locks().holds().get(id)?;
         // What the caller had before gets its own lease back.
         let is_own = self.again.is_none() && hold.levels().len() == 1;
         let renewed = if is_own { self.plan } else { hold.plan() };
-        let until = hold.capped(now + self.plan.length);
-        let lasts = renewed.renews_for(self.plan) || hold.lasts(until, self.slack(members));
+        let lasts = renewed.renews_for(self.plan) || hold.lasts(hold.capped(enough));
         // Nobody can confirm what a primary granted that does not answer any more.
         let is_unanswered = members.io().outage(hold.keys()).is_some();
         let is_enough = is_unanswered || (lasts && self.is_known(members, lease));
@@ -224,12 +230,21 @@ impl Gathering {
         Some(member)
     }
 
-    /// How much shorter than its full length a lock may last.
-    fn slack(&self, members: &Members) -> Duration {
-        // What was just granted is long enough. What is entered again may be anything.
-        let may_be_short = self.again.is_none() || members.io().has(Defect::ReentryLeavesMembers);
-        let slack = self.plan.length.checked_div(10).filter(|_| may_be_short);
-        slack.unwrap_or_default()
+    /// Until when each lock has to last: as long as a single lock that was granted by the call of the last one. What
+    /// is entered again gets its full length from now.
+    fn enough(&self, members: &Members, now: Instant) -> Instant {
+        let full = now + self.plan.length;
+        if self.again.is_some() {
+            let is_defective = members.io().has(Defect::ReentryLeavesMembers);
+            let short = self.plan.length.checked_div(10).filter(|_| is_defective);
+            return now + self.plan.length.saturating_sub(short.unwrap_or_default());
+        }
+        let holds = members.locks().holds();
+        let newest = self.leases.last().and_then(|lease| holds.of_lease(*lease));
+        let newest = newest.and_then(|id| holds.get(id));
+        let granted = newest.map_or(full, Hold::record_until);
+        // A long lease has a part of its length at first.
+        full.min(granted.max(self.asked + self.plan.length))
     }
 
     /// Whether the server need not confirm that the lock is still held.

@@ -107,9 +107,14 @@ impl Hold {
         self.watchdog.is_valid(now)
     }
 
-    /// Whether the record lasts until then, but for `slack`.
-    pub(crate) fn lasts(&self, until: Instant, slack: Duration) -> bool {
-        self.watchdog.record_until() + slack >= until || self.watchdog.reaches(until)
+    /// Whether the record lasts until then.
+    pub(crate) fn lasts(&self, until: Instant) -> bool {
+        self.watchdog.reaches(until)
+    }
+
+    /// When the server drops the record at the earliest.
+    pub(crate) const fn record_until(&self) -> Instant {
+        self.watchdog.record_until()
     }
 
     /// `until`, or the end of `max_hold` if that comes first.
