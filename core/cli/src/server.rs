@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args as _;
-use steadlock::admin::Servers;
+use steadlock::admin::{ServerUrl, Servers};
 use steadlock::{AddressMap, Builder, Client};
 
 use crate::exit::Exit;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 #[command(next_help_heading = "The server")]
 pub(crate) struct ServerOptions {
     /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
-    /// redis+unix://. Given three times or more, an odd number: independent primaries, and each
+    /// redis+unix://; valkey may stand for redis. Given three times or more, an odd number: independent primaries, and each
     /// lock is a RedLock. Without it, the environment variable STEADLOCK_URL, which is the better
     /// place for a password; several URLs stand there with spaces between them.
     #[arg(long)]
@@ -43,7 +43,8 @@ pub(crate) struct ServerOptions {
     address_map: Vec<String>,
 }
 
-const VARIABLE: &str = "STEADLOCK_URL";
+/// Where the URL is, if it is no argument.
+pub(crate) const URL_VARIABLE: &str = "STEADLOCK_URL";
 
 impl ServerOptions {
     /// What programs put before each name.
@@ -56,8 +57,7 @@ impl ServerOptions {
         if !self.url.is_empty() {
             return self.url.clone();
         }
-        let given = std::env::var(VARIABLE).unwrap_or_default();
-        given.split_ascii_whitespace().map(str::to_owned).collect()
+        ServerUrl::split(&std::env::var(URL_VARIABLE).unwrap_or_default())
     }
 
     /// The options of a client.
@@ -68,12 +68,14 @@ impl ServerOptions {
     /// The options of a client of these URLs, which is told of no other addresses.
     pub(crate) fn builder_of(&self, urls: &[String]) -> Result<Builder, Exit> {
         let mut builder = Client::builder().key_prefix(&self.key_prefix);
-        if urls.iter().any(|url| url.starts_with("memory:")) {
-            return Err(Exit::new(
-                Exit::CONFIG,
-                "memory:// excludes nobody outside this process; give the URL of a server, such as that of \
-                 `steadlock serve`",
-            ));
+        for url in urls {
+            if ServerUrl::parse(url)?.is_memory() {
+                return Err(Exit::new(
+                    Exit::CONFIG,
+                    "memory:// excludes nobody outside this process; give the URL of a server, such as that of \
+                     `steadlock serve`",
+                ));
+            }
         }
         builder = match urls {
             // The client says that there is none.

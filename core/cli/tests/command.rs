@@ -171,6 +171,53 @@ fn serve_asks_for_the_password_of_its_file() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// By the option and by the variable, as secret managers and environment files write it.
+#[test]
+fn what_stands_around_a_url_is_dropped_or_named() {
+    let served = Served::start(&[]);
+    let plain = format!("redis://:swordfish@127.0.0.1:{}", served.port);
+    let run = |url: &str, by_variable: bool| {
+        let mut command = if by_variable {
+            let mut command = steadlock(&["run", "stock", "--", "true"]);
+            command.env("STEADLOCK_URL", url);
+            command
+        } else {
+            steadlock(&["run", "--url", url, "stock", "--", "true"])
+        };
+        let output = command.output().unwrap();
+        (status(&output), errors(&output))
+    };
+    let url = served.url();
+    for by_variable in [false, true] {
+        for good in [
+            format!("{url}\n"),
+            format!(" \t{url}\r\n"),
+            format!("\u{feff}{url}"),
+            url.replace("redis:", "valkey:"),
+            url.replace("redis:", "VALKEY:"),
+        ] {
+            assert_eq!(run(&good, by_variable), (0, String::new()), "{good:?}");
+        }
+        for (bad, text) in [
+            (format!("\"{plain}\""), "the URL has quotes around it"),
+            (format!("'{plain}'\n"), "the URL has quotes around it"),
+            (
+                plain.replace("sword", "sword "),
+                "the URL has a space in it, as character 15",
+            ),
+            (
+                plain.replace("fish", "\tfish"),
+                "the URL has a tab in it, as character 15",
+            ),
+            ("\n MEMORY://".to_owned(), "memory:// excludes nobody"),
+        ] {
+            let (status, said) = run(&bad, by_variable);
+            assert_eq!(status, 78, "{bad:?}: {said}");
+            assert!(said.contains(text) && !said.contains("fish"), "{bad:?}: {said}");
+        }
+    }
+}
+
 /// The clients of each language talk to it in the demo.
 #[test]
 fn redis_cli_talks_to_serve() {

@@ -32,7 +32,7 @@ pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, R
 use crate::Error;
 use crate::api::Builder;
 use crate::settings::Settings;
-use crate::target::{Scheme, Target};
+use crate::target::{Scheme, Target, listed, named_host_and_port};
 use crate::transport::tools::{self, Found, Link, Place};
 
 /// All servers that the options lead to.
@@ -112,6 +112,8 @@ impl Servers {
 #[derive(Debug)]
 pub struct Deployment {
     name: String,
+    settings: Arc<Settings>,
+    target: Target,
     place: Place,
     primaries: Vec<Server>,
     sentinels: Vec<Server>,
@@ -134,6 +136,8 @@ impl Deployment {
         let servers = |links: Vec<Link>| links.into_iter().map(Server).collect();
         Ok(Self {
             name: target.to_string(),
+            settings: Arc::clone(settings),
+            target: target.clone(),
             place,
             primaries: servers(primaries),
             sentinels: servers(sentinels),
@@ -177,6 +181,15 @@ impl Deployment {
         &mut self.primaries
     }
 
+    /// A server that one of them announces as `host:port`, such as a replica in `INFO replication`; an IPv6 address
+    /// in brackets. It is reached by the address map, and with the URL's user, password and TLS. `None` if it is no
+    /// such address.
+    #[must_use]
+    pub fn announced(&self, address: &str) -> Option<Server> {
+        let (host, port) = named_host_and_port(address)?;
+        Some(Server(tools::announced(&self.settings, &self.target, &host, port)))
+    }
+
     /// The sentinels of the URL, and those that they name.
     pub fn sentinels_mut(&mut self) -> &mut [Server] {
         &mut self.sentinels
@@ -200,6 +213,52 @@ impl Deployment {
             )
             .with_node(&*self.name)),
         }
+    }
+}
+
+/// What a URL says, without connecting.
+#[derive(Clone, Debug)]
+pub struct ServerUrl {
+    target: Target,
+    has_tls: bool,
+}
+
+impl ServerUrl {
+    /// # Errors
+    /// `InvalidArgument` if it is no URL of a server, as [`Servers::open`] has it.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        let (target, has_tls) = Target::without_tls(url)?;
+        Ok(Self { target, has_tls })
+    }
+
+    /// The URLs in a text that may have several, with whitespace between them, such as an environment variable.
+    #[must_use]
+    pub fn split(text: &str) -> Vec<String> {
+        listed(text)
+    }
+
+    /// Whether connections use TLS.
+    #[must_use]
+    pub const fn has_tls(&self) -> bool {
+        self.has_tls
+    }
+
+    /// Whether it has a password of the server.
+    #[must_use]
+    pub const fn has_password(&self) -> bool {
+        self.target.password.is_some()
+    }
+
+    /// The number of the database.
+    #[must_use]
+    pub const fn database(&self) -> i64 {
+        self.target.database
+    }
+
+    /// Whether it is `memory://`, which no other program sees.
+    #[must_use]
+    pub const fn is_memory(&self) -> bool {
+        matches!(self.target.scheme, Scheme::Memory { .. })
     }
 }
 
@@ -297,5 +356,38 @@ impl fmt::Debug for Place {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Settings({})", self.server())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_whether_there_is_a_password_tls_and_a_database() {
+        for (url, has_password, has_tls, database) in [
+            ("redis://h", false, false, 0),
+            ("valkey://h:6379/3\n", false, false, 3),
+            ("rediss://user:word@h:6379", true, true, 0),
+            (" VALKEYS://user:word@h:6379?db=4", true, true, 4),
+            ("rediss+cluster://:word@h,i", true, true, 0),
+            (
+                "redis+sentinel://h,i/main?sentinel_user=a&sentinel_password=@b",
+                false,
+                false,
+                0,
+            ),
+            ("valkeys+sentinel://h,i/main/2", false, true, 2),
+            ("redis+unix:///tmp/a@b.sock?db=4", false, false, 4),
+        ] {
+            let said = ServerUrl::parse(url).unwrap();
+            assert_eq!(said.has_password(), has_password, "{url}");
+            assert_eq!(said.has_tls(), has_tls, "{url}");
+            assert_eq!(said.database(), database, "{url}");
+            assert!(!said.is_memory(), "{url}");
+        }
+        for url in ["memory://", " MEMORY://shop"] {
+            assert!(ServerUrl::parse(url).unwrap().is_memory(), "{url}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod metrics;
 mod number;
 
+use std::env::VarError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ pub struct Options {
     /// Where the server is: `redis://[user:password@]host[:port][/db]`,
     /// `redis+sentinel://[user:password@]host[:port],host/service[/db]`,
     /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as
-    /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`.
+    /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`. `valkey` may stand for
+    /// `redis`. Blanks around it are dropped; blanks inside and quotes around it are refused.
     /// Default: the environment variable `STEADLOCK_URL`.
     pub url: Option<String>,
     /// Where several independent primaries are, an odd number from 3 to 15: then
@@ -319,11 +321,7 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
 /// The server that a URL names, or the primaries that several do.
 fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) -> Result<Vec<Target>, Error> {
     let Some(primaries) = primaries else {
-        let url = match url {
-            Some(url) => url,
-            None => std::env::var(URL_VARIABLE)
-                .map_err(|_| misconfigured(format!("no URL was given; pass one, or set {URL_VARIABLE}")))?,
-        };
+        let url = url.map_or_else(url_of_the_environment, Ok)?;
         return Ok(vec![Target::parse(&url, tls)?]);
     };
     if url.is_some() {
@@ -351,6 +349,15 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
         targets.push(target);
     }
     Ok(targets)
+}
+
+/// The URL in the environment. An empty variable is as none.
+fn url_of_the_environment() -> Result<String, Error> {
+    Err(misconfigured(match std::env::var(URL_VARIABLE) {
+        Ok(url) if !url.trim().is_empty() => return Ok(url),
+        Err(VarError::NotUnicode(_)) => format!("{URL_VARIABLE} is not UTF-8; percent-encode what is not ASCII"),
+        _ => format!("no URL was given; pass one, or set {URL_VARIABLE}"),
+    }))
 }
 
 /// The shortest and the longest time after which a waiter asks again.

@@ -1,31 +1,39 @@
 //! What a URL names.
 //!
-//! URLs are parsed here, strictly: a part that is not understood is refused
+//! URLs are parsed here and nowhere else, strictly: a part that is not understood is refused
 //! instead of ignored, and no message repeats a part that might hold a password.
 
 mod announced;
 mod parts;
 #[cfg(feature = "native")]
 mod sentinel;
+#[cfg(not(target_family = "wasm"))]
+mod written;
 
 use std::fmt;
 use std::path::PathBuf;
 
 use steadlock_protocol::Error;
-#[cfg(not(feature = "native"))]
+#[cfg(all(not(feature = "native"), not(target_family = "wasm")))]
 use steadlock_protocol::{ErrorKind, Operation};
 
 pub use self::announced::AddressMap;
 #[cfg(feature = "native")]
 pub(crate) use self::announced::CALLS;
 pub(crate) use self::announced::Mapping;
+#[cfg(target_family = "wasm")]
+use self::parts::FORMS;
 #[cfg(feature = "native")]
 use self::parts::addresses;
 #[cfg(feature = "native")]
 pub(crate) use self::parts::named_host_and_port;
-use self::parts::{FORMS, credentials, decode, host_and_port, pairs, parse_database, split_off, unknown_query};
+use self::parts::{credentials, decode, host_and_port, pairs, parse_database, split_off, unknown_query};
 #[cfg(feature = "native")]
 use self::sentinel::Credentials;
+#[cfg(feature = "admin")]
+pub(crate) use self::written::listed;
+#[cfg(not(target_family = "wasm"))]
+use self::written::{Family, Protocol};
 use crate::errors::invalid;
 use crate::tls::{Tls, TlsOptions};
 
@@ -42,7 +50,7 @@ pub(crate) struct Target {
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Scheme {
-    /// `redis://`, and `rediss://` with TLS.
+    /// `redis://`, and `rediss://` with TLS; as with all of these, `valkey` may stand for `redis`.
     Tcp { host: String, port: u16, tls: Option<Tls> },
     /// `redis+cluster://`, and `rediss+cluster://` with TLS: some of the cluster's nodes.
     #[cfg(feature = "native")]
@@ -74,59 +82,57 @@ impl Target {
     /// Reads a URL. On WebAssembly there are the program's own clients, and nothing else.
     #[cfg(target_family = "wasm")]
     pub(crate) fn parse(url: &str, _: &TlsOptions) -> Result<Self, Error> {
-        let name = url.strip_prefix("host://").ok_or_else(unknown_scheme)?;
-        Ok(Self::host(name))
+        let refuse = || invalid(format!("the URL's scheme is not known; {FORMS}"));
+        url.strip_prefix("host://").map(Self::host).ok_or_else(refuse)
     }
 
     /// Reads a URL.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn parse(url: &str, options: &TlsOptions) -> Result<Self, Error> {
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(invalid(format!("the URL has no scheme; {FORMS}")));
-        };
+        let (protocol, rest) = written::read(url)?;
+        if let Some(option) = options.first()
+            && !protocol.has_tls
+        {
+            return Err(invalid(format!(
+                "{option} is given but the URL is neither rediss:// nor valkeys://; use one with the other"
+            )));
+        }
+        let tls = protocol.has_tls.then(|| Tls::load(options)).transpose()?;
+        Self::read(protocol, rest, tls)
+    }
+
+    /// As [`Target::parse`], and whether there is TLS, which is not loaded.
+    #[cfg(feature = "admin")]
+    pub(crate) fn without_tls(url: &str) -> Result<(Self, bool), Error> {
+        let (protocol, rest) = written::read(url)?;
+        Ok((Self::read(protocol, rest, None)?, protocol.has_tls))
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn read(protocol: Protocol, rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         if rest.contains('#') {
             return Err(invalid(
                 "the URL has a #fragment; leave it out (there is no #insecure: name the server's authority by tls_ca_file), and write a # in a password as %23",
             ));
         }
-        let scheme = scheme.to_ascii_lowercase();
-        if let Some(option) = options.first()
-            && !matches!(scheme.as_str(), "rediss" | "rediss+cluster" | "rediss+sentinel")
-        {
-            return Err(invalid(format!(
-                "{option} is given but the URL is not rediss://; use one with the other"
-            )));
+        match protocol.family {
+            Family::Server => Self::tcp(rest, tls),
+            Family::Unix => Self::unix(rest),
+            #[cfg(feature = "native")]
+            Family::Cluster => Self::cluster(rest, tls),
+            #[cfg(feature = "native")]
+            Family::Sentinel => Self::sentinel(rest, tls),
+            #[cfg(feature = "native")]
+            Family::Memory => Self::memory(rest),
+            #[cfg(not(feature = "native"))]
+            Family::Host => Ok(Self::host(rest)),
+            #[cfg(not(feature = "native"))]
+            Family::Cluster => Err(no_part("clusters are not part of this build; connect to one server")),
+            #[cfg(not(feature = "native"))]
+            Family::Sentinel => Err(no_part("sentinels are not part of this build; connect to the primary")),
+            #[cfg(not(feature = "native"))]
+            Family::Memory => Err(no_part("memory:// is not part of this build; connect to a server")),
         }
-        match scheme.as_str() {
-            "redis" => Self::tcp(rest, None),
-            "rediss" => Self::tcp(rest, Some(Tls::load(options)?)),
-            "redis+unix" | "unix" => Self::unix(rest),
-            other => Self::of_this_build(other, rest, options),
-        }
-    }
-
-    #[cfg(feature = "native")]
-    fn of_this_build(scheme: &str, rest: &str, options: &TlsOptions) -> Result<Self, Error> {
-        match scheme {
-            "memory" => Self::memory(rest),
-            "redis+cluster" => Self::cluster(rest, None),
-            "rediss+cluster" => Self::cluster(rest, Some(Tls::load(options)?)),
-            "redis+sentinel" => Self::sentinel(rest, None),
-            "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(options)?)),
-            _ => Err(unknown_scheme()),
-        }
-    }
-
-    #[cfg(not(feature = "native"))]
-    fn of_this_build(scheme: &str, rest: &str, _: &TlsOptions) -> Result<Self, Error> {
-        let refusal = match scheme {
-            "host" => return Ok(Self::host(rest)),
-            "redis+cluster" | "rediss+cluster" => "clusters are not part of this build; connect to one server",
-            "redis+sentinel" | "rediss+sentinel" => "sentinels are not part of this build; connect to the primary",
-            "memory" => "memory:// is not part of this build; connect to a server",
-            _ => return Err(unknown_scheme()),
-        };
-        Err(Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal))
     }
 
     fn tcp(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
@@ -344,9 +350,9 @@ impl fmt::Debug for Target {
     }
 }
 
-/// It may be anything, also a password that was pasted in the wrong place.
-fn unknown_scheme() -> Error {
-    invalid(format!("the URL's scheme is not known; {FORMS}"))
+#[cfg(all(not(feature = "native"), not(target_family = "wasm")))]
+fn no_part(refusal: &str) -> Error {
+    Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal)
 }
 
 /// A host and a port as one writes them.

@@ -10,7 +10,7 @@ import type { AddressFunction, ConnectOptions } from './options.js';
  * - `redis://host:6379/0`, `redis+unix:///path`: Redis 6.2 or Valkey 7.2 and later
  * - `redis+sentinel://host:26379,host/service/0`: the primary that the sentinels name
  * - `redis+cluster://host:6379,host`: a cluster
- * - `rediss://`, `rediss+sentinel://`, `rediss+cluster://`: the same with TLS
+ * - `rediss://`, `rediss+sentinel://`, `rediss+cluster://`: the same with TLS; `valkey` may stand for `redis`
  * - `memory://`: a store inside this client, for tests and trying things out;
  *   `memory://name` is shared within the process. It excludes nobody outside.
  *
@@ -54,7 +54,7 @@ async function open(servers: Servers, options: ConnectOptions | undefined): Prom
 /** The server of a client as the native library takes it. */
 function oneServer(url: unknown): Servers {
   // Workers have an environment of their own, which only JavaScript sees.
-  return { url: string(url, 'the URL', 'connect') ?? process.env.STEADLOCK_URL };
+  return { url: string(url, 'the URL', 'connect') ?? (process.env.STEADLOCK_URL || undefined) };
 }
 
 /** The primaries of a client as the native library takes them. How many there are is the core's business. */

@@ -152,8 +152,10 @@ describe('tcp', () => {
       ['/3', 3],
       ['?db=4', 4],
       ['/?db=5', 5],
+      ['/6\r\n', 6],
+      ['\n', 0],
     ] as const) {
-      const client = onSockets(`${server.url}${form}`);
+      const client = onSockets(`${form === '\n' ? '\uFEFF ' : ''}${server.url.replace('redis', 'valkey')}${form}`);
       await client.eval("return redis.call('SET', KEYS[1], 1) and 1", ['here'], [], 'x');
       await server.store.select(database);
       assert.equal(await server.store.del('here'), 1, form);
@@ -167,6 +169,11 @@ describe('tcp', () => {
       'host#insecure',
       ':s3/cret@host',
       '%@host',
+      ':s3\ncret@host',
+      ':s3 cret@host',
+      'host:63\t79',
+      'host/3"',
+      'host\u200B',
     ]) {
       assert.throws(
         () => onSockets(`redis://${rest}`),

@@ -48,7 +48,7 @@ pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
         facts.layout = Layout::RedLock;
     }
     for url in request.urls {
-        let door = Door::new(url, request.options);
+        let door = Door::new(url, request.options)?;
         facts.database = facts.database.max(door.database());
         let builder = request.options.builder_of(std::slice::from_ref(url))?;
         match Servers::open(request.options.with_address_map(builder)).await {

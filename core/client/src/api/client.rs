@@ -41,7 +41,7 @@ pub struct Client {
 impl Client {
     /// Connects with the defaults to `redis://` or `redis+unix://`, to the primary
     /// that the sentinels of `redis+sentinel://` name, to a `redis+cluster://`, each
-    /// also with TLS (`rediss…`), or to `memory://`.
+    /// also with TLS (`rediss…`), or to `memory://`; `valkey` may stand for `redis`.
     ///
     /// # Errors
     /// - `InvalidArgument`: the URL is malformed. The message does not repeat it.

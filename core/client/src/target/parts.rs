@@ -5,7 +5,7 @@ use steadlock_protocol::Error;
 use crate::errors::invalid;
 
 /// The forms that a URL may have.
-pub(super) const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name";
+pub(super) const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name; valkey may stand for redis";
 
 /// `user`, `password` and what follows the last `@`.
 pub(super) fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str), Error> {

@@ -14,7 +14,7 @@ interface Deno {
  * A `RedisClient` on `Deno.connect`, with two connections that are opened at their first use, and again when they end.
  * Needs the permission `--allow-net`.
  *
- * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS
+ * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS; `valkey` may stand for `redis`
  */
 export function deno(url: string, options?: TcpOptions): TcpClient {
   const { connect, connectTls } = (globalThis as unknown as { Deno: Deno }).Deno;

@@ -28,7 +28,7 @@ export interface TcpOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`. */
+/** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`; `valkey` may stand for `redis`. */
 export function tcp(
   url: string,
   open: (address: Address) => Promise<Socket> | Socket,
@@ -192,7 +192,8 @@ const PAUSE_MS = 500;
 
 /** No message repeats a URL: it may hold a password. */
 const FORM =
-  'the URL is redis://[user:password@]host[:port][/db], or rediss://, with special characters escaped, as / by %2F';
+  'the URL is redis://[user:password@]host[:port][/db], or rediss://, where valkey may stand for redis, without quotes ' +
+  'around it and with special characters escaped, as / by %2F';
 
 /** A URL and its user, password and path, decoded; nothing if it is none. */
 function read(text: string): readonly [url: URL, user: string, password: string, path: string] | undefined {
@@ -207,7 +208,8 @@ function read(text: string): readonly [url: URL, user: string, password: string,
 
 function parse(given: string): { address: Address; greeting: string[][] } {
   // The scheme decides how a URL is read; of these two every host knows what follows.
-  const [, scheme, rest] = /^(rediss?):\/\/([^#]*)$/s.exec(given) ?? [];
+  // As the other packages have it, blanks around it do not count. `URL` would drop some of those inside.
+  const [, scheme, rest] = /^(rediss?|valkeys?):\/\/([^#\s\p{Cc}\p{Cf}]*)$/iu.exec(given.trim()) ?? [];
   const parts = rest === undefined ? undefined : read(`http://${rest}`);
   if (parts === undefined) throw new TypeError(FORM);
   const [url, user, password, path] = parts;
@@ -220,5 +222,6 @@ function parse(given: string): { address: Address; greeting: string[][] } {
   if (password) greeting.push(user ? ['AUTH', user, password] : ['AUTH', password]);
   if (database) greeting.push(['SELECT', database]);
   const port = url.port === '' ? (/^[^/?]*:80([/?]|$)/.test(rest as string) ? 80 : 6379) : Number(url.port);
-  return { address: { hostname: url.hostname.replace(/^\[|\]$/g, ''), port, tls: scheme === 'rediss' }, greeting };
+  const tls = /^(rediss|valkeys)$/i.test(scheme as string);
+  return { address: { hostname: url.hostname.replace(/^\[|\]$/g, ''), port, tls }, greeting };
 }

@@ -29,8 +29,10 @@ export interface UpstashOptions {
 
 /** A `RedisClient` of Upstash's REST API. Each call is one request. */
 export function upstash(options: UpstashOptions): RedisClient {
-  const base = options.url.replace(/\/+$/, '');
-  const headers: Record<string, string> = options.token ? { authorization: `Bearer ${options.token}` } : {};
+  // Secret managers and environment files add line ends.
+  const base = options.url.trim().replace(/\/+$/, '');
+  const token = options.token?.trim();
+  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
   // Called as a function: the browser's insists on it.
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => fetch(...request));
   const timeoutMs = options.timeoutMs ?? 10_000;

@@ -9,7 +9,7 @@ export type { TcpClient, TcpOptions } from './tcp.js';
  * A `RedisClient` on Workers' TCP sockets, with two connections that are opened at their first use, and again when they
  * end. A socket belongs to the request that opened it: make a client in each request, and close it there.
  *
- * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS
+ * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS; `valkey` may stand for `redis`
  */
 export function workers(url: string, options?: TcpOptions): TcpClient {
   return tcp(

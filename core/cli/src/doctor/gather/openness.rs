@@ -1,6 +1,6 @@
 //! How one gets in: what the URL says, and whether one gets in without a password.
 
-use steadlock::admin::{CallError, Servers};
+use steadlock::admin::{CallError, ServerUrl, Servers};
 use steadlock::{Builder, Error, ErrorKind};
 use tokio::net::lookup_host;
 
@@ -10,38 +10,30 @@ use crate::server::ServerOptions;
 
 /// The way in that a URL describes.
 pub(super) struct Door<'a> {
-    url: &'a str,
+    url: ServerUrl,
     options: &'a ServerOptions,
 }
 
 impl<'a> Door<'a> {
-    pub(super) const fn new(url: &'a str, options: &'a ServerOptions) -> Self {
-        Self { url, options }
+    /// # Errors
+    /// `InvalidArgument` if it is no URL of a server.
+    pub(super) fn new(url: &str, options: &'a ServerOptions) -> Result<Self, Error> {
+        let url = ServerUrl::parse(url)?;
+        Ok(Self { url, options })
     }
 
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.url
-            .get(..6)
-            .is_some_and(|start| start.eq_ignore_ascii_case("rediss"))
+    pub(super) const fn is_encrypted(&self) -> bool {
+        self.url.has_tls()
     }
 
     /// The number of the database, as the URL has it.
-    pub(super) fn database(&self) -> i64 {
-        let (path, query) = self.url.split_once('?').unwrap_or((self.url, ""));
-        let last = path.rsplit_once('/').map_or("", |(_, last)| last);
-        let named = query.split('&').find_map(|pair| pair.strip_prefix("db="));
-        last.parse().ok().or_else(|| named?.parse().ok()).unwrap_or(0)
-    }
-
-    fn has_password(&self) -> bool {
-        let (_, rest) = self.url.split_once("://").unwrap_or(("", self.url));
-        let authority = rest.split(['/', '?']).next().unwrap_or(rest);
-        authority.contains('@')
+    pub(super) const fn database(&self) -> i64 {
+        self.url.database()
     }
 
     /// Whether the default user of the server at an address may read a key without a password.
     pub(super) async fn is_open(&self, address: &str, is_node: bool, key: &[u8]) -> Fact<bool> {
-        if !self.has_password() {
+        if !self.url.has_password() {
             return Fact::Known(true);
         }
         let security = if self.is_encrypted() { "rediss" } else { "redis" };
@@ -84,29 +76,5 @@ pub(super) async fn is_local(address: &str) -> bool {
             found.peek().is_some() && found.all(|one| one.ip().to_canonical().is_loopback())
         }
         Err(_) => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_says_whether_there_is_a_password_tls_and_a_database() {
-        for (url, has_password, is_encrypted, database) in [
-            ("redis://h", false, false, 0),
-            ("redis://h:6379/3", false, false, 3),
-            ("rediss://user:word@h:6379", true, true, 0),
-            ("rediss+cluster://:word@h,i", true, true, 0),
-            ("redis+sentinel://h,i/main?sentinel_user=a", false, false, 0),
-            ("redis+sentinel://h,i/main/2", false, false, 2),
-            ("redis+unix:///tmp/a.sock?db=4", false, false, 4),
-        ] {
-            let options = ServerOptions::default();
-            let door = Door::new(url, &options);
-            assert_eq!(door.has_password(), has_password, "{url}");
-            assert_eq!(door.is_encrypted(), is_encrypted, "{url}");
-            assert_eq!(door.database(), database, "{url}");
-        }
     }
 }

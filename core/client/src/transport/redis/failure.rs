@@ -21,7 +21,7 @@ pub(super) struct Failure {
     is_demotion: bool,
 }
 
-const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, not with rediss";
+const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, not with rediss (or valkey, not valkeys)";
 
 /// Letters of a secret by which its repetition is noticed.
 const SHOWN_START: usize = 8;
@@ -72,7 +72,7 @@ impl Failure {
 
     /// The server gave no answer without TLS, or none that is understood.
     pub(super) fn before_an_answer(self) -> Self {
-        self.advising("if the server wants TLS, the URL begins with rediss")
+        self.advising("if the server wants TLS, the URL begins with rediss or valkeys")
     }
 
     /// The same of a server that has answered before, so that nobody need ask whether it has TLS.

@@ -38,6 +38,15 @@ impl Nodes {
     }
 }
 
+/// A server that those of `whole` announce.
+pub(crate) fn announced(settings: &Settings, whole: &Target, host: &str, port: u16) -> Link {
+    let membership = match &whole.scheme {
+        Scheme::Cluster { .. } => Membership::Shard,
+        _ => Membership::Alone,
+    };
+    Link::of(settings, whole, &whole.node(host, port), membership)
+}
+
 /// Finds the servers; asks the cluster, or the sentinels, if it is one, or there are some.
 pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Found, Error> {
     match &target.scheme {

@@ -54,6 +54,7 @@ def connect(
     `url` is `redis://[user:password@]host[:port][/db]`, `redis+sentinel://host,host/service` for
     the primary that sentinels name, `redis+cluster://host,host` for a cluster, each as `rediss…`
     for TLS; `redis+unix:///path`, or `memory://`, which excludes nobody outside of the process.
+    `valkey` may stand for `redis`.
     Without it the environment variable `STEADLOCK_URL` counts.
 
     `lease` is how long a lock outlives its holder's process: the watchdog renews each

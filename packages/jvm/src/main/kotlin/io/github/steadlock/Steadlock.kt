@@ -15,7 +15,7 @@ public object Steadlock {
      *
      * @param url `redis://[user:password@]host[:port][/db]`, `redis+sentinel://host,host/service`,
      * `redis+cluster://host,host`, each also as `rediss…` (TLS); `redis+unix:///path`, `memory://` (a store of this
-     * client alone) or `memory://name` (shared in the process)
+     * client alone) or `memory://name` (shared in the process); `valkey` may stand for `redis`
      * @throws InvalidArgumentException if the URL is malformed
      * @throws MisconfiguredException if the server refuses the password or cannot carry locks
      * @throws UnavailableException if the server cannot be reached within 5 s

@@ -35,10 +35,10 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
         return isOfProperties() ? "spring.data.redis.*" : details.getClass().getSimpleName();
     }
 
-    /** The details do not say so of a URL that begins with {@code rediss}. */
+    /** The details do not say so of a URL that does. */
     private boolean hasTls() {
         String url = environment.getProperty("spring.data.redis.url", "");
-        return sslBundle() != null || isOfProperties() && url.startsWith("rediss:");
+        return sslBundle() != null || isOfProperties() && RedisUrl.hasTls(url);
     }
 
     /** The class is not public. */

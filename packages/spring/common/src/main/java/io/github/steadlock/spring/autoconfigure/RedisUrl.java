@@ -3,6 +3,7 @@ package io.github.steadlock.spring.autoconfigure;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /**
  * The URL of a server, of its parts. What the parts may be, the client decides; here they are put
@@ -116,6 +117,24 @@ public record RedisUrl(
         }
         return url.toString();
     }
+
+    /** Whether connections by this URL use TLS: {@code rediss}, {@code valkeys} and their forms. */
+    static boolean hasTls(String url) {
+        return TLS.matcher(url).lookingAt();
+    }
+
+    /** The same URL with TLS; another one than that of a server, sentinels or a cluster as it is. */
+    static String withTls(String url) {
+        return PLAIN.matcher(url).replaceFirst("$1s$2");
+    }
+
+    // What may stand before a URL, and what is a URL, the client decides.
+    private static final Pattern TLS =
+            Pattern.compile("\\P{Alpha}*(rediss|valkeys)(\\+\\p{Alpha}+)?:", Pattern.CASE_INSENSITIVE);
+    private static final Pattern PLAIN =
+            Pattern.compile(
+                    "^(\\P{Alpha}*(?:redis|valkey))((?:\\+(?:sentinel|cluster))?:)",
+                    Pattern.CASE_INSENSITIVE);
 
     /** Does not show the passwords. */
     @Override

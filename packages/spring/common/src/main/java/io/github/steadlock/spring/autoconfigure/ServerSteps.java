@@ -53,9 +53,9 @@ final class ServerSteps {
                     properties.primaries());
         }
 
-        /** A property that is empty, as of {@code ${REDIS_URL:}}, says nothing. */
+        /** A property that is blank, as of {@code ${REDIS_URL:}}, says nothing. */
         private static String given(String text) {
-            return text == null || text.isEmpty() ? null : text;
+            return text == null || text.isBlank() ? null : text;
         }
 
         /** Spring passes over a user without a password. */
@@ -70,9 +70,7 @@ final class ServerSteps {
             boolean hasUrl = isOne && given(redis.url()) != null;
             return new Parts(
                     hasUrl
-                            ? (hasTls
-                                    ? redis.url().replaceFirst("^redis:", "rediss:")
-                                    : redis.url())
+                            ? (hasTls ? RedisUrl.withTls(redis.url()) : redis.url())
                             : null,
                     isOne && !hasUrl ? redis.host() : null,
                     isOne && !hasUrl ? redis.port() : null,

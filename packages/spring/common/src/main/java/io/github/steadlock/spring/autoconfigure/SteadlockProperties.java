@@ -21,7 +21,7 @@ import org.springframework.core.Ordered;
  * @param enabled Whether there is a client at all, with all that needs one.
  * @param url The server: redis://[user:password@]host[:port][/db],
  *     redis+sentinel://host,host/service, redis+cluster://host,host, each also as rediss… with TLS;
- *     redis+unix:///path, memory:// or memory://name.
+ *     redis+unix:///path, memory:// or memory://name; valkey may stand for redis.
  * @param host The host of the server, a name or an address.
  * @param port The port of the server, 1 to 65535.
  * @param username The user to log in as, with a password.

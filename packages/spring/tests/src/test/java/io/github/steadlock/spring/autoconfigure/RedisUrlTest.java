@@ -32,6 +32,44 @@ class RedisUrlTest {
     }
 
     @Test
+    void a_url_says_by_its_scheme_whether_there_is_tls() {
+        for (String url :
+                List.of(
+                        "rediss://h",
+                        " rediss://h\n",
+                        "\uFEFFREDISS://h",
+                        "valkeys://:p@h:1/2",
+                        "rediss+sentinel://a,b/m",
+                        "valkeys+cluster://a,b")) {
+            assertThat(RedisUrl.hasTls(url)).as(url).isTrue();
+            assertThat(RedisUrl.withTls(url)).as(url).isEqualTo(url);
+        }
+        for (String url :
+                List.of(
+                        "redis://h",
+                        " valkey://h",
+                        "redis+sentinel://a/rediss:",
+                        "unix:///rediss:",
+                        "redis://rediss:p@h",
+                        "memory://",
+                        "")) {
+            assertThat(RedisUrl.hasTls(url)).as(url).isFalse();
+        }
+    }
+
+    @Test
+    void a_url_gets_tls_whatever_form_it_has() {
+        assertThat(RedisUrl.withTls("redis://redis:p@h")).isEqualTo("rediss://redis:p@h");
+        assertThat(RedisUrl.withTls(" Redis://h\n")).isEqualTo(" Rediss://h\n");
+        assertThat(RedisUrl.withTls("valkey://h")).isEqualTo("valkeys://h");
+        assertThat(RedisUrl.withTls("valkey+cluster://a,b")).isEqualTo("valkeys+cluster://a,b");
+        assertThat(RedisUrl.withTls("redis+sentinel://a/m")).isEqualTo("rediss+sentinel://a/m");
+        for (String url : List.of("redis+unix:///p", "unix:///redis:", "memory://redis:")) {
+            assertThat(RedisUrl.withTls(url)).as(url).isEqualTo(url);
+        }
+    }
+
+    @Test
     void messages_show_neither_user_nor_password() {
         assertThat(RedisUrl.shown("redis://user:secret@host:1/2")).isEqualTo("redis://host:1/2");
         assertThat(RedisUrl.shown("redis+sentinel://:secret@a,b/m?sentinel_password=secret"))

@@ -1,0 +1,321 @@
+//! A URL as somebody wrote it: what an environment file, a secret manager or YAML puts around it, and
+//! its scheme.
+//!
+//! Blanks around a URL are dropped. Everything else that does not belong to it is refused by what it is
+//! and where, before a part of it is taken for a port or a database. No message repeats the URL.
+
+use steadlock_protocol::Error;
+
+use super::parts::FORMS;
+use crate::errors::invalid;
+
+/// What a scheme says. `valkey` means what `redis` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Protocol {
+    pub(super) family: Family,
+    pub(super) has_tls: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Server,
+    Unix,
+    Cluster,
+    Sentinel,
+    Memory,
+    /// A server that the program reaches by a client of its own.
+    #[cfg(not(feature = "native"))]
+    Host,
+}
+
+/// The scheme of a URL, and what stands behind it.
+pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
+    let url = url.trim_matches(is_blank);
+    if url.is_empty() {
+        return Err(invalid(format!("the URL is empty; {FORMS}")));
+    }
+    refuse_quotes(url)?;
+    let Some((scheme, rest)) = url.split_once("://") else {
+        refuse_blanks(url)?;
+        return Err(invalid(format!("the URL has no scheme; {FORMS}")));
+    };
+    let protocol = Protocol::of(&scheme.to_ascii_lowercase());
+    #[cfg(not(feature = "native"))]
+    if protocol.is_some_and(|protocol| protocol.family == Family::Host) {
+        // A name for messages, which may have any characters.
+        return Ok((HOST, rest));
+    }
+    refuse_blanks(url)?;
+    Ok((protocol.ok_or_else(unknown_scheme)?, rest))
+}
+
+/// The URLs in a text that may have several with blanks between them. A text with a blank inside one URL is
+/// left whole, so that [`read`] says where that is.
+#[cfg(feature = "admin")]
+pub(crate) fn listed(text: &str) -> Vec<String> {
+    let pieces: Vec<&str> = text.split(is_blank).filter(|piece| !piece.is_empty()).collect();
+    if pieces.iter().all(|piece| piece.contains("://")) {
+        pieces.into_iter().map(str::to_owned).collect()
+    } else {
+        vec![text.to_owned()]
+    }
+}
+
+impl Protocol {
+    fn of(scheme: &str) -> Option<Self> {
+        let plain = |family| Self { family, has_tls: false };
+        match scheme {
+            "unix" => return Some(plain(Family::Unix)),
+            "memory" => return Some(plain(Family::Memory)),
+            #[cfg(not(feature = "native"))]
+            "host" => return Some(HOST),
+            _ => {}
+        }
+        let (base, family) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let has_tls = match base {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
+            _ => return None,
+        };
+        let family = match family {
+            "" if !scheme.contains('+') => Family::Server,
+            "cluster" => Family::Cluster,
+            "sentinel" => Family::Sentinel,
+            "unix" if !has_tls => Family::Unix,
+            _ => return None,
+        };
+        Some(Self { family, has_tls })
+    }
+}
+
+#[cfg(not(feature = "native"))]
+const HOST: Protocol = Protocol {
+    family: Family::Host,
+    has_tls: false,
+};
+
+/// It may be anything, also a password that was pasted in the wrong place.
+fn unknown_scheme() -> Error {
+    invalid(format!("the URL's scheme is not known; {FORMS}"))
+}
+
+fn refuse_quotes(url: &str) -> Result<(), Error> {
+    let begins = url.trim_start_matches('\\').starts_with(is_quote);
+    let ends = url.ends_with(is_quote);
+    let place = match (begins, ends) {
+        (true, true) => "around it",
+        (true, false) => "before it",
+        (false, true) => "at its end",
+        (false, false) if ESCAPED_LINE_ENDS.iter().any(|end| url.ends_with(end)) => {
+            return Err(invalid(
+                "the URL ends with a line end that is written as a backslash and a letter; leave it out",
+            ));
+        }
+        (false, false) => return Ok(()),
+    };
+    Err(invalid(format!(
+        "the URL has quotes {place}, which some environment files and secret managers keep; leave them out, and write \
+         a quote in a password as %22 or %27"
+    )))
+}
+
+fn refuse_blanks(url: &str) -> Result<(), Error> {
+    let Some((index, (at, letter))) = url
+        .char_indices()
+        .enumerate()
+        .find(|(_, (_, letter))| is_blank(*letter) || letter.is_control())
+    else {
+        return Ok(());
+    };
+    let what = match letter {
+        ' ' => "a space".to_owned(),
+        '\t' => "a tab".to_owned(),
+        '\n' => "a line feed".to_owned(),
+        '\r' => "a carriage return".to_owned(),
+        '\u{feff}' => "a byte order mark".to_owned(),
+        other => format!("the character U+{:04X}, which is not visible", u32::from(other)),
+    };
+    let what = format!("the URL has {what} in it, as character {}", index + 1);
+    if url[..at].contains("://") && url[at..].contains("://") {
+        return Err(invalid(format!(
+            "{what}, and another URL after it; give one URL, or each of RedLock's primaries by itself"
+        )));
+    }
+    Err(invalid(format!(
+        "{what}; leave it out, or percent-encode it (a space is %20) if it is part of a password"
+    )))
+}
+
+/// Whitespace, and what shows as nothing: byte order marks, marks of width zero or of direction.
+fn is_blank(letter: char) -> bool {
+    letter.is_whitespace()
+        || matches!(letter, '\u{ad}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+}
+
+/// Also those that a word processor makes.
+fn is_quote(letter: char) -> bool {
+    matches!(letter, '"' | '\'' | '`' | '«' | '»' | '\u{2018}'..='\u{201f}')
+}
+
+const ESCAPED_LINE_ENDS: [&str; 2] = ["\\n", "\\r"];
+
+#[cfg(test)]
+mod tests {
+    use steadlock_protocol::ErrorKind;
+
+    use super::*;
+    use crate::target::Target;
+    use crate::tls::TlsOptions;
+
+    fn refusal(url: &str) -> Error {
+        let error = Target::parse(url, &TlsOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url:?}");
+        error
+    }
+
+    #[test]
+    fn blanks_around_a_url_are_dropped() {
+        const PLAIN: &str = "redis://:word@example:7000/3";
+        for (before, after) in [
+            ("", "\n"),
+            ("", "\r\n"),
+            (" ", " "),
+            ("\t", "\t\n\n"),
+            ("\u{feff}", ""),
+            ("\u{feff}  ", "\u{a0}"),
+            ("\u{200b}", "\u{200b}\r"),
+            ("\u{b}", "\u{c}"),
+        ] {
+            let target = Target::parse(&format!("{before}{PLAIN}{after}"), &TlsOptions::default()).unwrap();
+            assert_eq!((target.to_string().as_str(), target.database), ("example:7000", 3));
+            assert_eq!(target.password.as_deref(), Some("word"));
+        }
+    }
+
+    #[test]
+    fn quotes_are_named_and_not_taken_for_a_port_or_a_database() {
+        for scheme in [
+            "redis://:sesame@h",
+            "redis://:sesame@h/0",
+            "redis://:sesame@h:6379",
+            "redis+sentinel://a,b/shop?sentinel_password=sesame",
+            "redis+cluster://:sesame@a,b",
+            "redis+unix:///sesame",
+            "memory://sesame",
+        ] {
+            for (before, after, place) in [
+                ("\"", "\"", "around it"),
+                ("'", "'", "around it"),
+                ("`", "`", "around it"),
+                ("\u{201c}", "\u{201d}", "around it"),
+                ("\"\"", "\"\"", "around it"),
+                ("\"'", "'\"", "around it"),
+                ("\\\"", "\\\"", "around it"),
+                (" \"", "\"\n", "around it"),
+                ("\" ", " \"", "around it"),
+                ("\"", "", "before it"),
+                ("", "'", "at its end"),
+            ] {
+                let url = format!("{before}{scheme}{after}");
+                let error = refusal(&url);
+                let text = format!("the URL has quotes {place}");
+                assert!(error.message().contains(&text), "{url}: {error}");
+                assert!(!format!("{error} {error:?}").contains("sesame"), "{url}: {error}");
+            }
+            let error = refusal(&format!("{scheme}\\n"));
+            assert!(error.message().contains("line end"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_blank_inside_is_named_by_its_place() {
+        for (url, text) in [
+            ("redis://:ses ame@h", "a space in it, as character 13;"),
+            ("\n redis://:ses\tame@h", "a tab in it, as character 13;"),
+            ("redis://:sésame\n@h", "a line feed in it, as character 16;"),
+            ("redis://h\r\n:6379", "a carriage return in it, as character 10;"),
+            ("redis://h:63 79", "a space in it, as character 13;"),
+            ("redis ://h", "a space in it, as character 6;"),
+            ("sesame h", "a space in it, as character 7;"),
+            ("redis://h/\u{feff}1", "a byte order mark in it, as character 11;"),
+            (
+                "redis://h\u{200b}/1",
+                "U+200B, which is not visible in it, as character 10;",
+            ),
+            (
+                "redis://:sesame\u{0}@h",
+                "U+0000, which is not visible in it, as character 16;",
+            ),
+            ("redis://h\u{1b}[0m", "U+001B"),
+            ("redis+cluster://a, b", "a space in it, as character 19;"),
+            ("redis+unix:///a b", "a space in it, as character 16;"),
+            (
+                "redis://:sesame@a redis://b",
+                "as character 18, and another URL after it",
+            ),
+        ] {
+            let error = refusal(url);
+            assert!(error.message().contains(text), "{url:?}: {error}");
+            assert!(!format!("{error} {error:?}").contains("sesame"), "{url:?}: {error}");
+        }
+        for url in ["", " ", "\n", "\u{feff}"] {
+            assert!(refusal(url).message().contains("the URL is empty"), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn valkey_means_what_redis_means() {
+        for (scheme, twin) in [
+            ("redis", "valkey"),
+            ("rediss", "valkeys"),
+            ("redis+cluster", "valkey+cluster"),
+            ("rediss+cluster", "valkeys+cluster"),
+            ("redis+sentinel", "valkey+sentinel"),
+            ("rediss+sentinel", "valkeys+sentinel"),
+            ("redis+unix", "valkey+unix"),
+        ] {
+            let url = |scheme: &str| format!("{scheme}://h/x");
+            let (theirs, ours) = (url(twin), url(scheme));
+            assert_eq!(read(&theirs).unwrap(), read(&ours).unwrap(), "{twin}");
+            assert_eq!(
+                read(&theirs.to_uppercase()).unwrap().0,
+                read(&ours).unwrap().0,
+                "{twin}"
+            );
+            let has_tls = scheme.starts_with("rediss");
+            assert_eq!(read(&theirs).unwrap().0.has_tls, has_tls, "{twin}");
+        }
+        for scheme in [
+            "rediss+unix",
+            "valkeys+unix",
+            "redis+",
+            "valkey+",
+            "+cluster",
+            "valkeyss",
+            "redis+tls",
+            "memory+cluster",
+        ] {
+            let error = refusal(&format!("{scheme}://h"));
+            assert!(error.message().contains("scheme is not known"), "{scheme}: {error}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "admin")]
+    fn a_text_may_have_several_urls() {
+        for (text, urls) in [
+            ("", vec![]),
+            ("\n", vec![]),
+            ("redis://a\n", vec!["redis://a"]),
+            (
+                " redis://a \t redis://b\r\nvalkey://c ",
+                vec!["redis://a", "redis://b", "valkey://c"],
+            ),
+            ("\u{feff}redis://a redis://b", vec!["redis://a", "redis://b"]),
+            ("redis://:my word@h", vec!["redis://:my word@h"]),
+            ("redis+cluster://a, b", vec!["redis+cluster://a, b"]),
+        ] {
+            assert_eq!(listed(text), urls, "{text:?}");
+        }
+    }
+}
