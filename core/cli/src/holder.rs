@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -16,17 +17,26 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::exit::Exit;
 use crate::link::{Link, Message, micros};
+use crate::server::URL_VARIABLE;
 use crate::signals::{Signals, code_of, must_forward};
 use crate::supervisor::{NAME, this_program};
 use crate::tree::{self, ProcessId};
 
 /// What to run, and how it ends.
-#[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) lock: &'a str,
     pub(crate) command: &'a [OsString],
     pub(crate) kill_after: Duration,
     pub(crate) leave_children: bool,
+    /// The server's URLs, if the command gets them.
+    pub(crate) urls: Option<String>,
+}
+
+impl fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments and URLs may have a password.
+        f.debug_struct("Job").field("lock", &self.lock).finish_non_exhaustive()
+    }
 }
 
 /// How it ended.
@@ -84,6 +94,11 @@ impl<'a> Holder<'a> {
         match lease.token() {
             Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
             None => command.env_remove("STEADLOCK_TOKEN"),
+        };
+        // Whoever sees the command's environment, such as a report of a crash, must not see the password.
+        match &job.urls {
+            Some(urls) => command.env(URL_VARIABLE, urls),
+            None => command.env_remove(URL_VARIABLE),
         };
         let child = command.stdin(socket).spawn().map_err(failed)?;
         let supervisor = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

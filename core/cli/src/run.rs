@@ -19,8 +19,8 @@ use crate::tree;
 ///
 /// Waits for the lock, runs the command, renews the lock as long as it runs, and
 /// releases the lock. The command finds the lock's name in STEADLOCK_LOCK and
-/// its fencing token in STEADLOCK_TOKEN. SIGTERM, SIGINT and SIGHUP are passed on
-/// to it.
+/// its fencing token in STEADLOCK_TOKEN. STEADLOCK_URL, which may have a password,
+/// is not passed on to it without --pass-url. SIGTERM, SIGINT and SIGHUP are.
 ///
 /// Nothing of the command goes on without the lock: not its children, not those
 /// that ignore SIGTERM, are daemons or have sessions of their own. They are ended
@@ -53,6 +53,9 @@ pub(crate) struct Run {
     /// on without the lock.
     #[arg(long)]
     leave_children: bool,
+    /// Give the command the URL that this program uses, with its password, in STEADLOCK_URL.
+    #[arg(long)]
+    pass_url: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -125,6 +128,7 @@ impl Run {
             command: &self.command,
             kill_after: self.kill_after,
             leave_children: self.leave_children,
+            urls: self.pass_url.then(|| self.server.urls().join(" ")),
         };
         let ended = match Holder::start(job, &lease) {
             Ok(holder) => holder.run(signals).await,

@@ -250,6 +250,38 @@ fn when_the_supervisor_was_killed_the_holder_ends_its_orphans_and_fails() {
     assert!(served.is_free());
 }
 
+/// The supervisor's environment too: it is the command's parent, and looks as the command in a list of processes.
+#[test]
+fn the_command_gets_the_url_only_if_it_is_to_have_it() {
+    let served = Served::start();
+    let url = served.url();
+    let hidden = format!("{url}/0");
+    for (options, variable, expected) in [
+        (&["run", "--lease", "5"][..], Some(url.as_str()), "-"),
+        (&["run", "--url", &url], Some(&hidden), "-"),
+        (&["run", "--url", &url], None, "-"),
+        (&["run", "--pass-url"], Some(&url), &url),
+        (&["run", "--pass-url", "--url", &url], Some(&hidden), &url),
+    ] {
+        let mut command = steadlock(options);
+        if let Some(variable) = variable {
+            command.env("STEADLOCK_URL", variable);
+        }
+        let parent = "tr '\\0' '\\n' < /proc/$PPID/environ | grep -c ^STEADLOCK_URL=";
+        let script = format!("echo ${{STEADLOCK_URL--}} $STEADLOCK_LOCK ${{STEADLOCK_TOKEN:+token}} $({parent})");
+        command.args(["stock", "--", "sh", "-c", &script]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let of_parent = u8::from(expected != "-");
+        assert_eq!(
+            said.trim_end(),
+            format!("{expected} stock token {of_parent}"),
+            "{options:?} {errors}"
+        );
+    }
+}
+
 /// As in a container that was entered from outside: there the group has no number.
 #[test]
 fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too() {

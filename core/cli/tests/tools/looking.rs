@@ -179,6 +179,7 @@ async fn a_name_is_looked_for_behind_the_key_prefix() {
     lease.release().await.unwrap();
     let arguments = [
         "run",
+        "--pass-url",
         "--key-prefix",
         "shop:",
         "a",
