@@ -1,8 +1,9 @@
 //! Which rights locks need, how the doctor tests each of them, and the line that grants them.
 //!
-//! The doctor sends each command for one scratch key of the form that locks use. The key holds a string with a TTL, so
-//! that a command for hashes or sorted sets writes nothing: the server checks the user's rights first, and then answers
-//! `WRONGTYPE`.
+//! The doctor sends each command for a scratch key of each form that locks use, because a selector of an access list
+//! grants commands on its own keys alone; and the one command that locks send for several keys, for all of them at
+//! once. Each key holds a string with a TTL, so that a command for hashes or sorted sets writes nothing: the server
+//! checks the user's rights first, and then answers `WRONGTYPE`.
 
 use super::layout::Layout;
 use super::version::Version;
@@ -18,6 +19,9 @@ pub(crate) struct Rights {
     /// Without which nothing is missed but a line in the server's log.
     pub(crate) optional: Vec<&'static str>,
     pub(crate) keys: Vec<Pattern>,
+    /// Commands that the user has, and keys that it has, but not the one on the other: its selectors have them
+    /// apart.
+    pub(crate) apart: Vec<(&'static str, Vec<Pattern>)>,
     pub(crate) channels: Vec<Pattern>,
     /// What could not be tried, and why.
     pub(crate) untried: Vec<String>,
@@ -48,17 +52,16 @@ pub(crate) const CHANNEL: &str = "(channel)";
 /// So long a scratch key lives if nobody removes it, in milliseconds.
 pub(crate) const LIFE_MS: &str = "30000";
 
+/// The digest of no script.
+pub(crate) const NO_SCRIPT: &str = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+
 const fn probe(right: &'static str, need: Need, words: &'static [&'static str]) -> Probe {
     Probe { right, need, words }
 }
 
 /// Of a program that takes locks, on every server; in the order of SECURITY.md.
 const EVERYWHERE: &[Probe] = &[
-    probe(
-        "evalsha",
-        Need::Locks,
-        &["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", KEY],
-    ),
+    probe("evalsha", Need::Locks, &["EVALSHA", NO_SCRIPT, "1", KEY]),
     probe("script|load", Need::Locks, &["SCRIPT", "LOAD", "return 1"]),
     probe("subscribe", Need::Messages, &["SUBSCRIBE", CHANNEL]),
     probe("unsubscribe", Need::Messages, &["UNSUBSCRIBE", CHANNEL]),

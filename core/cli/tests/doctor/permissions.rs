@@ -168,3 +168,78 @@ fn no_secret_is_repeated() {
         assert!(!said.contains("sesame"), "{said}");
     }
 }
+
+/// Since Redis 7.0 a user may have selectors, each with keys and commands of its own. One of them has to allow all
+/// that one command needs.
+#[tokio::test]
+async fn selectors_that_have_rights_apart_are_found_and_one_that_has_all_is_enough() {
+    const KEYS: &str = "~tenant:* ~steadlock:{tenant:* ~steadlock::tenant:*";
+    const CHANNELS: &str = "resetchannels &redisson_lock__channel:{tenant:* &redisson_lock__channel:tenant:* \
+        &steadlock:{tenant:* &steadlock::tenant:*";
+    let places = [
+        // Everything in one selector, beside a user who may do nothing.
+        ("one", format!("({KEYS} {CHANNELS} +@all)"), None),
+        // A selector for other keys is in nobody's way.
+        ("beside", format!("{KEYS} {CHANNELS} +@all (~app:* +get)"), None),
+        // Each key by a selector of its own: no script may have two.
+        (
+            "keys",
+            format!("{CHANNELS} +@all (~tenant:* +@all) (~steadlock:{{tenant:* ~steadlock::tenant:* +@all)"),
+            Some(("missing-keys", "+evalsha and keys of ~tenant:* ~steadlock:{tenant:*")),
+        ),
+        // Some commands on the names alone.
+        (
+            "commands",
+            format!("{CHANNELS} ~steadlock:{{tenant:* ~steadlock::tenant:* +@all ({KEYS} +@all -hset -hexists)"),
+            Some(("missing-keys", "+hexists +hset and keys of ~tenant:*")),
+        ),
+        (
+            "braced",
+            format!("{CHANNELS} ~tenant:* ~steadlock:{{tenant:* +@all ({KEYS} +@all -zadd)"),
+            Some(("missing-for-braces", "+zadd and keys of ~steadlock::tenant:*")),
+        ),
+    ];
+    for version in Version::ALL.into_iter().filter(|version| *version != Version::Redis62) {
+        let server = Redis::start_version(version, &[], None);
+        for (user, rule, finding) in &places {
+            let mut words = vec!["reset".to_owned(), "on".into(), ">sesame".into()];
+            let mut open = false;
+            for word in rule.split(' ') {
+                match words.last_mut() {
+                    Some(selector) if open => *selector = format!("{selector} {word}"),
+                    _ => words.push(word.into()),
+                }
+                open = (open || word.starts_with('(')) && !word.ends_with(')');
+            }
+            let url = url_of(&server, user, &words);
+            let report = Report::of(&[&url], &["--key-prefix", PREFIX]);
+            match finding {
+                Some((id, word)) => report.names(id, word),
+                None => {
+                    for id in [
+                        "missing-command",
+                        "missing-keys",
+                        "missing-messages",
+                        "missing-channels",
+                        "missing-for-braces",
+                    ] {
+                        report.is_silent_about(id);
+                    }
+                }
+            }
+            assert_eq!(keys(&server), [], "{version} {user}");
+            // The program itself agrees; no lock without a waiter needs ZADD.
+            if *user == "braced" {
+                continue;
+            }
+            let client = steadlock::Client::builder().url(url).key_prefix(PREFIX);
+            let client = client.connect().await.unwrap();
+            let acquired = client.lock("a").acquire().await;
+            let refused = acquired.map(drop).map_err(|error| error.kind());
+            let expected = finding.map_or(Ok(()), |_| Err(steadlock::ErrorKind::Misconfigured));
+            assert_eq!(refused, expected, "{version} {user}");
+            client.close().await;
+            server.run(&["FLUSHALL"]);
+        }
+    }
+}

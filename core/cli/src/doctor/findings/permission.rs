@@ -29,6 +29,7 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
         ));
     }
     patterns(facts, rights, &mut all);
+    apart(facts, rights, &mut all);
     if !rights.optional.is_empty() {
         let missing = plus(&rights.optional);
         all.push(Finding::new(
@@ -76,6 +77,38 @@ fn patterns(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
             Check::MissingForBraces,
             format!("the user lacks {missing}, which locks need whose names have a brace"),
             format!("add {missing} to the user's rules, unless no name has a brace"),
+        ));
+    }
+}
+
+/// Rights that the user has, but in different selectors.
+fn apart(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
+    let mut groups: Vec<(&[Pattern], Vec<&str>)> = Vec::new();
+    for (right, patterns) in &rights.apart {
+        match groups.iter_mut().find(|(known, _)| known == patterns) {
+            Some((_, rights)) => rights.push(right),
+            None => groups.push((patterns, vec![right])),
+        }
+    }
+    for (patterns, rights) in groups {
+        let (plain, of_braced) = split(facts, patterns);
+        let keys = [plain, of_braced].join(" ");
+        let rights: Vec<String> = rights.iter().map(|right| format!("+{right}")).collect();
+        let rights = rights.join(" ");
+        let (check, who) = if patterns.iter().any(|pattern| pattern.is_of_braced()) {
+            (Check::MissingForBraces, "locks whose names have a brace")
+        } else {
+            (Check::MissingKeys, "locks")
+        };
+        let all_of = if patterns.len() > 1 { "all together" } else { "on these" };
+        all.push(Finding::new(
+            check,
+            format!(
+                "no single selector of the user has {rights} and keys of {} {all_of}: {who} that need it fail as \
+                 Misconfigured",
+                keys.trim()
+            ),
+            "put the commands and the keys of locks into one place of the user's rules, as the access line below has them",
         ));
     }
 }

@@ -5,7 +5,7 @@ use steadlock::admin::{CallError, Reply, Scratch, Server};
 
 use super::asking::silence;
 use crate::doctor::facts::{Fact, Layout, Writes};
-use crate::doctor::rights::{CHANNEL, KEY, LIFE_MS, Need, Pattern, Rights, Verdict, probes, verdict};
+use crate::doctor::rights::{CHANNEL, KEY, LIFE_MS, NO_SCRIPT, Need, Pattern, Probe, Rights, Verdict, probes, verdict};
 use crate::doctor::version::Version;
 
 /// One command on scratch keys.
@@ -31,6 +31,7 @@ pub(super) async fn look_at(
     let tried = async {
         commands(server, layout, version, scratch, &mut rights).await?;
         keys(server, scratch, braced.as_ref(), &mut rights).await?;
+        together(server, layout, version, (scratch, braced.as_ref()), &mut rights).await?;
         channels(server, scratch, braced.as_ref(), &mut rights).await
     };
     if let Err(error) = tried.await {
@@ -63,21 +64,8 @@ async fn commands(
     scratch: &Scratch,
     rights: &mut Rights,
 ) -> Result<(), Error> {
-    // The key has to be there while others are tried.
-    let all = probes(layout, version.known().copied());
-    let (last, mut all): (Vec<_>, Vec<_>) = all.partition(|probe| probe.right == "del");
-    all.extend(last);
-    for probe in all {
-        let command: Words = probe
-            .words
-            .iter()
-            .map(|word| match *word {
-                KEY => scratch.key.to_vec(),
-                CHANNEL => scratch.channel.to_vec(),
-                word => word.as_bytes().to_vec(),
-            })
-            .collect();
-        if verdict_of(server, &command).await? == Verdict::NoCommand {
+    for probe in in_order(layout, version) {
+        if verdict_of(server, &command(probe, &scratch.key, &scratch.channel)).await? == Verdict::NoCommand {
             match probe.need {
                 Need::Locks => rights.commands.push(probe.right),
                 Need::Messages => rights.messages.push(probe.right),
@@ -86,6 +74,23 @@ async fn commands(
         }
     }
     Ok(())
+}
+
+/// The key has to be there while others are tried.
+fn in_order(layout: Layout, version: &Fact<Version>) -> Vec<&'static Probe> {
+    let all = probes(layout, version.known().copied());
+    let (last, mut all): (Vec<_>, Vec<_>) = all.partition(|probe| probe.right == "del");
+    all.extend(last);
+    all
+}
+
+fn command(probe: &Probe, key: &[u8], channel: &[u8]) -> Words {
+    let word = |word: &&str| match *word {
+        KEY => key.to_vec(),
+        CHANNEL => channel.to_vec(),
+        word => word.as_bytes().to_vec(),
+    };
+    probe.words.iter().map(word).collect()
 }
 
 async fn keys(
@@ -113,6 +118,50 @@ async fn keys(
                 rights.keys.push(pattern);
                 break;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Each command on keys of each form, and a script that gets keys of two forms: since Redis 7.0 the selectors of a
+/// user may have each right, and no single one of them all that one command needs.
+async fn together(
+    server: &mut Server,
+    layout: Layout,
+    version: &Fact<Version>,
+    (scratch, braced): (&Scratch, Option<&Scratch>),
+    rights: &mut Rights,
+) -> Result<(), Error> {
+    let mut forms = vec![
+        (&scratch.name, vec![Pattern::Names]),
+        (&scratch.key, vec![Pattern::Own]),
+    ];
+    let mut pairs = vec![(scratch, vec![Pattern::Names, Pattern::Own])];
+    if let Some(braced) = braced {
+        forms.push((&braced.key, vec![Pattern::OwnOfBraced]));
+        pairs.push((braced, vec![Pattern::Names, Pattern::OwnOfBraced]));
+    }
+    let mut tries: Vec<(&'static str, Vec<Pattern>, Words)> = Vec::new();
+    for (key, patterns) in forms {
+        let probes = in_order(layout, version).into_iter();
+        let of_keys = probes.filter(|probe| probe.words.contains(&KEY));
+        tries.push(("set", patterns.clone(), set(key)));
+        tries.extend(of_keys.map(|probe| (probe.right, patterns.clone(), command(probe, key, &[]))));
+    }
+    for (scratch, patterns) in pairs {
+        let both = words(&["EVALSHA", NO_SCRIPT, "2"], &scratch.name).into_iter();
+        tries.push(("evalsha", patterns, both.chain([scratch.key.to_vec()]).collect()));
+    }
+    let commands: Vec<Words> = tries.iter().map(|(_, _, command)| command.clone()).collect();
+    let answers: Answers = server.ask_all(&commands).await?;
+    for ((right, patterns, _), answer) in tries.into_iter().zip(&answers) {
+        let is_refused = matches!(judged(answer), Verdict::NoCommand | Verdict::NoKey);
+        // What is missing altogether is said already.
+        let is_said = rights.commands.contains(&right)
+            || patterns.iter().any(|pattern| rights.keys.contains(pattern))
+            || rights.apart.contains(&(right, patterns.clone()));
+        if is_refused && !is_said {
+            rights.apart.push((right, patterns));
         }
     }
     Ok(())
