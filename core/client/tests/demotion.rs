@@ -13,7 +13,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use steadlock::{Client, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
+#[cfg(target_os = "linux")]
+use support::clock_offset::ClockOffset;
 use support::proxy::Proxy;
+#[cfg(target_os = "linux")]
+use support::version::Version;
 use support::{Redis, eventually, is_timed};
 use tokio::task::JoinHandle;
 
@@ -108,6 +112,31 @@ impl Load {
 fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.acquire().await.unwrap() })
+}
+
+/// A primary sends the time at which a record ends, and a promoted replica goes by its own clock: T1 and T2 need
+/// clocks that are together.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
+    const AHEAD: i64 = 4_000;
+    let primary = Redis::start_version(Version::System, &[], None);
+    let replica = Redis::start_with_clock(ClockOffset(AHEAD), &[]);
+    replicate(&primary, &replica).await;
+    let client = Client::connect(&primary.url()).await.unwrap();
+    let lease = client.lock("a").lease(Duration::from_secs(60)).acquire().await.unwrap();
+    let left = |server: &Redis| match server.run(&["PTTL", "a"]) {
+        Reply::Int(left) => left,
+        other => panic!("{other:?}"),
+    };
+    eventually("the replica has the record in full", SOON, || left(&replica) > 40_000).await;
+    replica.run(&["REPLICAOF", "NO", "ONE"]);
+    let (there, here) = (left(&replica), left(&primary));
+    let early = here - there;
+    assert!((AHEAD - 1_000..=AHEAD + 1_000).contains(&early), "{here} {there}");
+    let deadline = i64::try_from(lease.remaining().as_millis()).unwrap();
+    assert!(there < deadline, "its holder still relies on it: {there} {deadline}");
+    lease.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

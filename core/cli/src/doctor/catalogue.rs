@@ -89,6 +89,7 @@ checks! {
     SentinelUnreachable, Warning, "sentinel-unreachable";
     ClockOff, Warning, "clock-off";
     ClocksApart, Warning, "clocks-apart";
+    ReplicaClock, Warning, "replica-clock";
     RoundTripSlow, Warning, "round-trip-slow";
     Plaintext, Warning, "plaintext";
     MissingMessages, Warning, "missing-messages";

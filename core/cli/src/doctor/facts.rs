@@ -133,6 +133,7 @@ pub(crate) struct Replica {
     pub(crate) is_linked: bool,
     /// Seconds since it was last heard of.
     pub(crate) lag: u64,
+    pub(crate) clock: Fact<Clock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +233,7 @@ pub(crate) mod samples {
                 address: "replica:6379".into(),
                 is_linked: true,
                 lag: 0,
+                clock: Fact::Known(Clock { ahead: 120, within: 50 }),
             }]),
             min_replicas: Fact::Known(1),
             idle_timeout: Fact::Known(0),

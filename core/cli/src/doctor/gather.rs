@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use steadlock::admin::{Deployment, Reply, Scratch, Servers, Topology};
 use steadlock::{Error, ErrorKind};
+use tokio::time::timeout;
 
 use self::asking::{ask, number};
 use self::openness::Door;
-use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Unreachable};
+use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Server, Unreachable};
 use crate::exit::Exit;
 use crate::server::ServerOptions;
 
@@ -94,7 +95,10 @@ async fn look_at(servers: &mut Servers, door: &Door<'_>, facts: &mut Facts) -> R
                 scratch,
             };
             match subject.look_at(primary).await {
-                Ok(server) => facts.servers.push(server),
+                Ok(mut server) => {
+                    clocks_of_replicas(deployment, &mut server).await;
+                    facts.servers.push(server);
+                }
                 Err(error) if facts.layout == Layout::OneServer => return Err(error),
                 Err(error) => facts.unreachable.push(unreachable(Some(primary.address()), &error)),
             }
@@ -108,6 +112,25 @@ async fn look_at(servers: &mut Servers, door: &Door<'_>, facts: &mut Facts) -> R
     }
     Ok(())
 }
+
+/// Asks each replica that a primary names for its time.
+async fn clocks_of_replicas(deployment: &Deployment, server: &mut Server) {
+    let Fact::Known(replicas) = &mut server.replicas else {
+        return;
+    };
+    for replica in replicas {
+        let Some(mut link) = deployment.announced(&replica.address) else {
+            continue;
+        };
+        replica.clock = match timeout(REPLICA_LIMIT, timing::measure(&mut link)).await {
+            Ok((clock, _)) => clock,
+            Err(_) => Fact::Unknown(format!("a replica does not answer within {REPLICA_LIMIT:?}")),
+        };
+    }
+}
+
+/// Longer than that a replica is not waited for: it may be where this machine cannot reach it.
+const REPLICA_LIMIT: Duration = Duration::from_secs(2);
 
 /// So many names are made, of which one is in a slot of each node of a cluster of usual size.
 const SCRATCHES: usize = 1_000;

@@ -181,8 +181,14 @@ fn line(server: &Server) -> String {
 
 /// One server for programs; what is not known is null.
 fn facts_of(server: &Server) -> Value {
-    let replica =
-        |replica: &Replica| json!({ "address": replica.address, "linked": replica.is_linked, "lag_s": replica.lag });
+    let replica = |replica: &Replica| {
+        json!({
+            "address": replica.address,
+            "linked": replica.is_linked,
+            "lag_s": replica.lag,
+            "clock_ahead_ms": replica.clock.known().map(|clock| ms_of(clock.ahead)),
+        })
+    };
     let replicas = server.replicas.known();
     let memory = server.memory.known();
     let trip = server.round_trip.known();

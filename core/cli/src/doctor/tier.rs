@@ -32,7 +32,7 @@ const AGAINST: [Check; 8] = [
 ];
 
 /// Findings with which a restart or a failover breaks the promise sooner than it has to.
-const WEAKENING: [Check; 9] = [
+const WEAKENING: [Check; 10] = [
     Check::DevelopmentServer,
     Check::NoPersistence,
     Check::SnapshotsOnly,
@@ -42,6 +42,7 @@ const WEAKENING: [Check; 9] = [
     Check::ReplicaNotLinked,
     Check::ReplicaBehind,
     Check::MinReplicas,
+    Check::ReplicaClock,
 ];
 
 pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {

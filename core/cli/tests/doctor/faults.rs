@@ -113,6 +113,51 @@ fn a_replica_is_no_server_for_locks() {
     assert_eq!(report.tier(), "none");
 }
 
+/// The primary sends when a record ends, and a promoted replica goes by its own clock.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_replica_whose_clock_is_off_is_named() {
+    use crate::support::clock_offset::ClockOffset;
+
+    let password = Some("sesame");
+    let server = Redis::start_version(Version::System, &["--repl-diskless-sync-delay", "0"], password);
+    let of_primary = format!("127.0.0.1 {}", server.port);
+    let settings = [
+        "--replicaof",
+        &of_primary,
+        "--masterauth",
+        "sesame",
+        "--requirepass",
+        "sesame",
+    ];
+    let info = || match server.look(&["INFO", "replication"]) {
+        Reply::Bytes(text) => String::from_utf8(text).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    for (offset, lease, said) in [
+        (0, "30", None),
+        (2_000, "30", Some("ahead of its primary's")),
+        (400, "30", Some("ahead of its primary's")),
+        // A hundredth of such a lease is more.
+        (400, "60", None),
+        (-400, "30", None),
+        (-3_000, "30", Some("behind its primary's")),
+    ] {
+        let replica = Redis::start_with_clock(ClockOffset(offset), &settings);
+        let line = format!("port={},state=online", replica.port);
+        block_on(eventually("the replica is linked", LONG, || info().contains(&line)));
+        let report = Report::of(&[&server.url()], &["--lease", lease]);
+        match said {
+            Some(said) => report.names("replica-clock", said),
+            None => report.is_silent_about("replica-clock"),
+        }
+        drop(replica);
+        block_on(eventually("the replica is gone", LONG, || {
+            info().contains("connected_slaves:0")
+        }));
+    }
+}
+
 #[test]
 fn a_replica_that_stands_still_is_behind() {
     let server = start(&["--repl-diskless-sync-delay", "0"]);

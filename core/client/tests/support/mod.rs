@@ -1,6 +1,7 @@
 //! Servers to test against: the embedded store, and a redis-server of one's own.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod clock_offset;
 pub mod cluster;
 pub mod crowd;
 pub mod fake_sentinel;
@@ -19,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use clock_offset::ClockOffset;
 use rustix::process::{Pid, Signal, kill_process};
 use steadlock_protocol::Reply;
 use steadlock_store::Embedded;
@@ -89,6 +91,7 @@ pub struct Redis {
     pub port: u16,
     directory: PathBuf,
     password: Option<String>,
+    clock: ClockOffset,
     /// For questions that are asked again and again.
     kept: Mutex<Option<redis::Connection>>,
 }
@@ -104,6 +107,11 @@ impl Redis {
 
     pub fn start_version(version: Version, args: &[&str], password: Option<&str>) -> Self {
         Self::start_at(free_port, version, args, password)
+    }
+
+    /// The system's, whose wall clock is wrong.
+    pub fn start_with_clock(clock: ClockOffset, args: &[&str]) -> Self {
+        Self::start_as(free_port, (Version::System, clock), args, None)
     }
 
     /// One that can be started again as the node of a cluster: until the listener is dropped it keeps the
@@ -151,13 +159,23 @@ impl Redis {
 
     /// Starts one at such a port, or at another if somebody takes it first.
     fn start_at(port: fn() -> u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
+        Self::start_as(port, (version, ClockOffset::default()), args, password)
+    }
+
+    fn start_as(
+        port: fn() -> u16,
+        (version, clock): (Version, ClockOffset),
+        args: &[&str],
+        password: Option<&str>,
+    ) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = temporary(&format!("steadlock-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let port_given = port();
         let mut server = Self {
-            child: spawn(version, port_given, &directory, args, password),
+            child: spawn((version, clock), port_given, &directory, args, password),
             version,
+            clock,
             port: port_given,
             directory,
             password: password.map(Into::into),
@@ -169,7 +187,7 @@ impl Redis {
                 "the server does not start: {log}"
             );
             server.port = port();
-            server.child = spawn(version, server.port, &server.directory, args, password);
+            server.child = spawn((version, clock), server.port, &server.directory, args, password);
         }
         server
     }
@@ -237,7 +255,8 @@ impl Redis {
 
     /// The same with other options, and with the data that it saved before.
     pub fn start_again_with(&mut self, args: &[&str]) {
-        self.child = spawn(self.version, self.port, &self.directory, args, self.password.as_deref());
+        let program = (self.version, self.clock);
+        self.child = spawn(program, self.port, &self.directory, args, self.password.as_deref());
         if let Err(log) = self.wait_until_up() {
             panic!("the server does not start again: {log}");
         }
@@ -282,8 +301,15 @@ impl rig::Node {
     }
 }
 
-fn spawn(version: Version, port: u16, directory: &PathBuf, args: &[&str], password: Option<&str>) -> Child {
+fn spawn(
+    (version, clock): (Version, ClockOffset),
+    port: u16,
+    directory: &PathBuf,
+    args: &[&str],
+    password: Option<&str>,
+) -> Child {
     let mut command = Command::new(version.program());
+    clock.apply(&mut command);
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])

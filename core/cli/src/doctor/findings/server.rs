@@ -320,6 +320,10 @@ mod tests {
         let clock = |ahead, within| {
             told(Layout::OneServer, |server| {
                 server.clock = Fact::Known(Clock { ahead, within });
+                // Its replica has the same.
+                if let Fact::Known(replicas) = &mut server.replicas {
+                    replicas[0].clock = server.clock.clone();
+                }
             })
         };
         assert_eq!(clock(3_000_000, 1_000), [Check::ClockOff]);
@@ -365,6 +369,7 @@ mod tests {
     fn each_replica_is_looked_at() {
         let checks = told(Layout::Sentinel, |server| {
             let replica = |is_linked, lag| Replica {
+                clock: Fact::Known(Clock { ahead: 0, within: 0 }),
                 address: "b:6379".into(),
                 is_linked,
                 lag,

@@ -24,6 +24,7 @@ pub(super) fn judge(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
             "keep the clocks of all machines together by NTP",
         ));
     }
+    replica_clocks(facts, server, all);
     if let Fact::Known(trip) = &server.round_trip {
         let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1_000.0);
         let (median, worst) = (shown(trip.median), shown(trip.worst));
@@ -58,6 +59,42 @@ pub(super) fn judge(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
+/// Whether a record would end early, or late, once a replica is promoted: the primary sends the time when it ends,
+/// and the replica compares that with its own clock.
+fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
+    let (Fact::Known(own), Fact::Known(replicas)) = (&server.clock, &server.replicas) else {
+        return;
+    };
+    // A holder's deadline comes so much before the record's end.
+    let margin = facts.lease / 100 + Duration::from_millis(20);
+    let margin = i64::try_from(margin.as_micros()).unwrap_or(i64::MAX);
+    for replica in replicas {
+        let Fact::Known(clock) = &replica.clock else { continue };
+        let ahead = clock.ahead.saturating_sub(own.ahead);
+        let surely = ahead
+            .saturating_abs()
+            .saturating_sub(clock.within)
+            .saturating_sub(own.within);
+        let shown = Duration::from_micros(ahead.unsigned_abs()).as_secs_f64();
+        let of = &replica.address;
+        let says = if ahead > 0 && surely > margin {
+            format!(
+                "the clock of the replica {of} is {shown:.2} s ahead of its primary's: if it takes over, records end so \
+                 much early, before the deadlines of their holders, and a lock may have two owners"
+            )
+        } else if ahead < 0 && surely > CLOCK_TOLERANCE {
+            format!(
+                "the clock of the replica {of} is {shown:.2} s behind its primary's: if it takes over, records of dead \
+                 holders last so much longer, and fencing tokens may repeat or fall"
+            )
+        } else {
+            continue;
+        };
+        let remedy = "keep the clocks of primaries and replicas together by NTP";
+        all.push(Finding::new(Check::ReplicaClock, says, remedy));
+    }
+}
+
 /// Whether a lease ends before a replica has taken over: what is left of one that is renewed at a third of it.
 pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> Option<Finding> {
     if noticed + PROMOTION <= facts.lease * 2 / 3 {
@@ -80,4 +117,46 @@ fn apart(ahead: i64) -> String {
     let seconds = Duration::from_micros(ahead.unsigned_abs()).as_secs_f64();
     let side = if ahead < 0 { "behind that" } else { "ahead" };
     format!("{seconds:.1} s {side}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::facts::{Clock, samples};
+
+    /// What is said of a replica whose clock is so many milliseconds ahead of its primary's, of a lease of 10 s.
+    fn told(ahead_ms: i64, within_ms: i64) -> Option<String> {
+        let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
+        facts.lease = Duration::from_secs(10);
+        let server = &mut facts.servers[0];
+        let clock = |ahead_ms: i64| {
+            Fact::Known(Clock {
+                ahead: ahead_ms * 1_000,
+                within: within_ms * 500,
+            })
+        };
+        server.clock = clock(700);
+        if let Fact::Known(replicas) = &mut server.replicas {
+            replicas[0].clock = clock(700 + ahead_ms);
+        }
+        let mut all = Vec::new();
+        replica_clocks(&facts, &facts.servers[0], &mut all);
+        all.pop().map(|finding| finding.says)
+    }
+
+    #[test]
+    fn a_replica_that_is_ahead_by_more_than_a_holder_s_margin_is_named() {
+        for (ahead, within, is_named) in [(100, 0, false), (121, 0, true), (121, 2, false), (5_000, 2, true)] {
+            let said = told(ahead, within).filter(|said| said.contains("ahead"));
+            assert_eq!(said.is_some(), is_named, "{ahead} ms within {within}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_replica_that_is_behind_costs_waiting_and_is_named_later() {
+        for (behind, is_named) in [(500, false), (1_001, true)] {
+            let said = told(-behind, 0).filter(|said| said.contains("behind"));
+            assert_eq!(said.is_some(), is_named, "{behind} ms: {said:?}");
+        }
+    }
 }

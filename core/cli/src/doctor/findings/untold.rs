@@ -26,6 +26,7 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
                 .why_unknown()
                 .filter(|_| !server.rights.commands.contains(&"time")),
         ),
+        ("the clock of a replica", clock_of_a_replica(server)),
         ("the round trip", server.round_trip.why_unknown()),
         ("whether it writes", server.writes.why_unknown()),
         (
@@ -60,4 +61,10 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
         )
     };
     by_reason.into_iter().map(finding).collect()
+}
+
+/// Why the first replica whose clock is not known has not told it.
+fn clock_of_a_replica(server: &Server) -> Option<&str> {
+    let replicas = server.replicas.known()?;
+    replicas.iter().find_map(|replica| replica.clock.why_unknown())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::doctor::facts::{Memory, Persistence, Replica};
+use crate::doctor::facts::{Fact, Memory, Persistence, Replica};
 
 /// The fields of INFO, by name.
 #[derive(Debug, Default)]
@@ -64,6 +64,7 @@ impl Info {
                 address: format!("{host}:{port}"),
                 is_linked: fields.get("state") == Some(&"online"),
                 lag: fields.get("lag").and_then(|lag| lag.parse().ok()).unwrap_or(0),
+                clock: Fact::Unknown("it was not asked".into()),
             })
         };
         Some((0..count).filter_map(replica).collect())
@@ -101,18 +102,21 @@ mod tests {
              slave1:ip=fd00::2,port=7000,state=wait_bgsave,offset=0,lag=9,type=replica\r\n",
         );
         let replicas = info.replicas().unwrap();
+        let not_asked = Fact::Unknown("it was not asked".into());
         assert_eq!(
             replicas,
             [
                 Replica {
                     address: "10.0.0.2:6379".into(),
                     is_linked: true,
-                    lag: 1
+                    lag: 1,
+                    clock: not_asked.clone(),
                 },
                 Replica {
                     address: "[fd00::2]:7000".into(),
                     is_linked: false,
-                    lag: 9
+                    lag: 9,
+                    clock: not_asked,
                 }
             ]
         );
