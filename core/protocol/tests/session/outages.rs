@@ -299,6 +299,28 @@ fn a_lease_of_the_server_keeps_local_ones_waiting_until_it_ends() {
     assert_eq!(world.lost(0).len(), 1);
 }
 
+/// A server that lost the record of a fair lock grants it to the next caller of this client.
+#[test]
+fn a_lease_that_the_server_granted_beside_another_keeps_local_ones_waiting_when_the_other_is_released() {
+    let mut world = with_breakers(1);
+    world.server.says_yes = true;
+    let fair = || AcquireRequest {
+        kind: Kind::Fair,
+        lease: fixed(20_000),
+        ..local("a")
+    };
+    let first = world.hold(0, fair());
+    let second = world.hold(0, fair());
+    released(&mut world, 0, second.lease);
+    // A lock that nobody needs is forgotten by then.
+    world.run_for(Duration::from_secs(2));
+    outage(&mut world, 0);
+    let next = world.acquire(0, fair());
+    let next = granted(world.outcome(0, next));
+    assert!(next.degraded && world.now >= first.deadline);
+    assert_eq!(world.lost(0).len(), 1);
+}
+
 #[test]
 fn a_local_lease_keeps_those_waiting_that_come_when_the_server_is_back() {
     let mut world = with_breakers(2);

@@ -341,9 +341,9 @@ impl Queue {
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
-    /// Whether nobody here asks, waits or holds.
+    /// Whether nobody here asks, waits or holds. What is held twice is held until both holds have ended.
     pub(super) fn is_unused(&self) -> bool {
-        self.is_idle() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
+        self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
     }
 
     /// Whether others wait for it elsewhere.
