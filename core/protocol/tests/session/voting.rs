@@ -277,6 +277,21 @@ fn a_primary_that_comes_after_the_vote_was_lost_or_given_back_is_not_asked() {
 }
 
 #[test]
+fn a_hold_ends_with_its_majority_though_one_primary_renews_it() {
+    let mut world = World::with(3, |config| {
+        config.lease = steadlock_protocol::LeaseDuration::watched(ms(3_000)).unwrap()
+    });
+    world.connect(0..3);
+    let ticket = world.try_once();
+    let grant = granted(world.outcome(ticket).expect("all granted it"));
+    world.disconnect([1, 2]);
+    world.run_for(ms(2_900));
+    assert_eq!((world.renewed(&grant), world.lost()), (grant.deadline, vec![]));
+    world.run_for(ms(100));
+    assert_eq!(world.lost(), [LostReason::Expired]);
+}
+
+#[test]
 fn primaries_that_stay_away_do_not_delay_a_majority() {
     let mut world = World::new(5);
     world.connect(0..3);
