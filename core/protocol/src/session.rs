@@ -239,6 +239,17 @@ impl Session {
         }
     }
 
+    /// The locks of a lease that no server granted. A lease is degraded if there is one.
+    #[must_use]
+    pub fn degraded_locks(&self, lease: LeaseId) -> Vec<LockName> {
+        let members = self.multi().map_or(&[][..], |multi| multi.members_of(lease));
+        let leases = if members.is_empty() { &[lease][..] } else { members };
+        let holds = self.members.locks().holds();
+        let of_leases = leases.iter().filter_map(|lease| holds.get(holds.of_lease(*lease)?));
+        let local = of_leases.filter(|hold| hold.is_local());
+        local.map(|hold| hold.keys().name.clone()).collect()
+    }
+
     const fn multi(&self) -> Option<&Multi> {
         match &self.group {
             Group::Multi(multi) => Some(multi),

@@ -29,8 +29,8 @@ pub(crate) struct Lease {
     /// Until when it may be relied on, by its client's clock.
     pub(crate) deadline: Instant,
     pub(crate) lost: bool,
-    /// It excludes others of its client alone.
-    pub(crate) degraded: bool,
+    /// Those of its names that no server granted: there it excludes others of its client alone.
+    pub(crate) local: Vec<usize>,
     /// The length by which the watchdog renews its hold, if it does.
     pub(crate) renewed: Option<Micros>,
 }
@@ -56,6 +56,11 @@ impl Lease {
         self.locks.iter().find(|(of, _)| *of == name).map(|(_, kind)| *kind)
     }
 
+    /// Whether no server granted it this name.
+    pub(crate) fn is_local(&self, name: usize) -> bool {
+        self.local.contains(&name)
+    }
+
     /// Whether one of two leases was taken inside the other, or both inside a third.
     fn is_inside(&self, other: &Self) -> bool {
         let both = self.around.iter().any(|hold| other.around.contains(hold));
@@ -79,13 +84,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A grant: a new hold, perhaps inside another one, or one more level of it.
+    /// A grant: a new hold, perhaps inside another one, or one more level of it. No server granted the names that
+    /// are `local`.
     pub(crate) fn granted(
         &mut self,
         client: usize,
         grant: &Grant,
         inside: Option<LeaseId>,
-        locks: Vec<Lock>,
+        (locks, local): (Vec<Lock>, Vec<usize>),
         renewed: Option<Micros>,
     ) -> &Lease {
         let inside = inside.and_then(|lease| self.live.get(&(client, lease)));
@@ -114,7 +120,7 @@ impl Ledger {
             token: grant.token,
             deadline: grant.deadline,
             lost: false,
-            degraded: grant.degraded,
+            local,
             renewed,
         };
         if lease.renewed.is_some() {

@@ -213,7 +213,7 @@ impl World {
             let Some(kind) = lease.kind_of(name).filter(|_| !holds.contains(&lease.hold)) else {
                 continue;
             };
-            if Record::of(kind).group() != group || self.is_forced(lease, name) || lease.degraded {
+            if Record::of(kind).group() != group || self.is_forced(lease, name) || lease.is_local(name) {
                 continue;
             }
             // One of several locks that is entered again has no record of its own.
@@ -331,7 +331,7 @@ impl World {
     /// Whether callers of a client wait for a hold of it that no server knows.
     fn is_held_here(&self, client: usize, name: usize) -> bool {
         let mut held = self.ledger.of(client).map(|(_, lease)| lease);
-        held.any(|lease| lease.degraded && lease.kind_of(name).is_some())
+        held.any(|lease| lease.is_local(name))
     }
 
     /// Whether what is on record leaves room for one more.

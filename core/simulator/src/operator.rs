@@ -281,7 +281,7 @@ impl World {
                 .of(client)
                 .filter(|(_, lease)| lease.kind_of(name).is_some_and(is_its))
                 // That one is on no record.
-                .filter(|(_, lease)| !lease.degraded || lease.locks.len() > 1);
+                .filter(|(_, lease)| !lease.is_local(name));
             // Which of two callers asked under which owner id is a guess; who gathers several may
             // ask for one of them again, under another.
             let is_it = |known: usize| known == owner || !on_record.contains(&known);

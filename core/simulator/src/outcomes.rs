@@ -89,20 +89,22 @@ impl World {
     /// Every lock of a lease that is relied on is on record for as long.
     fn is_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
         let is_promised = self.exclusion.is_promised;
-        let held = self
-            .ledger
-            .get(client, lease)
-            .filter(|held| is_promised && !held.degraded);
+        let held = self.ledger.get(client, lease).filter(|_| is_promised);
         let Some(held) = held else {
             return Ok(());
         };
         if !is_believed(held, self.clocks[client], self.now) {
             return Ok(());
         }
-        let until = self.clocks[client].when(held.deadline);
         // A lock that an operator took away is relied on until its holder learns of that.
-        let locks = held.locks.iter().filter(|(name, _)| !self.is_forced(held, *name));
+        let is_on_record = |name: usize| !held.is_local(name) && !self.is_forced(held, name);
+        let locks = held.locks.iter().filter(|(name, _)| is_on_record(*name));
         let locks: Vec<Lock> = locks.copied().collect();
+        // What no server knows may have no end.
+        let Some(deadline) = (!locks.is_empty()).then_some(held.deadline) else {
+            return Ok(());
+        };
+        let until = self.clocks[client].when(deadline);
         for (name, kind) in locks {
             let mut left = Vec::new();
             for node in 0..self.nodes.len() {
@@ -292,8 +294,8 @@ impl World {
         let is_token_due = fencing && !is_entered_again && !grant.degraded;
         self.check_token(client, ticket, grant, &locks, is_token_due)?;
         self.clients[client].tasks[task].leases.push(grant.lease);
-        let of = (locks.clone(), renewed);
-        let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
+        let of = (locks.clone(), self.granted_locally(client, grant, &locks));
+        let hold = self.ledger.granted(client, grant, inside, of, renewed).hold;
         if grant.degraded {
             self.did(Operation::Degraded);
         }
@@ -338,6 +340,17 @@ impl World {
         if is_wanted && has_one && grant.token.is_none() && self.plan.family != Family::RedLock {
             return broken(
                 "I2",
+    /// Those of the names of a lease that no server granted.
+    fn granted_locally(&self, client: usize, grant: &Grant, locks: &[Lock]) -> Vec<usize> {
+        let names = locks.iter().map(|(name, _)| *name);
+        if !grant.degraded || locks.len() == 1 {
+            return names.filter(|_| grant.degraded).collect();
+        }
+        let session = self.clients[client].session.as_ref();
+        let local = session.map_or_else(Vec::new, |session| session.degraded_locks(grant.lease));
+        names.filter(|name| local.contains(&self.names[*name])).collect()
+    }
+
                 format!("client {client}: {ticket:?} wanted a token, and was granted without"),
             );
         }

@@ -57,7 +57,7 @@ impl Exclusion {
                 };
                 // Without a server nobody knows that a name is used as two kinds.
                 let is_elsewhere = other != client || Record::of(held_as) != Record::of(*kind);
-                if is_elsewhere && (lease.degraded || newcomer.degraded) {
+                if is_elsewhere && (lease.is_local(*name) || newcomer.is_local(*name)) {
                     continue;
                 }
                 if is_forced(lease, *name) {
@@ -79,8 +79,9 @@ impl Exclusion {
     }
 }
 
-/// I14: a lease that was granted without a server excludes all others of its client, no matter
-/// whether a server or the client granted theirs.
+/// I14: a name that was granted without a server excludes all others of its client, no matter
+/// whether a server or the client granted theirs. Of several locks some may be a server's, which
+/// exclude others by their records.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
     let Some(newcomer) = ledger.get(client, id).filter(|lease| is_believed(lease, clock, now)) else {
         return Ok(());
@@ -90,7 +91,7 @@ fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now
             let is_same = other
                 .kind_of(*name)
                 .is_some_and(|of| Record::of(of) == Record::of(*kind) && !admits(*kind, &[of]));
-            let is_degraded = other.degraded || newcomer.degraded;
+            let is_degraded = other.is_local(*name) || newcomer.is_local(*name);
             is_same && is_degraded && !other.bears(newcomer) && is_believed(other, clock, now)
         });
         if let Some((other, _)) = beside {

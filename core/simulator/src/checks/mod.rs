@@ -16,7 +16,7 @@
 //! | I12 | a closed session comes to keep nothing | `remains` |
 //! | I15 | no auto-renewed hold expires while a lane is open and its server answers; a demoted server is left | `following` |
 //! | I13 | one seed gives one trace | the trace's hash |
-//! | I14 | without a server only who wants it so is granted a lease, without a token, and it excludes all others of its client; with the servers back, so are the answers | `exclusion`, `outages` |
+//! | I14 | without a server only who wants it so is granted a lease, without a token, and each of its names that no server granted excludes all others of its client; with the servers back, so are the answers | `exclusion`, `outages` |
 //!
 //! That readers and writers exclude one another (I10) and that no more permits are relied
 //! on than there are (I11) is I1 with another rule of who may hold beside whom:

@@ -103,6 +103,12 @@ impl Multi {
         self.held.has(lease)
     }
 
+    /// The leases of the locks that a multi-lock consists of.
+    pub(crate) fn members_of(&self, lease: LeaseId) -> &[LeaseId] {
+        let held = self.held.first_level(lease).and_then(|first| self.held.get(first));
+        held.map_or(&[], |held| held.members())
+    }
+
     /// The tickets of callers that wait for several locks.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         self.gatherings.tickets()
