@@ -73,6 +73,16 @@ pub enum Defect {
     LocalLeavesRecord,
     /// A circuit breaker that opened never asks whether the server is back.
     BreakerStaysOpen,
+    /// A release whose connection closes before its answer is not sent again.
+    ReleaseEndsWithItsConnection,
+    /// A release is done with its first answer, though an attempt of its owner was cut off and may run after it.
+    LateAttemptsAreForgotten,
+    /// What an attempt was granted too late to be of use is not released.
+    LateGrantStays,
+    /// A majority's lock is relied on for as long as the member that ends last.
+    LongestMemberCounts,
+    /// So it is from its grant on, until a member is renewed.
+    LongestMemberIsGranted,
 }
 
 #[cfg(feature = "defects")]
@@ -110,5 +120,10 @@ impl Defect {
         Self::LocalBesideHolder,
         Self::LocalLeavesRecord,
         Self::BreakerStaysOpen,
+        Self::ReleaseEndsWithItsConnection,
+        Self::LateAttemptsAreForgotten,
+        Self::LateGrantStays,
+        Self::LongestMemberCounts,
+        Self::LongestMemberIsGranted,
     ];
 }

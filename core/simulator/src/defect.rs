@@ -94,6 +94,28 @@ pub enum Defect {
     WriteHasTokensOfItsOwn,
     /// A mutex is taken whatever its key has.
     MutexTakesAnyKey,
+    /// A second attempt of one owner can make its mutex' record shorter.
+    MutexResendShortens,
+    /// A second attempt of one owner can make its permits end sooner.
+    PermitsResendShortens,
+    /// A second attempt of one owner can make its read end sooner.
+    ReadResendShortens,
+    /// A second attempt of one owner can make its write end sooner.
+    WriteResendShortens,
+    /// Releasing a lock tells nobody.
+    ReleaseWakesNobody,
+    /// Releasing a mutex tells nobody.
+    MutexReleaseWakesNobody,
+    /// Releasing permits tells nobody.
+    PermitsReleaseWakesNobody,
+    /// The last reader that leaves tells nobody.
+    LastReaderWakesNobody,
+    /// A writer that leaves tells nobody.
+    WriteReleaseWakesNobody,
+    /// Releasing a fair lock that nobody queues for does not tell those who want it as a plain lock.
+    FairReleaseWakesNobody,
+    /// A forced release tells nobody.
+    ForceWakesNobody,
     /// Clocks run at rates that are further apart than what is promised bears.
     ClocksTooFarApart,
 }
@@ -142,6 +164,17 @@ impl Defect {
         Self::LimitIsIgnored,
         Self::WriteHasTokensOfItsOwn,
         Self::MutexTakesAnyKey,
+        Self::MutexResendShortens,
+        Self::PermitsResendShortens,
+        Self::ReadResendShortens,
+        Self::WriteResendShortens,
+        Self::ReleaseWakesNobody,
+        Self::MutexReleaseWakesNobody,
+        Self::PermitsReleaseWakesNobody,
+        Self::LastReaderWakesNobody,
+        Self::WriteReleaseWakesNobody,
+        Self::FairReleaseWakesNobody,
+        Self::ForceWakesNobody,
         Self::ClocksTooFarApart,
     ];
 
@@ -338,6 +371,61 @@ impl Defect {
                 Script::MutexAcquire,
                 "local holder = redis.call('GET', lock)",
                 "local holder = redis.call('TYPE', lock).ok == 'string' and redis.call('GET', lock)",
+            ),
+            Self::MutexResendShortens => (
+                Script::MutexAcquire,
+                "if redis.call('PTTL', key) < tonumber(ttl) then",
+                "if true then",
+            ),
+            Self::PermitsResendShortens => (
+                Script::SemaphoreAcquire,
+                "redis.call('ZADD', permits, 'GT', unpack(granted))",
+                "redis.call('ZADD', permits, unpack(granted))",
+            ),
+            Self::ReadResendShortens => (
+                Script::ReadAcquire,
+                "redis.call('ZADD', readers, 'GT', now + lease, owner)",
+                "redis.call('ZADD', readers, now + lease, owner)",
+            ),
+            Self::WriteResendShortens => (
+                Script::WriteAcquire,
+                "now + math.max(tonumber(lease), mine and writing or 0)",
+                "now + tonumber(lease)",
+            ),
+            Self::ReleaseWakesNobody => (
+                Script::LockRelease,
+                "return {1, publish_to_all(channel, '0')}",
+                "return {1, 0}",
+            ),
+            Self::MutexReleaseWakesNobody => (
+                Script::MutexRelease,
+                "return {1, publish(channel, '0')}",
+                "return {1, 0}",
+            ),
+            Self::PermitsReleaseWakesNobody => (
+                Script::SemaphoreRelease,
+                "local listeners = publish(channel, '0')",
+                "local listeners = 0",
+            ),
+            Self::LastReaderWakesNobody => (
+                Script::ReadRelease,
+                "listeners = publish(channel, '0')",
+                "listeners = 0",
+            ),
+            Self::WriteReleaseWakesNobody => (
+                Script::WriteRelease,
+                "local listeners = changed and publish(channel, '0')",
+                "local listeners = 0",
+            ),
+            Self::FairReleaseWakesNobody => (
+                Script::FairRelease,
+                "listeners = publish_to_all(channel, '0')",
+                "listeners = 0",
+            ),
+            Self::ForceWakesNobody => (
+                Script::LockForce,
+                "return {1, publish_to_all(ARGV[1], '0')}",
+                "return {1, 0}",
             ),
             Self::ClocksTooFarApart => return None,
         })

@@ -282,8 +282,13 @@ impl World {
         }
     }
 
-    /// A reply reaches its client.
-    pub(crate) fn reply_arrives(&mut self, route: Route, call: CallId, result: Result<Reply, CallError>) -> Checked {
+    /// A reply reaches its client; it grants this owner a lock, if any.
+    pub(crate) fn reply_arrives(
+        &mut self,
+        route: Route,
+        (call, granted): (CallId, Option<usize>),
+        result: Result<Reply, CallError>,
+    ) -> Checked {
         if !self.is_current(route) {
             self.struck(Fault::LostReply, route.client);
             return Ok(());
@@ -291,7 +296,12 @@ impl World {
         let client = &mut self.clients[route.client];
         client.link(route).in_flight.retain(|of| *of != call);
         let is_demoted = matches!(&result, Err(CallError::Server { code, .. }) if code == READONLY);
+        let granted = granted.filter(|owner| self.owned.is_wanted(*owner));
         self.tell(route.client, |session, now| session.on_reply(call, result, now))?;
+        if let Some(owner) = granted {
+            let is_released = self.renewal.was_released(owner);
+            self.owned.check_grant(route.client, owner, is_released)?;
+        }
         match is_demoted {
             true => self.leaves(route.client, route.node),
             false => Ok(()),

@@ -24,6 +24,8 @@ pub(crate) enum Event {
         route: Route,
         call: CallId,
         result: Result<Reply, CallError>,
+        /// The owner that it grants a lock.
+        granted: Option<usize>,
     },
     /// A confirmation reaches its client.
     Listening { route: Route, channel: Arc<[u8]> },

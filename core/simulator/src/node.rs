@@ -127,6 +127,11 @@ impl Node {
         self.store.unsubscribe(SubscriberId(client as u64), channel);
     }
 
+    /// Who listens, and on which channel.
+    pub(crate) fn listeners(&self) -> Vec<(usize, Arc<[u8]>)> {
+        self.listeners.iter().cloned().collect()
+    }
+
     /// A client's connection for messages is gone.
     pub(crate) fn forget_listener(&mut self, client: usize) {
         let (gone, left) = std::mem::take(&mut self.listeners)

@@ -25,6 +25,9 @@ impl World {
     /// Somebody looks at the locks.
     pub(crate) fn observe(&mut self) -> Checked {
         self.schedule(LOOK, Event::Observe);
+        for name in 0..self.names.len() {
+            self.look_at_rough_records(name)?;
+        }
         if !self.is_settled() {
             return Ok(());
         }
@@ -55,6 +58,11 @@ impl World {
     /// A message on a lock's channel reaches a client: if the lock is free, the first waiter for it
     /// at this client is to ask.
     pub(crate) fn hears(&mut self, client: usize, channel: &[u8]) {
+        self.is_to_ask(client, channel, |_, _| true);
+    }
+
+    /// The first waiter at a client for what is told on this channel is to ask, if it is such a one and may have it.
+    fn is_to_ask(&mut self, client: usize, channel: &[u8], is_such: impl Fn(usize, Kind) -> bool) {
         let is_simple = self.nodes.len() == 1 && self.plan.family != Family::Several;
         if !is_simple || !self.is_settled() || !self.clients[client].is_connected() {
             return;
@@ -78,9 +86,34 @@ impl World {
                 _ => None,
             });
         if let Some((ticket, kind)) = of_name.min_by_key(|(ticket, _)| *ticket)
+            && is_such(name, kind)
             && self.is_free_for(kind, name)
         {
             self.wakes.hears(client, name, ticket, self.now);
+        }
+    }
+
+    /// The kinds as which a name is wanted and cannot be had now.
+    pub(crate) fn kept_out_of(&mut self, name: usize) -> Vec<Kind> {
+        if self.plan.is_deaf || !self.is_settled() {
+            return Vec::new();
+        }
+        let mut kinds = self.plan.names[name].clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds.retain(|kind| !self.is_free_for(*kind, name));
+        kinds
+    }
+
+    /// A name was released, or taken away by an operator, as which some kinds could not be had before: who listens for
+    /// that is told, and asks.
+    pub(crate) fn freed(&mut self, node: usize, name: usize, mut kept_out: Vec<Kind>) {
+        kept_out.retain(|kind| self.is_free_for(*kind, name));
+        if kept_out.is_empty() {
+            return;
+        }
+        for (client, channel) in self.nodes[node].listeners() {
+            self.is_to_ask(client, &channel, |of, kind| of == name && kept_out.contains(&kind));
         }
     }
 
@@ -242,6 +275,30 @@ impl World {
                     let longest = longest + longest / 100;
                     self.owned.seen(owner, is_stray, settled, longest, self.now)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// I5 also while faults strike, of an owner whose client could have released it by now.
+    fn look_at_rough_records(&mut self, name: usize) -> Checked {
+        // A waiter of the server's queue that was given up is released when it is seen to be granted the lock.
+        if self.plan.tier.keeps_records() || self.plan.names[name].contains(&Kind::Fair) {
+            return Ok(());
+        }
+        for node in 0..self.nodes.len() {
+            for (id, _) in self.holders(node, name) {
+                let mut clients = self.clients.iter().enumerate();
+                let whose = clients.find(|(_, client)| id.starts_with(client.id.as_bytes()));
+                let Some((number, client)) = whose else { continue };
+                let of = (number, client);
+                let clear = self.following.clear_since(of, (node, &self.nodes[node]), self.now);
+                let Some(clear) = clear else { continue };
+                let is_stray = self.is_nobodys(number, name);
+                let owner = self.owner(&id);
+                let longest = self.plan.timeout();
+                let longest = longest + longest / 100;
+                self.owned.seen(owner, is_stray, clear, longest, self.now)?;
             }
         }
         Ok(())

@@ -291,6 +291,12 @@ impl World {
         if !is_entered_again {
             check_degraded_grant(client, ticket, grant, on_unavailable, self.plan.breaker.is_some())?;
         }
+        if grant.deadline <= self.clients[client].clock.at(self.now) {
+            return broken(
+                "I9",
+                format!("client {client}: {ticket:?} was granted what is over already"),
+            );
+        }
         let is_token_due = fencing && !is_entered_again && !grant.degraded;
         self.check_token(client, ticket, grant, &locks, is_token_due)?;
         self.clients[client].tasks[task].leases.push(grant.lease);
@@ -308,6 +314,9 @@ impl World {
         self.grants += 1;
         for (name, kind) in &locks {
             self.progress.granted(*name, *kind);
+            if kind.is_exclusive() {
+                self.wakes.granted(client, *name);
+            }
             if inside.is_none() {
                 self.starvation.granted(*name, *kind);
             }
@@ -331,15 +340,6 @@ impl World {
         check_levels(client, task, (said, Some(grant.lease)), &leases)
     }
 
-    /// I2: who wanted a token of a lock that has one was given it.
-    fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
-        let has_one = match locks {
-            [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),
-            _ => false,
-        };
-        if is_wanted && has_one && grant.token.is_none() && self.plan.family != Family::RedLock {
-            return broken(
-                "I2",
     /// Those of the names of a lease that no server granted.
     fn granted_locally(&self, client: usize, grant: &Grant, locks: &[Lock]) -> Vec<usize> {
         let names = locks.iter().map(|(name, _)| *name);
@@ -351,6 +351,15 @@ impl World {
         names.filter(|name| local.contains(&self.names[*name])).collect()
     }
 
+    /// I2: who wanted a token of a lock that has one was given it.
+    fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
+        let has_one = match locks {
+            [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),
+            _ => false,
+        };
+        if is_wanted && has_one && grant.token.is_none() && self.plan.family != Family::RedLock {
+            return broken(
+                "I2",
                 format!("client {client}: {ticket:?} wanted a token, and was granted without"),
             );
         }

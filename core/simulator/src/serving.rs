@@ -58,6 +58,9 @@ impl World {
             }
             return Ok(());
         }
+        let is_granted = role(call.script).0 == Role::Acquire && result.as_ref().is_ok_and(kinds::is_yes);
+        let granted = kinds::owner(call).filter(|_| is_granted);
+        let granted = granted.map(|owner| self.owner(owner));
         let delay = self.delay(Fault::DelayedReply, self.plan.odds.delayed_reply, route);
         let at = self.travels(route, 1, delay);
         self.schedule_at(
@@ -66,6 +69,7 @@ impl World {
                 route,
                 call: call.id,
                 result,
+                granted,
             },
         );
         Ok(())
@@ -89,6 +93,8 @@ impl World {
         let in_line = name.filter(|_| kinds::is_fair(call.script));
         let before = in_line.map(|name| self.standing(node, name));
         let there = self.before(node, name, call);
+        let frees = matches!(role, Role::Release | Role::Force | Role::Limit);
+        let kept_out = name.filter(|_| frees).map(|name| (name, self.kept_out_of(name)));
         let result = self.nodes[node].run(call, self.now);
         self.script_runs += 1;
         let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
@@ -107,6 +113,9 @@ impl World {
         if let (Some(name), Err(error), Role::Acquire) = (name, &result, role) {
             let holders = record.excludes().iter().map(|of| self.holders_of(node, name, *of));
             check_full(call, &holders.flatten().collect::<Vec<_>>(), error)?;
+        }
+        if let Some((name, kept_out)) = kept_out {
+            self.freed(node, name, kept_out);
         }
         if let (Some(name), Some(there)) = (name, there) {
             self.check_after(node, name, call, (&there, had_it), &result)?;

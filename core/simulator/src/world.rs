@@ -295,7 +295,12 @@ impl World {
                 self.listen_arrives(route, channel, on);
                 Ok(())
             }
-            Event::Reply { route, call, result } => self.reply_arrives(route, call, result),
+            Event::Reply {
+                route,
+                call,
+                result,
+                granted,
+            } => self.reply_arrives(route, (call, granted), result),
             Event::Listening { route, channel } => self.confirmation_arrives(route, &channel),
             Event::Message {
                 route,

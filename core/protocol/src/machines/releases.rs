@@ -339,6 +339,9 @@ impl Releases {
             return;
         };
         release.unanswered |= in_flight.was_cut(result);
+        if io.has(Defect::ReleaseEndsWithItsConnection) && in_flight.was_cut(result) {
+            return self.settle(io, id);
+        }
         if release.call.is_none() {
             let pause = match result {
                 Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
@@ -372,6 +375,9 @@ impl Releases {
             return;
         };
         release.late = release.unresolved.take_late_ones();
+        if io.has(Defect::LateAttemptsAreForgotten) {
+            return self.settle(io, id);
+        }
         if release.late.is_any() {
             let at = io.timeout(now);
             release.not_before = Some(at);

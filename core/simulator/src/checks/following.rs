@@ -44,6 +44,22 @@ impl Following {
         (0..client.wires.len()).all(|node| self.is_clear((number, client), node, Line::Commands, since))
     }
 
+    /// Since when a client could have asked a server that serves, and been answered; `None` if it cannot now.
+    pub(crate) fn clear_since(
+        &self,
+        (number, client): (usize, &Client),
+        (place, node): (usize, &Node),
+        now: Micros,
+    ) -> Option<Micros> {
+        let serves = !node.stopped && !node.is_moving && node.trouble.is_none();
+        let served = self.server.get(&place).copied().unwrap_or(0);
+        let hindered = self.hindered.get(&(number, place, Line::Commands as usize));
+        let since = hindered.copied().unwrap_or(0).max(served).max(client.awake_since);
+        let is_there = client.session.is_some() && !client.paused;
+        let is_clear = is_there && serves && since <= now;
+        (is_clear && self.is_clear((number, client), place, Line::Commands, since)).then_some(since)
+    }
+
     /// Whether a connection is open, and nothing was in its way since then.
     fn is_clear(&self, (number, client): (usize, &Client), node: usize, line: Line, since: Micros) -> bool {
         let link = &client.wires[node].links[line as usize];

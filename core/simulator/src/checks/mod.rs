@@ -6,8 +6,8 @@
 //! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
 //! | I3 | no key without TTL | `remains` |
 //! | I4 | nothing is renewed or asked for after its release; only its owner renews it; no kind of a name disturbs another | `renewal`, `answers`, `operators` |
-//! | I5 | what was cancelled, failed or released leaves no record | `owners`, `remains` |
-//! | I6 | a free lock soon goes to a connected waiter, which learns of it; a waiter that hears that a lock may be free asks; of callers that wait for one another, one is served | `progress`, `wakes` |
+//! | I5 | what was cancelled, failed, released or granted too late leaves no record, also while faults strike, once its client reaches the server | `owners`, `remains` |
+//! | I6 | a free lock soon goes to a connected waiter, which learns of it; a release is told to who listens, and a waiter that hears that a lock may be free asks; of callers that wait for one another, one is served | `progress`, `wakes` |
 //! | I7 | the fair lock goes to the first live waiter, and to no other | `line`, `operators` |
 //! | I8 | levels are grants less releases | `levels` |
 //! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |

@@ -59,6 +59,23 @@ impl Owners {
         self.wanted.get(&(client, ticket, name)).copied()
     }
 
+    /// Whether a caller waits under an owner id.
+    pub(crate) fn is_wanted(&self, owner: usize) -> bool {
+        self.wanted.values().any(|of| *of == owner)
+    }
+
+    /// A session was told that an owner id has a lock, for which a caller waited until then: it has given it to the
+    /// caller, or released it in the same step.
+    pub(crate) fn check_grant(&self, client: usize, owner: usize, is_released: bool) -> Checked {
+        if is_released || !self.given_up.contains_key(&owner) {
+            return Ok(());
+        }
+        broken(
+            "I5",
+            format!("client {client} was told that owner {owner} has the lock, gave it up, and did not release it"),
+        )
+    }
+
     /// The owner id under which a hold has a name, if that was seen.
     pub(crate) fn held_as(&self, hold: u64, name: usize) -> Option<usize> {
         let owners = self.held.get(&hold)?;

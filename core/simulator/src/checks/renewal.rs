@@ -13,6 +13,11 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
+    /// Whether a release of an owner was handed out.
+    pub(crate) fn was_released(&self, owner: usize) -> bool {
+        self.released.contains(&owner)
+    }
+
     /// A session handed out a call for an owner.
     pub(crate) fn handed_out(&mut self, client: usize, role: Role, owner: usize) -> Checked {
         match role {

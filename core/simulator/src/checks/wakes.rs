@@ -1,5 +1,5 @@
-//! I6, of messages: a waiter whose client hears that its lock may be free asks at once, and
-//! not only when it would have asked anyway.
+//! I6, of messages: a waiter whose client listens when its lock is released, or hears that it may be
+//! free, asks at once, and not only when it would have asked anyway.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,24 @@ use crate::time::{MS, Micros};
 pub(crate) struct Wakes {
     /// The longest that it may take.
     pub(crate) word: Micros,
-    /// By client and name: when the client heard that the name may be free, which it was, and the waiter there.
+    /// By client and name: when the client was told that the name may be free, which it was, and the waiter there.
     heard: BTreeMap<(usize, usize), (Micros, Ticket)>,
 }
 
 impl Wakes {
-    /// A client hears that a name may be free, which it is, and this caller waits for it.
+    /// A client listens when a name is released, or hears that it may be free, which it is, and this caller waits
+    /// for it.
     pub(crate) fn hears(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
         self.heard.entry((client, name)).or_insert((now, waiter));
     }
 
     /// A client asks for a name.
     pub(crate) fn asks(&mut self, client: usize, name: usize) {
+        self.heard.remove(&(client, name));
+    }
+
+    /// A client was granted a name, which only one may hold: who else waits there knows that without asking.
+    pub(crate) fn granted(&mut self, client: usize, name: usize) {
         self.heard.remove(&(client, name));
     }
 
@@ -39,7 +45,7 @@ impl Wakes {
         for ((client, name), (since, waiter)) in &self.heard {
             if now - since > self.word {
                 let what = format!(
-                    "client {client} heard {} ms ago that name {name} may be free, and {waiter:?} waits for it",
+                    "client {client} was told {} ms ago that name {name} may be free, and {waiter:?} waits for it",
                     (now - since) / MS
                 );
                 return broken("I6", what);

@@ -145,3 +145,26 @@ fn nobody_waits_for_a_composite_lock_that_it_keeps_from_itself(mistake: Mistake)
         format!("who has a majority's lock and wants it again waits for itself: {outcome:?}")
     })
 }
+
+pub(crate) const LONGEST_MEMBER: Known = Known {
+    what: "majority lasts as long as its longest member",
+    switches: &[(Switch::Session(Defect::LongestMemberCounts), "one of 3 was renewed")],
+    check: a_majoritys_lock_lasts_as_long_as_its_majority,
+};
+
+fn a_majoritys_lock_lasts_as_long_as_its_majority(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::of_a_majority(mistake, 3, seconds(3));
+    let held = world.hold(0, wants(Kind::Mutex, "door"))?;
+    // The others are not renewed yet.
+    for late in [0, 300, 300] {
+        world.hold_up(Script::MutexRenew, Way::There, ms(late));
+    }
+    world.run_for(ms(1_100));
+    let until = world.deadline(0, held.lease).ok_or("it was not granted")?;
+    let promised = until.saturating_since(world.now);
+    let kept = (0..3).filter(|node| world.left(*node, "door").is_some_and(|left| left >= promised));
+    let kept = kept.count();
+    ensure(kept >= 2, || {
+        format!("one of 3 was renewed, and it is relied on for {promised:?}, which {kept} of 3 keep")
+    })
+}

@@ -142,3 +142,64 @@ fn a_downgrade_wakes_the_readers(mistake: Mistake) -> Result<(), String> {
     granted.map_err(|waiting| format!("anybody may read again, and the read side is {waiting}"))?;
     ensure(world.lost(0).is_empty(), || "the read inside the write was lost".into())
 }
+
+pub(crate) const SILENT_RELEASE: Known = Known {
+    what: "release wakes nobody",
+    switches: &[
+        (
+            Switch::Scripts(&[(Script::LockRelease, "publish_to_all(channel, '0')", "0")]),
+            "Lock was released",
+        ),
+        (
+            Switch::Scripts(&[(Script::MutexRelease, "publish(channel, '0')", "0")]),
+            "Mutex was released",
+        ),
+        (
+            Switch::Scripts(&[(Script::SemaphoreRelease, "publish(channel, '0')", "0")]),
+            "was released",
+        ),
+        (
+            Switch::Scripts(&[(Script::ReadRelease, "publish(channel, '0')", "0")]),
+            "Read was released",
+        ),
+        (
+            Switch::Scripts(&[(Script::WriteRelease, "publish(channel, '0')", "0")]),
+            "Write was released",
+        ),
+        (
+            Switch::Scripts(&[(Script::FairRelease, "publish_to_all(channel, '0')", "0")]),
+            "Fair was released",
+        ),
+    ],
+    check: a_release_wakes_who_waits,
+};
+
+fn a_release_wakes_who_waits(mistake: Mistake) -> Result<(), String> {
+    let permit = Kind::Semaphore(Permits::new(1, 2).unwrap());
+    let kinds = [
+        (Kind::Lock, Kind::Lock, 1),
+        (Kind::Lock, Kind::Fair, 1),
+        (Kind::Fair, Kind::Lock, 1),
+        (Kind::Mutex, Kind::Mutex, 1),
+        (permit, permit, 2),
+        // The last of several readers lets the writer in.
+        (Kind::Read, Kind::Write, 2),
+        (Kind::Write, Kind::Write, 1),
+        (Kind::Write, Kind::Read, 1),
+    ];
+    for (held, wanted, holders) in kinds {
+        let mut world = World::new(mistake, 2);
+        let mut leases = Vec::new();
+        for _ in 0..holders {
+            leases.push(world.hold(0, wants(held, "door"))?.lease);
+        }
+        let waiter = world.acquire(1, wants(wanted, "door"));
+        world.run_for(seconds(2));
+        for lease in leases {
+            world.release(0, lease);
+        }
+        let granted = world.granted(1, waiter, ms(10));
+        granted.map_err(|waiting| format!("{held:?} was released, and {wanted:?} is {waiting}"))?;
+    }
+    Ok(())
+}

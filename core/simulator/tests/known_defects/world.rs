@@ -428,6 +428,19 @@ impl World {
         }
     }
 
+    /// Until when a lease may be relied on, as its client was told last.
+    pub(crate) fn deadline(&self, client: usize, lease: LeaseId) -> Option<Instant> {
+        let told = self.clients[client].events.iter().rev();
+        told.map(|(_, event)| event).find_map(|event| match event {
+            Event::Renewed { lease: of, deadline } if *of == lease => Some(*deadline),
+            Event::Completed {
+                outcome: Outcome::Granted(grant),
+                ..
+            } if grant.lease == lease => Some(grant.deadline),
+            _ => None,
+        })
+    }
+
     /// Takes a lock that is there to be taken.
     pub(crate) fn hold(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
         let ticket = self.acquire(client, request);

@@ -8,6 +8,7 @@ use crate::groups::members::Members;
 use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
 use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
+use crate::io::Io;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
 use crate::sorted::{SortedMap, SortedSet};
@@ -136,7 +137,11 @@ impl QuorumHolds {
         for member in new.members.keys() {
             members.include(*member, lease);
         }
-        let deadline = last_of_majority(new.members.values(), majority(members.io())).unwrap_or(now);
+        let is_mistaken = members.io().has(Defect::LongestMemberIsGranted);
+        let deadline = match new.members.values().max() {
+            Some(longest) if is_mistaken => *longest,
+            _ => reliable_until(members.io(), &new.members, now),
+        };
         self.late.extend(new.unanswered.iter().map(|late| (*late, lease)));
         self.by_name.get_or_default(new.name.clone()).insert(lease);
         let hold = QuorumHold {
@@ -208,7 +213,7 @@ impl QuorumHolds {
         let Some(hold) = self.by_lease.get_mut(&lease) else {
             return;
         };
-        let deadline = last_of_majority(hold.members.values(), majority(members.io())).unwrap_or(now);
+        let deadline = reliable_until(members.io(), &hold.members, now);
         if hold.lost.is_none() && deadline != hold.deadline {
             hold.deadline = deadline;
             members.set(Timer::Majority(lease), deadline);
@@ -323,4 +328,14 @@ impl QuorumHolds {
             }
         }
     }
+}
+
+/// Until when a majority of these members may be relied on.
+fn reliable_until(io: &Io, members: &SortedMap<LeaseId, Instant>, now: Instant) -> Instant {
+    let counted = if io.has(Defect::LongestMemberCounts) {
+        1
+    } else {
+        majority(io)
+    };
+    last_of_majority(members.values(), counted).unwrap_or(now)
 }

@@ -96,7 +96,9 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, true) {
+        if let Some(owed) = request.renounce(io, true)
+            && !io.has(Defect::LateGrantStays)
+        {
             io.step(Step::Owes(owed));
         }
         let (lock, cause) = (request.lock(), too_late(took, ttl, request.is_cut(ttl)));
