@@ -35,6 +35,15 @@ fn a_mark_whose_time_is_over_is_nobodys() {
     assert_eq!(violation, None);
 }
 
+/// An operator took one of the locks of a degraded multi-lock, which a server had granted, and the same client was
+/// granted it again.
+#[test]
+fn a_name_of_a_degraded_multi_lock_that_a_server_granted_can_be_taken_by_force() {
+    let report = run(1_248_862_762, None, false);
+    let violation = report.violation.map(|violation| violation.report(1_248_862_762));
+    assert_eq!(violation, None);
+}
+
 #[test]
 fn a_seed_gives_one_history() {
     for seed in 0..50 {

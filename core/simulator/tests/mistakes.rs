@@ -21,8 +21,8 @@ const MISTAKES: &[(Defect, Family, &[&str], u64)] = &[
     (Defect::LocalLeavesRecord, Family::Lock, &["I5"], 2_000),
     (Defect::BreakerStaysOpen, Family::Lock, &["I6", "I9"], 2_000),
     (Defect::ReleaseEndsWithItsConnection, Family::Lock, &["I5"], 2_000),
-    (Defect::LateAttemptsAreForgotten, Family::Lock, &["I5"], 2_000),
-    (Defect::LateGrantStays, Family::Lock, &["I5"], 2_000),
+    (Defect::LateAttemptsAreForgotten, Family::Semaphore, &["I5"], 2_000),
+    (Defect::LateGrantStays, Family::Semaphore, &["I5"], 2_000),
     (Defect::LongestMemberCounts, Family::RedLock, &["I1"], 2_000),
     (Defect::LongestMemberIsGranted, Family::RedLock, &["I1"], 2_000),
 ];
