@@ -25,6 +25,7 @@ mod observing;
 mod outbox;
 mod queues;
 mod requests;
+mod short_leases;
 #[cfg(feature = "native")]
 mod spin;
 #[cfg(feature = "native")]

@@ -42,6 +42,11 @@ impl Requests {
         Some((ticket, self.by_ticket.remove(&ticket)))
     }
 
+    /// Whether its caller waits for the answer.
+    pub(super) fn is_open(&self, ticket: Ticket) -> bool {
+        self.by_ticket.get(&ticket).is_some()
+    }
+
     /// All that are not answered.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Request> + use<> {
         std::mem::take(self).by_ticket.into_values()

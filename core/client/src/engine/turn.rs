@@ -17,6 +17,7 @@ use super::observing::Observing;
 use super::outbox::Outbox;
 use super::queues::Queues;
 use super::requests::Requests;
+use super::short_leases::ShortLeases;
 use crate::errors::closed;
 use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
 use crate::settings::Settings;
@@ -38,6 +39,9 @@ pub(super) struct Engine {
     requests: Requests,
     leases: Leases,
     connecting: Connecting,
+    short_leases: ShortLeases,
+    /// What the transport knows of them.
+    shortest_lease: Option<Duration>,
     closing: Option<Closing>,
     /// Queues on the server that are counted.
     queues: Option<Queues>,
@@ -94,6 +98,8 @@ impl Engine {
             requests: Requests::default(),
             leases: Leases::default(),
             connecting: Connecting::Tried(connecting),
+            short_leases: ShortLeases::default(),
+            shortest_lease: None,
             closing: None,
             queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
             primaries: SortedMap::new(),
@@ -151,6 +157,15 @@ impl Engine {
             queues.ask(&mut self.session, now);
         }
     }
+        let (requests, session) = (&self.requests, &self.session);
+        let is_open = |ticket| requests.is_open(ticket);
+        let shortest = self
+            .short_leases
+            .shortest(now, is_open, |lease| session.has_lease(lease));
+        if self.shortest_lease != shortest {
+            self.shortest_lease = shortest;
+            self.transport.set_shortest_lease(shortest);
+        }
 
     fn saw(&mut self, seen: Seen, now: Instant) {
         if let Some(observing) = &mut self.observing {
@@ -263,6 +278,9 @@ impl Engine {
             return;
         }
         let request = self.requests.complete(ticket);
+        if let Outcome::Granted(grant) = &outcome {
+            self.short_leases.granted(ticket, grant.lease);
+        }
         if let Some(observing) = &mut self.observing {
             let lease = request.as_ref().and_then(|request| request.lease);
             observing.completed(ticket, &outcome, lease, self.now);

@@ -143,7 +143,7 @@ impl Transport for Fleet {
         }
     }
 
-    fn set_shortest_lease(&mut self, lease: Duration) {
+    fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         for node in &mut self.nodes {
             node.set_shortest_lease(lease);
         }

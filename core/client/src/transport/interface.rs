@@ -60,9 +60,9 @@ pub(crate) trait Transport: Send {
     /// transport looks now and then whether its servers are what they were.
     fn set_in_use(&mut self, _is_in_use: bool) {}
 
-    /// Says how long a lease is that is to be renewed. A connection that is lost or silent is
-    /// given up in time for the shortest, the client's or one of these.
-    fn set_shortest_lease(&mut self, _lease: Duration) {}
+    /// Says how long the shortest lease is that is held or asked for, and renewed, of those with a length of their
+    /// own. A connection that is lost or silent is given up in time for it, and for the client's.
+    fn set_shortest_lease(&mut self, _lease: Option<Duration>) {}
 
     /// When to poll if nothing happens before.
     fn poll_timeout(&self) -> Option<Instant>;

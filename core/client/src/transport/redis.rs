@@ -292,7 +292,7 @@ impl Transport for Redis {
         self.renewals.set_in_use(is_in_use);
     }
 
-    fn set_shortest_lease(&mut self, lease: Duration) {
+    fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         self.connector.limits.set_shortest_lease(lease);
         self.renewals.set_shortest_lease(lease);
     }

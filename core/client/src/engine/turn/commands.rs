@@ -70,10 +70,12 @@ impl Engine {
     }
 
     fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
-        self.note_length(acquire.lease);
         asked.name = Some(self.settings.given_name(&acquire.name));
         asked.lease = acquire.within;
-        self.session.acquire(acquire, now)
+        let terms = acquire.lease;
+        let ticket = self.session.acquire(acquire, now);
+        self.short_leases.asked(ticket, terms);
+        ticket
     }
 
     fn acquire_all(&mut self, all: Vec<AcquireRequest>, asked: &mut Request, now: Instant) -> Ticket {
@@ -83,15 +85,12 @@ impl Engine {
             .collect();
         asked.name = Some(names.join(", ").into());
         asked.lease = all.first().and_then(|acquire| acquire.within);
-        all.iter().for_each(|acquire| self.note_length(acquire.lease));
-        self.session.acquire_all(all, now)
-    }
-
-    /// What is to be renewed more often than the client's lease hurries the connections.
-    fn note_length(&mut self, lease: LeaseTerms) {
-        if let Some(length) = lease.length().filter(|_| lease.is_renewed()) {
-            self.transport.set_shortest_lease(length.get());
+        let terms: Vec<LeaseTerms> = all.iter().map(|acquire| acquire.lease).collect();
+        let ticket = self.session.acquire_all(all, now);
+        for terms in terms {
+            self.short_leases.asked(ticket, terms);
         }
+        ticket
     }
 
     fn release(&mut self, lease: LeaseId, asked: &mut Request, now: Instant) -> Ticket {

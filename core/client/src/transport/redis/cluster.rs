@@ -287,9 +287,7 @@ impl Cluster {
             let target = self.target.node(&address.host, address.port);
             let mut shard = Shard::new(&self.settings, &target, now);
             shard.redis_mut().set_in_use(self.is_in_use);
-            if let Some(lease) = self.shortest_lease {
-                shard.redis_mut().set_shortest_lease(lease);
-            }
+            shard.redis_mut().set_shortest_lease(self.shortest_lease);
             shard
         });
         shard.used(now);
@@ -469,8 +467,8 @@ impl Transport for Cluster {
         }
     }
 
-    fn set_shortest_lease(&mut self, lease: Duration) {
-        self.shortest_lease = Some(self.shortest_lease.map_or(lease, |known| known.min(lease)));
+    fn set_shortest_lease(&mut self, lease: Option<Duration>) {
+        self.shortest_lease = lease;
         for shard in self.shards.values_mut() {
             shard.redis_mut().set_shortest_lease(lease);
         }

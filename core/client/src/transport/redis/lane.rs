@@ -49,6 +49,8 @@ pub(super) struct LaneLink {
     silence: Duration,
     /// The same while a connection that is being made waits for its answer.
     urgent: Duration,
+    /// The same while no lease is shorter than the client's.
+    longest_silence: Duration,
 }
 
 enum State {
@@ -95,6 +97,7 @@ impl LaneLink {
             patience: settings.command_timeout,
             silence,
             urgent: longest.min(silence_of(settings.lease.get())),
+            longest_silence: silence,
         }
     }
 
@@ -153,9 +156,11 @@ impl LaneLink {
         self.waiting.drain(..).map(|waiting| waiting.routed.call)
     }
 
-    /// A lease of this length is to be renewed.
-    pub(super) fn set_shortest_lease(&mut self, lease: Duration) {
-        self.silence = self.silence.min(silence_of(lease));
+    /// The shortest lease that is renewed, if it has a length of its own.
+    pub(super) fn set_shortest_lease(&mut self, lease: Option<Duration>) {
+        self.silence = lease.map_or(self.longest_silence, |lease| {
+            self.longest_silence.min(silence_of(lease))
+        });
     }
 
     /// Reads a key for a connection that is being made, which may have found that the primary is elsewhere by now: so

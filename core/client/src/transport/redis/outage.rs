@@ -75,19 +75,17 @@ impl Outage {
 
 impl Limits {
     pub(super) fn new(connect_timeout: Duration, lease: Duration) -> Self {
-        let limits = Self {
+        Self {
             connect_timeout,
             lease,
-            shortest: AtomicU64::new(u64::MAX),
-        };
-        limits.set_shortest_lease(lease);
-        limits
+            shortest: AtomicU64::new(micros(lease)),
+        }
     }
 
-    /// It stays, also when no lock wants it any more.
-    pub(super) fn set_shortest_lease(&self, lease: Duration) {
-        let micros = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
-        self.shortest.fetch_min(micros, Ordering::Relaxed);
+    /// The shortest lease that is renewed, if it has a length of its own.
+    pub(super) fn set_shortest_lease(&self, lease: Option<Duration>) {
+        let shortest = lease.map_or(self.lease, |lease| lease.min(self.lease));
+        self.shortest.store(micros(shortest), Ordering::Relaxed);
     }
 
     /// How long one attempt may take. While a lease may still be held that another attempt can
@@ -101,6 +99,10 @@ impl Limits {
             self.connect_timeout.min((lease / 3).max(SLOW))
         })
     }
+}
+
+fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The end of the time that an attempt has.
@@ -224,7 +226,7 @@ mod tests {
     #[test]
     fn a_lock_with_a_shorter_lease_than_the_clients_shortens_the_tries() {
         let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
-        limits.set_shortest_lease(Duration::from_secs(3));
+        limits.set_shortest_lease(Some(Duration::from_secs(3)));
         let mut outage = Outage::default();
         outage.began(at(0), at(60_000));
         assert_eq!(limits.of(&outage, at(62_999)), Duration::from_secs(1));
@@ -233,6 +235,23 @@ mod tests {
             later,
             Duration::from_secs(5),
             "the short one is lost, the client's is not"
+        );
+    }
+
+    #[test]
+    fn once_no_shorter_lease_is_held_a_try_takes_as_long_as_before() {
+        let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
+        let mut outage = Outage::default();
+        outage.began(at(0), at(60_000));
+        limits.set_shortest_lease(Some(Duration::from_secs(3)));
+        assert_eq!(limits.of(&outage, at(60_000)), Duration::from_secs(1));
+        limits.set_shortest_lease(None);
+        assert_eq!(limits.of(&outage, at(60_000)), Duration::from_secs(5));
+        limits.set_shortest_lease(Some(Duration::from_secs(90)));
+        assert_eq!(
+            limits.of(&outage, at(60_000)),
+            Duration::from_secs(5),
+            "the client's is shorter"
         );
     }
 }

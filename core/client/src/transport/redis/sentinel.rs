@@ -349,7 +349,7 @@ impl Transport for Sentinel {
         self.redis.set_in_use(is_in_use);
     }
 
-    fn set_shortest_lease(&mut self, lease: Duration) {
+    fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         self.redis.set_shortest_lease(lease);
     }
 

@@ -1,0 +1,94 @@
+//! The shortest lease that is to be renewed: a connection that says nothing is given up in time for it.
+
+use std::time::Duration;
+
+use steadlock_protocol::{Instant, LeaseId, LeaseTerms, SortedMap, Ticket};
+
+/// Looking at all of them takes its time: how often that is done.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Leases that are renewed and have a length of their own, and those that are asked for.
+#[derive(Default)]
+pub(super) struct ShortLeases {
+    asked: SortedMap<Ticket, Duration>,
+    held: SortedMap<LeaseId, Duration>,
+    shortest: Option<Duration>,
+    /// When it is looked which of them are over.
+    due: Instant,
+}
+
+impl ShortLeases {
+    /// A request waits for one on these terms.
+    pub(super) fn asked(&mut self, ticket: Ticket, terms: LeaseTerms) {
+        let Some(length) = terms.length().filter(|_| terms.is_renewed()) else {
+            return;
+        };
+        let length = length.get();
+        // A composite lock has several.
+        let shortest = self.asked.get(&ticket).map_or(length, |known| length.min(*known));
+        self.asked.insert(ticket, shortest);
+        self.shortest = Some(self.shortest.map_or(shortest, |known| shortest.min(known)));
+    }
+
+    /// The request was granted this lease.
+    pub(super) fn granted(&mut self, ticket: Ticket, lease: LeaseId) {
+        if let Some(length) = self.asked.remove(&ticket) {
+            self.held.insert(lease, length);
+        }
+    }
+
+    /// The shortest one. One that is over still counts for up to a second.
+    pub(super) fn shortest(
+        &mut self,
+        now: Instant,
+        is_open: impl Fn(Ticket) -> bool,
+        is_held: impl Fn(LeaseId) -> bool,
+    ) -> Option<Duration> {
+        if self.shortest.is_some() && now >= self.due {
+            self.due = now + EVERY;
+            self.asked.retain(|ticket, _| is_open(*ticket));
+            self.held.retain(|lease, _| is_held(*lease));
+            self.shortest = self.asked.values().chain(self.held.values()).min().copied();
+        }
+        self.shortest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renewed(seconds: u64) -> LeaseTerms {
+        LeaseTerms::renewed(Duration::from_secs(seconds)).unwrap()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1_000)
+    }
+
+    #[test]
+    fn it_is_that_of_what_is_held_or_asked_for_now() {
+        let mut short = ShortLeases::default();
+        let ticket = Ticket::from_u64;
+        let lease = LeaseId::from_u64;
+        assert_eq!(short.shortest(at(0), |_| true, |_| true), None);
+        short.asked(ticket(1), renewed(9));
+        short.asked(ticket(2), renewed(3));
+        assert_eq!(short.shortest(at(0), |_| true, |_| true), Some(Duration::from_secs(3)));
+        short.granted(ticket(2), lease(7));
+        short.asked(ticket(3), renewed(2));
+        let shortest = short.shortest(at(10), |_| true, |_| true);
+        assert_eq!(shortest, Some(Duration::from_secs(2)), "at once");
+        // The last request was given up, and a second later nobody speaks of it.
+        let only_first = |open: Ticket| open == ticket(1);
+        assert_eq!(
+            short.shortest(at(1_100), only_first, |_| true),
+            Some(Duration::from_secs(3))
+        );
+        assert_eq!(
+            short.shortest(at(2_200), only_first, |_| false),
+            Some(Duration::from_secs(9))
+        );
+        assert_eq!(short.shortest(at(3_300), |_| false, |_| false), None);
+    }
+}
