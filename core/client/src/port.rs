@@ -11,7 +11,7 @@
 mod command;
 mod completion;
 #[cfg(test)]
-mod counting;
+pub(crate) mod counting;
 mod ids;
 mod lease;
 mod listeners;

@@ -6,10 +6,10 @@ use std::task::Wake;
 
 /// How often it was told.
 #[derive(Default)]
-pub(super) struct Counting(AtomicUsize);
+pub(crate) struct Counting(AtomicUsize);
 
 impl Counting {
-    pub(super) fn told(&self) -> usize {
+    pub(crate) fn told(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -39,6 +39,7 @@ mod proof;
 mod resp;
 mod role;
 pub(super) mod sentinel;
+mod scan;
 mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]

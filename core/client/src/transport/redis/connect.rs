@@ -376,6 +376,7 @@ impl Connector {
             Err(failure) => Err(failure),
         };
         greeted.map_err(|failure| candidate.explained(failure))?;
+        candidate.wire.is_let_in();
         Ok(candidate)
     }
 

@@ -1,7 +1,7 @@
 //! RESP, the wire format: commands out, replies in, one by one as they come.
 //!
-//! A reply is read in place from what has come so far. One that is not whole yet is
-//! begun anew when more has come: replies of scripts are a few dozen bytes.
+//! A reply is read in place from what has come so far: replies of scripts are a few dozen bytes. Of one
+//! that is not whole yet the end is looked for (`scan.rs`) before it is read again.
 
 use std::fmt;
 
@@ -25,12 +25,38 @@ pub(super) struct ServerError {
     pub(super) message: String,
 }
 
-/// What no server sends: nothing after it can be understood.
+/// Why a frame cannot be read; nothing after it can either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) enum Unreadable {
+    /// No server sends this.
+    Malformed,
+    /// It has more bytes or values than it may have.
+    TooLong,
+    /// There is no memory for it.
+    NoMemory,
+}
 
-/// The longest value that is read. A publisher on a channel chooses how long its message is.
-const LONGEST: usize = 64 << 20;
+/// How much a frame may have. A publisher on a channel chooses how long its message is, and a server that has not let
+/// this client in may be anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) bytes: usize,
+    pub(super) values: usize,
+}
+
+impl Limits {
+    /// Before the server has let this client in.
+    pub(super) const STRANGER: Self = Self {
+        bytes: 64 << 10,
+        values: 4 << 10,
+    };
+    /// The longest that is asked for is `CLUSTER SLOTS`: 5 MB, if each slot is another node's than the one before.
+    pub(super) const KNOWN: Self = Self {
+        bytes: 16 << 20,
+        values: 1 << 20,
+    };
+}
+
 /// Replies within replies; `HELLO` has three levels.
 const DEEPEST: u32 = 8;
 
@@ -67,26 +93,66 @@ fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
 
 /// Reads the first frame of what has come, and how many bytes it has; `None` if it is
 /// not whole yet.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, Malformed> {
-    let mut reader = Reader { bytes, at: 0 };
+pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usize)>, Unreadable> {
+    let mut reader = Reader {
+        bytes,
+        at: 0,
+        limits,
+        values: 0,
+    };
     match reader.frame() {
         Ok(frame) => Ok(Some((frame, reader.at))),
-        Err(Stop::Incomplete) if bytes.len() < LONGEST => Ok(None),
-        Err(_) => Err(Malformed),
+        Err(Stop::Incomplete) if bytes.len() < limits.bytes => Ok(None),
+        Err(Stop::Incomplete) => Err(Unreadable::TooLong),
+        Err(Stop::Unreadable(why)) => Err(why),
     }
+}
+
+/// A length or a count; `None` for the old form of nothing.
+#[inline]
+pub(super) fn length(line: &[u8], limits: Limits) -> Result<Option<usize>, Unreadable> {
+    match number(line).ok_or(Unreadable::Malformed)? {
+        -1 => Ok(None),
+        number => match usize::try_from(number) {
+            Ok(number) if number <= limits.bytes => Ok(Some(number)),
+            Ok(_) => Err(Unreadable::TooLong),
+            Err(_) => Err(Unreadable::Malformed),
+        },
+    }
+}
+
+#[inline]
+fn number(line: &[u8]) -> Option<i64> {
+    let mut number = 0;
+    // Most are a few digits, which cannot overflow.
+    if line.is_empty() || line.len() > 18 {
+        return std::str::from_utf8(line).ok()?.parse().ok();
+    }
+    for digit in line {
+        if !digit.is_ascii_digit() {
+            return std::str::from_utf8(line).ok()?.parse().ok();
+        }
+        number = number * 10 + i64::from(digit - b'0');
+    }
+    Some(number)
 }
 
 /// Why no value could be read.
 enum Stop {
     Incomplete,
-    Malformed,
+    Unreadable(Unreadable),
 }
+
+const MALFORMED: Stop = Stop::Unreadable(Unreadable::Malformed);
 
 type Value = Result<Reply, ServerError>;
 
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    limits: Limits,
+    /// So many are read, or promised.
+    values: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -98,25 +164,25 @@ impl<'a> Reader<'a> {
         let count = self.count()?;
         match self.values(count, DEEPEST)? {
             Ok(parts) => Ok(Frame::Push(parts)),
-            Err(_) => Err(Stop::Malformed),
+            Err(_) => Err(MALFORMED),
         }
     }
 
     fn value(&mut self, depth: u32) -> Result<Value, Stop> {
-        let depth = depth.checked_sub(1).ok_or(Stop::Malformed)?;
+        let depth = depth.checked_sub(1).ok_or(MALFORMED)?;
         let kind = *self.bytes.get(self.at).ok_or(Stop::Incomplete)?;
         self.at += 1;
         Ok(Ok(match kind {
             b':' => Reply::Int(self.number()?),
             b'$' => match self.length()? {
-                Some(length) => Reply::Bytes(self.exactly(length)?.to_vec()),
+                Some(length) => Reply::Bytes(copy(self.exactly(length)?)?),
                 None => Reply::Nil,
             },
             // Three letters of its form and a colon come before the text.
             b'=' => {
                 let length = self.count()?;
                 let text = self.exactly(length)?;
-                Reply::Bytes(text.get(4..).ok_or(Stop::Malformed)?.to_vec())
+                Reply::Bytes(copy(text.get(4..).ok_or(MALFORMED)?)?)
             }
             b'*' => match self.length()? {
                 Some(count) => return Ok(self.values(count, depth)?.map(Reply::Array)),
@@ -127,10 +193,10 @@ impl<'a> Reader<'a> {
                 return Ok(self.values(count, depth)?.map(Reply::Array));
             }
             b'%' => {
-                let count = self.count()?.checked_mul(2).ok_or(Stop::Malformed)?;
+                let count = self.count()?.checked_mul(2).ok_or(MALFORMED)?;
                 return Ok(self.values(count, depth)?.map(Reply::Array));
             }
-            b'+' | b',' | b'(' => Reply::Bytes(self.line()?.to_vec()),
+            b'+' | b',' | b'(' => Reply::Bytes(copy(self.line()?)?),
             b'#' => Reply::Int(i64::from(self.line()? == b"t")),
             b'_' => {
                 self.line()?;
@@ -143,18 +209,22 @@ impl<'a> Reader<'a> {
             }
             // Something about the reply that follows.
             b'|' => {
-                let count = self.count()?.checked_mul(2).ok_or(Stop::Malformed)?;
+                let count = self.count()?.checked_mul(2).ok_or(MALFORMED)?;
                 let _ = self.values(count, depth)?;
                 return self.value(depth);
             }
-            _ => return Err(Stop::Malformed),
+            _ => return Err(MALFORMED),
         }))
     }
 
     /// So many values; the first error of theirs, if there is one.
     fn values(&mut self, count: usize, depth: u32) -> Result<Result<Vec<Reply>, ServerError>, Stop> {
+        self.values = self.values.saturating_add(count);
+        if self.values > self.limits.values {
+            return Err(Stop::Unreadable(Unreadable::TooLong));
+        }
         // Each has three bytes at least: no more are promised than can be here.
-        let mut values = Vec::with_capacity(count.min((self.bytes.len() - self.at) / 3));
+        let mut values = with_room_for(count.min((self.bytes.len() - self.at) / 3))?;
         let mut error = None;
         for _ in 0..count {
             match self.value(depth)? {
@@ -174,30 +244,21 @@ impl<'a> Reader<'a> {
                 self.at += length + 2;
                 Ok(&rest[..length])
             }
-            Some(_) => Err(Stop::Malformed),
+            Some(_) => Err(MALFORMED),
             None => Err(Stop::Incomplete),
         }
     }
 
     fn number(&mut self) -> Result<i64, Stop> {
-        let line = self.line()?;
-        let text = std::str::from_utf8(line).map_err(|_| Stop::Malformed)?;
-        text.parse().map_err(|_| Stop::Malformed)
+        number(self.line()?).ok_or(MALFORMED)
     }
 
-    /// A length or a count; `None` for the old form of nothing.
     fn length(&mut self) -> Result<Option<usize>, Stop> {
-        match self.number()? {
-            -1 => Ok(None),
-            number => match usize::try_from(number) {
-                Ok(number) if number <= LONGEST => Ok(Some(number)),
-                _ => Err(Stop::Malformed),
-            },
-        }
+        length(self.line()?, self.limits).map_err(Stop::Unreadable)
     }
 
     fn count(&mut self) -> Result<usize, Stop> {
-        self.length()?.ok_or(Stop::Malformed)
+        self.length()?.ok_or(MALFORMED)
     }
 
     /// So many bytes, and the end of their line.
@@ -209,11 +270,33 @@ impl<'a> Reader<'a> {
                 self.at += length + 2;
                 Ok(text)
             }
-            Some(_) => Err(Stop::Malformed),
+            Some(_) => Err(MALFORMED),
             None => Err(Stop::Incomplete),
         }
     }
 }
+
+fn copy(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
+    if bytes.len() <= SMALL {
+        return Ok(bytes.to_vec());
+    }
+    let mut copy = with_room_for(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// An allocation that fails costs the connection, not the process; for so few there is always room.
+fn with_room_for<T>(count: usize) -> Result<Vec<T>, Stop> {
+    if count <= SMALL {
+        return Ok(Vec::with_capacity(count));
+    }
+    let mut values = Vec::new();
+    let reserved = values.try_reserve_exact(count);
+    reserved.map_err(|_| Stop::Unreadable(Unreadable::NoMemory))?;
+    Ok(values)
+}
+
+const SMALL: usize = 1_024;
 
 impl ServerError {
     fn read(line: &[u8]) -> Self {
@@ -247,11 +330,12 @@ pub(super) fn text(reply: &Reply) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::scan::Scan;
     use super::*;
 
     fn reply(bytes: &[u8]) -> Value {
-        match decode(bytes) {
+        match decode(bytes, Limits::KNOWN) {
             Ok(Some((Frame::Reply(value), length))) => {
                 assert_eq!(length, bytes.len(), "{}", String::from_utf8_lossy(bytes));
                 value
@@ -264,7 +348,7 @@ mod tests {
         Reply::Bytes(text.into())
     }
 
-    const EVERY_KIND: [&str; 20] = [
+    pub(in super::super) const EVERY_KIND: [&str; 20] = [
         ":-7\r\n",
         "+OK\r\n",
         "$3\r\na\r\n\r\n",
@@ -314,7 +398,7 @@ mod tests {
             "what is said about it is passed over"
         );
         assert_eq!(
-            decode(EVERY_KIND[19].as_bytes()),
+            decode(EVERY_KIND[19].as_bytes(), Limits::KNOWN),
             Ok(Some((
                 Frame::Push(vec![bytes("message"), bytes("c"), bytes("p")]),
                 EVERY_KIND[19].len()
@@ -339,10 +423,14 @@ mod tests {
     fn what_is_not_whole_is_waited_for_and_what_follows_is_left() {
         for sent in EVERY_KIND {
             for length in 0..sent.len() {
-                assert_eq!(decode(&sent.as_bytes()[..length]), Ok(None), "{sent} up to {length}");
+                assert_eq!(
+                    decode(&sent.as_bytes()[..length], Limits::KNOWN),
+                    Ok(None),
+                    "{sent} up to {length}"
+                );
             }
             let two = [sent, "+more"].concat();
-            let whole = decode(two.as_bytes()).unwrap().expect("a frame");
+            let whole = decode(two.as_bytes(), Limits::KNOWN).unwrap().expect("a frame");
             assert_eq!(whole.1, sent.len(), "{sent}");
         }
     }
@@ -356,9 +444,6 @@ mod tests {
             ":\r\n",
             "$-2\r\n\r\n",
             "$3\r\nabcd\r\n",
-            "$99999999999\r\n",
-            "*99999999999\r\n",
-            "%9223372036854775807\r\n",
             "~-1\r\n",
             ">-1\r\n",
             ">1\r\n-ERR no\r\n",
@@ -366,8 +451,47 @@ mod tests {
             "+a\rb\r\n",
             &deep,
         ] {
-            assert_eq!(decode(sent.as_bytes()), Err(Malformed), "{sent}");
+            assert_eq!(
+                decode(sent.as_bytes(), Limits::KNOWN),
+                Err(Unreadable::Malformed),
+                "{sent}"
+            );
         }
+    }
+
+    #[test]
+    fn what_is_longer_than_any_answer_ends_the_connection_before_it_has_come() {
+        let many = format!("*{}\r\n", Limits::KNOWN.values + 1);
+        let nested = format!("*2\r\n*{0}\r\n{1}*{0}\r\n", 600_000, ":1\r\n".repeat(600_000));
+        for sent in [
+            "$99999999999\r\n",
+            "*99999999999\r\n",
+            "%9223372036854775807\r\n",
+            &many,
+            &nested,
+        ] {
+            let start: String = sent.chars().take(30).collect();
+            let decoded = decode(sent.as_bytes(), Limits::KNOWN);
+            assert_eq!(decoded, Err(Unreadable::TooLong), "{start}");
+            let scanned = Scan::default().is_whole(sent.as_bytes(), Limits::KNOWN);
+            assert_eq!(scanned, Err(Unreadable::TooLong), "{start}");
+        }
+        let message = format!("${}\r\n", Limits::STRANGER.bytes + 1);
+        assert_eq!(decode(message.as_bytes(), Limits::STRANGER), Err(Unreadable::TooLong));
+        assert_eq!(decode(message.as_bytes(), Limits::KNOWN), Ok(None));
+        let line = "+".repeat(Limits::STRANGER.bytes);
+        assert_eq!(decode(line.as_bytes(), Limits::STRANGER), Err(Unreadable::TooLong));
+        let scanned = Scan::default().is_whole(line.as_bytes(), Limits::STRANGER);
+        assert_eq!(scanned, Err(Unreadable::TooLong));
+    }
+
+    #[test]
+    fn the_most_that_is_read_takes_no_more_memory_than_a_hundred_megabytes() {
+        // The costliest: each value has memory of its own, of the least size that there is.
+        let allocated = 32;
+        let costs = Limits::KNOWN.values * (size_of::<Reply>() + allocated);
+        // What is read into grows by doubling.
+        assert!(costs + 2 * Limits::KNOWN.bytes <= 100 << 20, "{costs}");
     }
 
     #[test]

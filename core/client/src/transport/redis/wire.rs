@@ -11,7 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::failure::Failure;
 use super::identity::{Server, Visit};
-use super::resp::{self, Frame};
+use super::resp::{self, Frame, Limits, Unreadable};
+use super::scan::Scan;
 use crate::world::Stream;
 
 /// A connection. Both buffers are used again and again.
@@ -27,9 +28,26 @@ pub(super) struct Wire {
     input: Vec<u8>,
     begin: usize,
     end: usize,
+    /// Looks for the end of the next frame, of which a part has come.
+    scan: Option<Scan>,
+    limits: Limits,
+    /// Bytes and frames that came without a pause.
+    burst: Burst,
     /// The server, if this keeps the client there.
     server: Option<Arc<Server>>,
 }
+
+#[derive(Default)]
+struct Burst {
+    bytes: usize,
+    frames: usize,
+}
+
+/// So many of each at the most; then it is the turn of others: a server may send without end.
+const LONGEST_BURST: Burst = Burst {
+    bytes: 1 << 20,
+    frames: 512,
+};
 
 /// What one read takes at the most, but for a frame that is longer.
 const READ: usize = 16 * 1_024;
@@ -46,8 +64,16 @@ impl Wire {
             input: vec![0; READ],
             begin: 0,
             end: 0,
+            scan: None,
+            limits: Limits::STRANGER,
+            burst: Burst::default(),
             server: None,
         }
+    }
+
+    /// The server has let this client in: from here on answers may be long.
+    pub(super) const fn is_let_in(&mut self) {
+        self.limits = Limits::KNOWN;
     }
 
     /// The client is at this server while there is this connection.
@@ -92,30 +118,54 @@ impl Wire {
         Poll::Ready(())
     }
 
-    /// Takes the next frame that the server sent; sends meanwhile what is left.
+    /// Takes the next frame that the server sent; sends meanwhile what is left. After a long burst it is pending once
+    /// though there is more, and has the task woken.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, Failure>> {
         loop {
-            match resp::decode(&self.input[self.begin..self.end]) {
-                Ok(Some((frame, length))) => {
-                    self.begin += length;
+            if self.burst.is_over() {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match self.take_frame() {
+                Ok(Some(frame)) => {
+                    self.burst.frames += 1;
                     return Poll::Ready(Ok(frame));
                 }
                 Ok(None) => {}
-                Err(resp::Malformed) => {
-                    let odd = || Failure::unavailable("the server's answer is not what Redis or Valkey would say");
-                    return Poll::Ready(Err(self.broken.clone().unwrap_or_else(odd)));
-                }
+                Err(why) => return Poll::Ready(Err(self.broken.clone().unwrap_or_else(|| unreadable(why)))),
             }
             let _ = self.poll_write(context);
-            match ready!(self.poll_read(context)) {
+            let Poll::Ready(read) = self.poll_read(context) else {
+                self.burst = Burst::default();
+                return Poll::Pending;
+            };
+            match read {
                 Ok(0) => {
                     let closed = || Failure::unavailable("the connection closed");
                     return Poll::Ready(Err(self.broken.clone().unwrap_or_else(closed)));
                 }
-                Ok(_) => {}
+                Ok(some) => self.burst.bytes += some,
                 Err(error) => return Poll::Ready(Err(self.broken.clone().unwrap_or_else(|| error.into()))),
             }
         }
+    }
+
+    /// Takes the next frame, if it is whole.
+    fn take_frame(&mut self) -> Result<Option<Frame>, Unreadable> {
+        let bytes = &self.input[self.begin..self.end];
+        if let Some(scan) = &mut self.scan
+            && !scan.is_whole(bytes, self.limits)?
+        {
+            return Ok(None);
+        }
+        let Some((frame, length)) = resp::decode(bytes, self.limits)? else {
+            // Most are whole at once: only the others are looked at twice.
+            self.scan.get_or_insert_default();
+            return Ok(None);
+        };
+        self.scan = None;
+        self.begin += length;
+        Ok(Some(frame))
     }
 
     /// Reads what has come, behind what is not taken yet.
@@ -129,7 +179,12 @@ impl Wire {
             self.input.copy_within(self.begin..self.end, 0);
             (self.begin, self.end) = (0, self.end - self.begin);
             if self.end > self.input.len() / 2 {
-                self.input.resize(self.input.len() * 2, 0);
+                let more = self.input.len();
+                // Without memory the connection ends, not the process.
+                self.input
+                    .try_reserve_exact(more)
+                    .map_err(|_| io::ErrorKind::OutOfMemory)?;
+                self.input.resize(2 * more, 0);
             }
         }
         let mut buffer = ReadBuf::new(&mut self.input[self.end..]);
@@ -150,11 +205,33 @@ impl Wire {
     }
 }
 
+impl Burst {
+    /// Whether it has been long enough. Then the next one begins.
+    fn is_over(&mut self) -> bool {
+        let is_over = self.bytes >= LONGEST_BURST.bytes || self.frames >= LONGEST_BURST.frames;
+        if is_over {
+            *self = Self::default();
+        }
+        is_over
+    }
+}
+
+fn unreadable(why: Unreadable) -> Failure {
+    Failure::unavailable(match why {
+        Unreadable::Malformed => "the server's answer is not what Redis or Valkey would say",
+        Unreadable::TooLong => "the server's answer is longer than any that was asked for",
+        Unreadable::NoMemory => "there is no memory for the server's answer",
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use steadlock_protocol::Reply;
 
     use super::*;
+    use crate::port::counting::Counting;
 
     /// A connection that takes nothing any more, and gives so many bytes at a time of what the server
     /// said before.
@@ -209,6 +286,84 @@ mod tests {
                 matches!(&end, Poll::Ready(Err(why)) if why.cause().text().contains("reset")),
                 "{end:?}"
             );
+        }
+    }
+
+    /// A server that says the same for ever, as fast as it is read.
+    struct Endless {
+        said: &'static [u8],
+        at: usize,
+    }
+
+    impl Endless {
+        const fn saying(said: &'static [u8]) -> Self {
+            Self { said, at: 0 }
+        }
+    }
+
+    impl AsyncRead for Endless {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            while buffer.remaining() > 0 {
+                let rest = &self.said[self.at..];
+                let length = rest.len().min(buffer.remaining());
+                buffer.put_slice(&rest[..length]);
+                self.at = (self.at + length) % self.said.len();
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_server_that_sends_without_end_leaves_others_their_turn() {
+        let long = format!(">1\r\n$100000\r\n{}\r\n", "a".repeat(100_000));
+        // A burst ends with the read that makes it too long.
+        for (said, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
+            let mut wire = Wire::new(Endless::saying(said));
+            wire.is_let_in();
+            let count = Arc::new(Counting::default());
+            let waker = Waker::from(Arc::clone(&count));
+            for turn in 1..4 {
+                let mut frames = 0;
+                while wire.poll(&mut Context::from_waker(&waker)).is_ready() {
+                    frames += 1;
+                    assert!(frames <= most, "{frames} in one turn");
+                }
+                assert!(frames > 0);
+                assert_eq!(count.told(), turn, "nothing else wakes it");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_has_not_let_the_client_in_may_not_answer_at_length() {
+        let said: &'static str = Box::leak(format!("*20000\r\n{}", ":1\r\n".repeat(20_000)).into_boxed_str());
+        for is_let_in in [false, true] {
+            let mut wire = Wire::new(Endless::saying(said.as_bytes()));
+            if is_let_in {
+                wire.is_let_in();
+            }
+            let answer = wire.poll(&mut Context::from_waker(Waker::noop()));
+            match answer {
+                Poll::Ready(Ok(Frame::Reply(Ok(Reply::Array(values))))) if is_let_in => {
+                    assert_eq!(values.len(), 20_000);
+                }
+                Poll::Ready(Err(why)) if !is_let_in => assert!(why.cause().text().contains("longer"), "{why:?}"),
+                other => panic!("{is_let_in}: {other:?}"),
+            }
         }
     }
 }

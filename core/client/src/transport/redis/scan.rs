@@ -1,0 +1,123 @@
+//! Where a frame ends that comes in pieces. Each byte is looked at once, whatever the pieces: a server may send a long
+//! one a byte at a time.
+
+use super::resp::{Limits, Unreadable, length};
+
+/// Looks for the end of a frame that comes in pieces, and goes on where it stopped.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Where the next value begins; behind what has come while a long one is on its way.
+    at: usize,
+    /// Of the value that begins there, so many bytes have no end of a line.
+    searched: usize,
+    /// Values that began, and those that are still to come.
+    begun: usize,
+    missing: usize,
+    #[cfg(test)]
+    steps: usize,
+}
+
+impl Scan {
+    /// Whether the frame that `bytes` begin with is whole. They are those of before, and more.
+    pub(super) fn is_whole(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
+        while self.begun == 0 || self.missing > 0 {
+            if !self.step(bytes, limits)? {
+                return if bytes.len() < limits.bytes {
+                    Ok(false)
+                } else {
+                    Err(Unreadable::TooLong)
+                };
+            }
+        }
+        Ok(self.at <= bytes.len())
+    }
+
+    /// Steps over one value, or over the beginning of one that has values. False if that is not there yet.
+    fn step(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
+        let Some(value) = bytes.get(self.at..) else {
+            return Ok(false);
+        };
+        let rest = value.get(self.searched..).unwrap_or_default();
+        let end = rest.iter().position(|byte| *byte == b'\r').unwrap_or(rest.len());
+        #[cfg(test)]
+        {
+            self.steps += rest.len().min(end + 2);
+        }
+        match rest.get(end + 1) {
+            Some(b'\n') => {}
+            Some(_) => return Err(Unreadable::Malformed),
+            None => {
+                self.searched += end;
+                return Ok(false);
+            }
+        }
+        let line = &value[..self.searched + end];
+        self.searched = 0;
+        let (kind, line) = line.split_first().ok_or(Unreadable::Malformed)?;
+        self.missing = self.missing.saturating_sub(1);
+        self.begun += 1;
+        self.at += line.len() + 3;
+        let values_of = match kind {
+            b'$' | b'=' | b'!' => {
+                if let Some(length) = length(line, limits)? {
+                    self.at += length + 2;
+                }
+                0
+            }
+            b'*' | b'~' | b'>' => length(line, limits)?.unwrap_or(0),
+            b'%' => length(line, limits)?.unwrap_or(0).saturating_mul(2),
+            // The value that it is about follows, too.
+            b'|' => length(line, limits)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
+            _ => 0,
+        };
+        self.missing = self.missing.saturating_add(values_of);
+        if self.begun.saturating_add(self.missing) > limits.values {
+            return Err(Unreadable::TooLong);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::redis::resp::decode;
+    use crate::transport::redis::resp::tests::EVERY_KIND;
+
+    #[test]
+    fn the_end_of_a_frame_is_found_whatever_the_pieces() {
+        let nested = "*3\r\n*2\r\n:1\r\n$5\r\na\r\nb\n\r\n%1\r\n+k\r\n*0\r\n|1\r\n+ttl\r\n:3\r\n$-1\r\n";
+        for sent in EVERY_KIND.into_iter().chain([nested]) {
+            assert_eq!(
+                decode(sent.as_bytes(), Limits::KNOWN).unwrap().expect("a frame").1,
+                sent.len()
+            );
+            let two = [sent, "+more\r\n"].concat();
+            for piece in 1..=sent.len() {
+                let mut scan = Scan::default();
+                for come in (piece..two.len()).step_by(piece) {
+                    let is_whole = scan.is_whole(&two.as_bytes()[..come], Limits::KNOWN);
+                    assert_eq!(is_whole, Ok(come >= sent.len()), "{sent} up to {come}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_long_frame_is_looked_for_once_at_each_byte() {
+        let inner = format!("*100\r\n{}", "$1\r\na\r\n".repeat(100));
+        let sent = format!("*1000\r\n{}", inner.repeat(1_000));
+        let mut scan = Scan::default();
+        for come in (1..sent.len()).step_by(777) {
+            assert_eq!(scan.is_whole(&sent.as_bytes()[..come], Limits::KNOWN), Ok(false));
+        }
+        assert_eq!(scan.is_whole(sent.as_bytes(), Limits::KNOWN), Ok(true));
+        let pieces = sent.len() / 777 + 2;
+        assert!(
+            scan.steps <= sent.len() + pieces,
+            "{} steps for {} bytes",
+            scan.steps,
+            sent.len()
+        );
+    }
+}
