@@ -136,6 +136,7 @@ const SENTINELS: &[&str] = &[
     "+subscribe",
     "+sentinel|get-master-addr-by-name",
     "+sentinel|master",
+    "+sentinel|myid",
     "+sentinel|sentinels",
 ];
 const TOOLS: &[&str] = &["+hlen", "+strlen", "+type", "+scan"];

@@ -156,7 +156,6 @@ impl Engine {
         if let Some(queues) = &mut self.queues {
             queues.ask(&mut self.session, now);
         }
-    }
         let (requests, session) = (&self.requests, &self.session);
         let is_open = |ticket| requests.is_open(ticket);
         let shortest = self
@@ -166,6 +165,7 @@ impl Engine {
             self.shortest_lease = shortest;
             self.transport.set_shortest_lease(shortest);
         }
+    }
 
     fn saw(&mut self, seen: Seen, now: Instant) {
         if let Some(observing) = &mut self.observing {

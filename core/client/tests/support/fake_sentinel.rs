@@ -2,10 +2,11 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::mem;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// It says so until it is dropped; connections that are open stay.
 pub struct FakeSentinel {
@@ -18,8 +19,13 @@ struct Shared {
     host: String,
     /// The port of the primary that it names, 0 if it knows none, and the number of the failover.
     named: Mutex<(u16, u64)>,
-    /// The port of another sentinel that it knows.
-    other: Option<u16>,
+    /// The other sentinels that it knows: their ports, and their ids if it tells these.
+    others: Mutex<Vec<(u16, Option<String>)>>,
+    /// How far away it is: so long each answer takes.
+    delay: Duration,
+    /// It answers nothing.
+    is_silent: AtomicBool,
+    connected: Mutex<Vec<TcpStream>>,
     listeners: Mutex<Vec<TcpStream>>,
     asked: AtomicU64,
     /// How many connections have asked for the primary.
@@ -32,13 +38,25 @@ impl FakeSentinel {
         Self::naming_at("127.0.0.1", primary, epoch, None)
     }
 
+    /// One whose answers are under way for so long.
+    pub fn far(delay: Duration, primary: u16, epoch: u64) -> Self {
+        Self::with("127.0.0.1", primary, epoch, None, delay)
+    }
+
     /// One that says of all servers, and of the sentinel `other`, that they are at this host.
     pub fn naming_at(host: &str, primary: u16, epoch: u64, other: Option<u16>) -> Self {
+        Self::with(host, primary, epoch, other, Duration::ZERO)
+    }
+
+    fn with(host: &str, primary: u16, epoch: u64, other: Option<u16>, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {
             host: host.to_owned(),
-            other,
+            others: Mutex::new(other.into_iter().map(|port| (port, None)).collect()),
+            delay,
+            is_silent: AtomicBool::new(false),
+            connected: Mutex::default(),
             named: Mutex::new((primary, epoch)),
             listeners: Mutex::default(),
             asked: AtomicU64::new(0),
@@ -52,7 +70,8 @@ impl FakeSentinel {
                     return;
                 }
                 let at_work = Arc::clone(&at_work);
-                thread::spawn(move || at_work.serve(stream));
+                locked(&at_work.connected).push(stream.try_clone().expect("a socket"));
+                thread::spawn(move || at_work.serve(stream, port));
             }
         });
         Self { port, shared }
@@ -64,14 +83,33 @@ impl FakeSentinel {
         let host = &self.shared.host;
         let event = format!("mymaster {host} 1 {host} {primary}");
         let push = format!(">3\r\n{}", bulks(&["message", "+switch-master", &event]));
-        for listener in self.shared.listeners().iter_mut() {
+        for listener in locked(&self.shared.listeners).iter_mut() {
             let _ = listener.write_all(push.as_bytes());
         }
     }
 
     /// Names another primary to those who ask.
     pub fn name(&self, primary: u16, epoch: u64) {
-        *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = (primary, epoch);
+        *locked(&self.shared.named) = (primary, epoch);
+    }
+
+    /// Knows these others, by their ids too.
+    pub fn knows(&self, others: &[&Self]) {
+        let known = |other: &&Self| (other.port, Some(id(other.port)));
+        *locked(&self.shared.others) = others.iter().map(known).collect();
+    }
+
+    /// Answers nothing from now on, as a machine that is gone; or answers again.
+    pub fn hush(&self, is_silent: bool) {
+        self.shared.is_silent.store(is_silent, Ordering::Relaxed);
+    }
+
+    /// Closes its connections.
+    pub fn cut(&self) {
+        locked(&self.shared.listeners).clear();
+        for stream in locked(&self.shared.connected).drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Knows of no primary any more, as after `SENTINEL REMOVE`.
@@ -82,6 +120,11 @@ impl FakeSentinel {
     /// How many connections have asked it for the primary. Others may be somebody's who found a port used again.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many connections listen to it, but for those that it has cut.
+    pub fn listeners(&self) -> usize {
+        locked(&self.shared.listeners).len()
     }
 
     /// How often it was asked for the primary.
@@ -98,47 +141,83 @@ impl Drop for FakeSentinel {
 }
 
 impl Shared {
-    fn serve(&self, stream: TcpStream) {
-        let mut out = stream.try_clone().expect("a socket");
+    fn serve(&self, stream: TcpStream, port: u16) {
+        let out = stream.try_clone().expect("a socket");
+        let (answers, to_send) = mpsc::channel();
+        thread::spawn(move || send(out, &to_send));
+        let mut listener = stream.try_clone().ok();
         let mut input = BufReader::new(stream);
         let mut has_asked = false;
         while let Some(command) = read(&mut input) {
-            let (primary, epoch) = *self.named.lock().unwrap_or_else(PoisonError::into_inner);
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
-            let answer = match words[..] {
-                ["HELLO", ..] => format!("%2\r\n{}", bulks(&["mode", "sentinel", "version", "7.0.0"])),
-                ["SUBSCRIBE", ref channels @ ..] => {
-                    self.listeners().push(out.try_clone().expect("a socket"));
-                    let push = |channel: &&str| format!(">3\r\n{}:1\r\n", bulks(&["subscribe", channel]));
-                    channels.iter().map(push).collect()
+            if words[0] == "SUBSCRIBE" {
+                locked(&self.listeners).extend(listener.take());
+            }
+            if words[..] == ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                if !mem::replace(&mut has_asked, true) {
+                    self.connections.fetch_add(1, Ordering::Relaxed);
                 }
-                ["SENTINEL", "MASTER", _] => format!("%1\r\n{}", bulks(&["config-epoch", &epoch.to_string()])),
-                ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] => {
-                    self.asked.fetch_add(1, Ordering::Relaxed);
-                    if !mem::replace(&mut has_asked, true) {
-                        self.connections.fetch_add(1, Ordering::Relaxed);
-                    }
-                    if primary == 0 {
-                        "_\r\n".into()
-                    } else {
-                        format!("*2\r\n{}", bulks(&[&self.host, &primary.to_string()]))
-                    }
-                }
-                ["SENTINEL", "SENTINELS", _] => match self.other {
-                    None => "*0\r\n".into(),
-                    Some(port) => format!("*1\r\n*4\r\n{}", bulks(&["ip", &self.host, "port", &port.to_string()])),
-                },
-                _ => "-ERR unknown command\r\n".into(),
-            };
-            if out.write_all(answer.as_bytes()).is_err() {
+            }
+            if self.is_silent.load(Ordering::Relaxed) {
+                continue;
+            }
+            if answers
+                .send((Instant::now() + self.delay, self.answer(&words, port)))
+                .is_err()
+            {
                 return;
             }
         }
     }
 
-    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn answer(&self, words: &[&str], port: u16) -> String {
+        let (primary, epoch) = *locked(&self.named);
+        match *words {
+            ["HELLO", ..] => format!("%2\r\n{}", bulks(&["mode", "sentinel", "version", "7.0.0"])),
+            ["SUBSCRIBE", ref channels @ ..] => {
+                let push = |channel: &&str| format!(">3\r\n{}:1\r\n", bulks(&["subscribe", channel]));
+                channels.iter().map(push).collect()
+            }
+            ["SENTINEL", "MYID"] => bulks(&[&id(port)]),
+            ["SENTINEL", "MASTER", _] => format!("%1\r\n{}", bulks(&["config-epoch", &epoch.to_string()])),
+            ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] if primary == 0 => "_\r\n".into(),
+            ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] => {
+                format!("*2\r\n{}", bulks(&[&self.host, &primary.to_string()]))
+            }
+            ["SENTINEL", "SENTINELS", _] => {
+                let others = locked(&self.others);
+                let told = others.iter().map(|(port, id)| {
+                    let port = port.to_string();
+                    let address = ["ip", &self.host, "port", &port];
+                    let id = id.as_deref().map_or(vec![], |id| vec!["runid", id]);
+                    let fields = [&address[..], &id].concat();
+                    format!("*{}\r\n{}", fields.len(), bulks(&fields))
+                });
+                format!("*{}\r\n{}", others.len(), told.collect::<String>())
+            }
+            _ => "-ERR unknown command\r\n".into(),
+        }
     }
+}
+
+/// Sends each answer when it is due.
+fn send(mut out: TcpStream, answers: &mpsc::Receiver<(Instant, String)>) {
+    while let Ok((due, answer)) = answers.recv() {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if out.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The id of the sentinel at this port.
+fn id(port: u16) -> String {
+    format!("{port:040}")
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One command; `None` at the end.

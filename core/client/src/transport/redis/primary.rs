@@ -1,8 +1,8 @@
 //! The address of a primary that sentinels name, as it is known from time to time.
 //!
 //! ```text
-//!   Asked ── a sentinel names one ──► At ── no connection, or none any more ──► Asked
-//!     ▲ └─── none does ──► Nowhere ───────── the next attempt ───────────────────┘
+//!   Asked ── a round names one ──► At ── no connection, or none any more ──► Asked
+//!     ▲ └─── none does ──► Nowhere ──────── the next attempt ─────────────────┘
 //! ```
 //!
 //! Connections are made in [`Named::At`] only: an attempt waits in [`Named::Asked`], and fails in
@@ -38,7 +38,7 @@ impl Elected {
         self.tls.as_ref()
     }
 
-    /// What was said may not be so any more: no attempt begins before sentinels were asked.
+    /// What was said may not be so any more: no attempt begins before another round of questions is over.
     pub(super) fn doubt(&self) {
         self.ask_if(|named| matches!(named, Named::At(_)));
     }

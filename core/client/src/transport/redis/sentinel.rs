@@ -1,36 +1,41 @@
 //! A primary that sentinels watch: they say which server it is, and when another one is.
 //!
 //! ```text
-//!             one sentinel names a primary: its address, then its own greeting
+//!             a round names a primary: its address, then its own greeting
 //!   asking ────────────────────────────────────────────────────► connected
 //!     ▲  ▲── nobody names one, or it is a replica: later ──┐         │
 //!     │                                                    │         │
 //!     └── a connection to it is lost ◄─────────────────────┴─────────┤
 //!         all are asked before any other try                         │
 //!                                                                    │
-//!   connected to the new one ◄── an answer that is newer ◄── a switch, or a new connection to
-//!         calls and subscriptions go there                   a sentinel: it is asked
+//!   connected to the new one ◄── a round ◄── a newer answer, or one that is changed
+//!         calls and subscriptions go there       ◄── a switch, or a new connection to a sentinel: it is asked
 //! ```
 //!
 //! Every sentinel has a connection, also those that the others name: one of them in the URL is
-//! enough. Only a server that its own greeting calls a primary is used.
+//! enough. No answer counts before its [`Round`] is over. Only a server that its own greeting calls a primary
+//! is used.
+//!
+//! One sentinel may announce a newer epoch than all others: most of them gave it that epoch, and each takes it
+//! over when it learns of it. So the newest answer of a round is followed, even if a single sentinel gives it.
 
 mod answer;
 #[cfg(feature = "admin")]
 pub(super) mod lookup;
+mod round;
 mod watcher;
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use steadlock_protocol::{CallId, Cause, Instant, Transmit};
+use steadlock_protocol::{CallId, Instant, Transmit};
 use tokio::sync::watch;
 
 use self::answer::{Choice, Vote};
-use self::watcher::{Heard, Watcher};
+use self::round::{Known, Round};
+use self::watcher::{Heard, Said, Watcher};
 use super::address::Address;
 use super::connect::Connector;
 use super::failure::Failure;
@@ -48,12 +53,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_m
 const LONGEST: Duration = Duration::from_millis(500);
 /// The same for a sentinel that others name: it may be out of reach from here.
 const LONGEST_OF_OTHERS: Duration = Duration::from_secs(10);
-/// How long a round goes on after its first answer.
-const PATIENCE: Duration = Duration::from_millis(250);
 /// So many sentinels are connected to, but for those of the URL.
 const OTHERS: usize = 16;
-/// So many failures stand in a message.
-const SHOWN: usize = 3;
 
 /// A service of sentinels, and the connections to its primary.
 pub(in crate::transport) struct Sentinel {
@@ -75,16 +76,6 @@ pub(in crate::transport) struct Sentinel {
     is_in_use: bool,
     /// Until then a first connection is tried for.
     first_until: Option<Instant>,
-}
-
-/// All sentinels are asked.
-#[derive(Default)]
-struct Round {
-    /// `None` from those that do not know the service.
-    votes: BTreeMap<Address, Option<Vote>>,
-    failures: BTreeMap<Address, Failure>,
-    /// Set by the first answer.
-    ends_at: Option<Instant>,
 }
 
 impl Sentinel {
@@ -142,7 +133,7 @@ impl Sentinel {
         matches!(*self.named.borrow(), Named::At(_))
     }
 
-    fn poll_watchers(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+    fn poll_watchers(&mut self, context: &mut Context<'_>, now: Instant) {
         let mut news = Vec::new();
         let mut heard = Vec::new();
         for (address, watcher) in &mut self.watchers {
@@ -152,12 +143,12 @@ impl Sentinel {
         let mut is_list_due = false;
         for (address, heard) in news {
             match heard {
-                Heard::Says(vote) => self.hear(address, vote, now, seen),
-                Heard::Others => is_list_due = true,
+                Heard::Says(said) => self.hear(address, said, now),
+                Heard::Others | Heard::Lost => is_list_due = true,
                 Heard::Fails(failure) => {
                     is_list_due = true;
                     if let Some(round) = &mut self.round {
-                        round.failures.insert(address.clone(), failure.at(&address));
+                        round.failed(&address, failure);
                     }
                 }
             }
@@ -169,32 +160,28 @@ impl Sentinel {
     }
 
     /// One sentinel has answered.
-    fn hear(&mut self, address: Address, vote: Option<Vote>, now: Instant, seen: &mut Vec<Seen>) {
-        if let Some(vote) = &vote {
-            if answer::is_news(vote, self.known.as_ref()) {
-                self.follow(vote.clone(), now, seen);
-            } else if self.known.as_ref().is_some_and(|known| known.primary != vote.primary) {
-                self.is_wanted |= self.round.is_none();
-            } else if !self.is_at() {
-                self.stay();
-            }
+    fn hear(&mut self, address: Address, said: Said, now: Instant) {
+        let is_newer = |vote: &Vote| answer::is_newer(vote, self.known.as_ref());
+        let is_newer = said.vote.as_ref().is_some_and(is_newer);
+        if said.is_outdated && !is_newer {
+            return;
+        }
+        if self.round.is_none() && is_newer {
+            // The others are asked, though most rounds wait a little.
+            self.begin(Some(&address), now);
         }
         if let Some(round) = &mut self.round {
-            if vote.is_some() {
-                round.ends_at.get_or_insert(now + PATIENCE);
-            }
-            round.failures.remove(&address);
-            round.votes.insert(address, vote);
+            round.answered(address, said.vote, now);
+        } else if let Some(vote) = said.vote {
+            let is_other = self.known.as_ref().is_some_and(|known| known.primary != vote.primary);
+            self.is_wanted |= is_other && said.is_changed || !self.is_at();
         }
     }
 
     /// Watches the sentinels that others name, and those of the URL. Says whether some are new.
     fn learn(&mut self) -> bool {
-        let named: Vec<Address> = self
-            .watchers
-            .values()
-            .flat_map(|watcher| watcher.others().iter().cloned())
-            .collect();
+        let others = self.watchers.values().flat_map(Watcher::others);
+        let named: Vec<Address> = others.map(|other| other.address.clone()).collect();
         self.watchers
             .retain(|address, watcher| watcher.is_given() || watcher.is_open() || named.contains(address));
         let before = self.watchers.len();
@@ -212,39 +199,54 @@ impl Sentinel {
         self.watchers.len() > before
     }
 
-    /// Asks all when that is due, and decides when all have answered.
-    fn poll_round(&mut self, now: Instant, seen: &mut Vec<Seen>) {
-        if self.round.is_none() && (self.is_wanted || self.is_asked()) && now >= self.not_before {
-            self.is_wanted = false;
-            self.round = Some(Round::default());
-            for watcher in self.watchers.values_mut() {
+    /// All sentinels that are known.
+    fn known_sentinels(&self) -> impl Iterator<Item = Known<'_>> {
+        let others = self.watchers.values().flat_map(Watcher::others);
+        let named = others.filter_map(|other| Some((&other.address, other.id.as_deref()?)));
+        let ids: BTreeMap<&Address, &str> = named.collect();
+        self.watchers.iter().map(move |(address, watcher)| Known {
+            address,
+            id: watcher.id().or_else(|| ids.get(address).copied()),
+            is_down: watcher.is_down(),
+        })
+    }
+
+    /// Asks all sentinels, but for one that has just answered.
+    fn begin(&mut self, but: Option<&Address>, now: Instant) {
+        self.is_wanted = false;
+        self.round = Some(if self.is_at() {
+            Round::aside(now)
+        } else {
+            Round::awaited(self.settings.connect_timeout, now)
+        });
+        for (address, watcher) in &mut self.watchers {
+            if but != Some(address) {
                 watcher.ask(now);
             }
         }
-        let Some(round) = &self.round else { return };
-        let has_ended = round.ends_at.is_some_and(|end| now >= end);
-        let is_in = |(address, watcher): (&Address, &Watcher)| {
-            let is_out_of_reach = !watcher.is_given() && !watcher.is_open();
-            is_out_of_reach || round.votes.contains_key(address) || round.failures.contains_key(address)
+    }
+
+    /// Asks all when that is due, and decides when the round is over.
+    fn poll_round(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+        let is_due = match &self.round {
+            // What was answered before a connection was lost does not say where the next one leads.
+            Some(round) => !round.is_awaited() && !self.is_at(),
+            None => (self.is_wanted || self.is_asked()) && now >= self.not_before,
         };
-        if !has_ended && !self.watchers.iter().all(is_in) {
-            return;
+        if is_due {
+            self.begin(None, now);
         }
+        let Some(mut round) = self.round.take() else { return };
+        let Some(outcome) = round.outcome(self.known_sentinels(), self.known.as_ref(), now) else {
+            self.round = Some(round);
+            return;
+        };
         self.not_before = now + self.pause;
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
-        let round = mem::take(&mut self.round).unwrap_or_default();
         // Few that are cut off from the others do not know better than what was known.
-        let reachable = self
-            .watchers
-            .values()
-            .filter(|watcher| watcher.is_given() || watcher.is_open());
-        let most_answered = round.votes.len() * 2 > reachable.count();
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
-        match answer::choose(
-            round.votes.values().flatten(),
-            self.known.as_ref(),
-            is_missing && most_answered,
-        ) {
+        let may_be_older = is_missing && outcome.have_most_answered;
+        match answer::choose(outcome.votes.iter(), self.known.as_ref(), may_be_older) {
             Choice::Follow(vote) => self.follow(vote, now, seen),
             Choice::Stay if self.is_at() => {}
             Choice::Stay => self.stay(),
@@ -295,20 +297,6 @@ impl Sentinel {
     }
 }
 
-impl Round {
-    /// Why no sentinel named a primary.
-    fn failure(&self, service: &str) -> Failure {
-        if !self.votes.is_empty() {
-            return Failure::unknown_service(service);
-        }
-        if let Some(lasting) = self.failures.values().find(|failure| failure.is_lasting()) {
-            return lasting.clone();
-        }
-        let all = Cause::joined(self.failures.values().map(Failure::cause), SHOWN);
-        Failure::unavailable(all.reworded(|text| format!("no sentinel names a primary of {service} ({text})")))
-    }
-}
-
 impl Transport for Sentinel {
     fn transmit(&mut self, item: Transmit) {
         self.redis.transmit(item);
@@ -323,7 +311,7 @@ impl Transport for Sentinel {
             return;
         }
         self.first_until.get_or_insert(now + self.settings.connect_timeout);
-        self.poll_watchers(context, now, seen);
+        self.poll_watchers(context, now);
         self.poll_round(now, seen);
         if self.redis.state == State::Failed {
             return;
@@ -358,7 +346,7 @@ impl Transport for Sentinel {
             return None;
         }
         let round = match &self.round {
-            Some(round) => round.ends_at,
+            Some(round) => round.poll_timeout(),
             None => Some(self.not_before).filter(|_| self.is_wanted || self.is_asked()),
         };
         let watchers = self

@@ -1,6 +1,7 @@
 //! What sentinels answer, and whose answer counts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use steadlock_protocol::Reply;
 
@@ -16,6 +17,14 @@ pub(super) struct Vote {
     pub(super) epoch: u64,
 }
 
+/// A sentinel that another one names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Other {
+    pub(super) address: Address,
+    /// The name that it has for itself.
+    pub(super) id: Option<Arc<str>>,
+}
+
 /// What to do with the answers of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -26,34 +35,35 @@ pub(super) enum Choice {
     Nobody,
 }
 
-/// Whether an answer counts before the others are in: it is the first, or newer than what is known.
-pub(super) fn is_news(vote: &Vote, known: Option<&Vote>) -> bool {
+/// Whether an answer is newer than what is known.
+pub(super) fn is_newer(vote: &Vote, known: Option<&Vote>) -> bool {
     known.is_none_or(|known| vote.epoch > known.epoch)
 }
 
-/// Chooses when the answers are in: the newest, among those the one that most sentinels name, among
-/// those the one that is known. An answer older than the known one is followed only if `may_be_older`:
-/// the primary is missing, and perhaps the sentinels were set up anew.
+/// Chooses the [`best`] when a round is over. An answer older than the known one is followed only if
+/// `may_be_older`: the primary is missing, and perhaps the sentinels were set up anew.
 pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, may_be_older: bool) -> Choice {
-    let mut counts: BTreeMap<(u64, &Address), usize> = BTreeMap::new();
-    for vote in votes {
-        *counts.entry((vote.epoch, &vote.primary)).or_default() += 1;
-    }
-    let is_known = |primary: &Address| known.is_some_and(|known| known.primary == *primary);
-    let best = counts
-        .into_iter()
-        .max_by_key(|&((epoch, primary), count)| (epoch, count, is_known(primary)));
-    let Some(((epoch, primary), _)) = best else {
+    let Some((best, _)) = best(votes, known) else {
         return Choice::Nobody;
     };
     match known {
-        Some(known) if known.primary == *primary && known.epoch == epoch => Choice::Stay,
-        Some(known) if epoch < known.epoch && !may_be_older => Choice::Stay,
-        _ => Choice::Follow(Vote {
-            primary: primary.clone(),
-            epoch,
-        }),
+        Some(known) if known == best => Choice::Stay,
+        Some(known) if best.epoch < known.epoch && !may_be_older => Choice::Stay,
+        _ => Choice::Follow(best.clone()),
     }
+}
+
+/// The newest answer, among those the one that most sentinels gave, among those the one that is known; and how
+/// many gave it.
+pub(super) fn best<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>) -> Option<(&'a Vote, usize)> {
+    let mut counts: BTreeMap<(u64, &Address), (&Vote, usize)> = BTreeMap::new();
+    for vote in votes {
+        counts.entry((vote.epoch, &vote.primary)).or_insert((vote, 0)).1 += 1;
+    }
+    let is_known = |vote: &Vote| known.is_some_and(|known| known.primary == vote.primary);
+    counts
+        .into_values()
+        .max_by_key(|&(vote, count)| (vote.epoch, count, is_known(vote)))
 }
 
 /// Reads the answer to `SENTINEL GET-MASTER-ADDR-BY-NAME`. `None` if the service is unknown.
@@ -82,11 +92,21 @@ pub(super) fn epoch(reply: &Reply) -> u64 {
         .unwrap_or(0)
 }
 
+/// Reads the answer to `SENTINEL MYID`.
+pub(super) fn id(reply: &Reply) -> Option<Arc<str>> {
+    text(reply).filter(|id| !id.is_empty()).map(Arc::from)
+}
+
 /// Reads the answer to `SENTINEL SENTINELS`.
-pub(super) fn others(reply: &Reply) -> Vec<Address> {
+pub(super) fn others(reply: &Reply) -> Vec<Other> {
     let Reply::Array(all) = reply else { return Vec::new() };
-    let address = |one| Some(Address::new(field(one, "ip")?, field(one, "port")?.parse().ok()?));
-    all.iter().filter_map(address).collect()
+    let other = |one| {
+        Some(Other {
+            address: Address::new(field(one, "ip")?, field(one, "port")?.parse().ok()?),
+            id: field(one, "runid").filter(|id| !id.is_empty()).map(Arc::from),
+        })
+    };
+    all.iter().filter_map(other).collect()
 }
 
 /// Whether an event is about the service: `mymaster …`, or `slave … @ mymaster …`.
@@ -113,14 +133,6 @@ mod tests {
 
     fn words(words: &[&str]) -> Reply {
         Reply::Array(words.iter().map(|word| Reply::Bytes((*word).into())).collect())
-    }
-
-    #[test]
-    fn the_first_vote_and_a_newer_one_count_at_once() {
-        assert!(is_news(&of(1, 0), None));
-        assert!(is_news(&of(2, 5), Some(&of(1, 4))));
-        assert!(!is_news(&of(2, 4), Some(&of(1, 4))));
-        assert!(!is_news(&of(2, 3), Some(&of(1, 4))));
     }
 
     #[test]
@@ -154,8 +166,18 @@ mod tests {
         }
         assert_eq!(epoch(&words(&["name", "shop", "config-epoch", "12"])), 12);
         assert_eq!(epoch(&words(&["name", "shop"])), 0);
-        let told = Reply::Array(vec![words(&["ip", "h", "port", "7"]), words(&["ip", "h"])]);
-        assert_eq!(others(&told), [Address::new("h", 7)]);
+        let told = Reply::Array(vec![
+            words(&["ip", "h", "port", "7", "runid", "a"]),
+            words(&["ip", "h", "port", "8", "runid", ""]),
+            words(&["ip", "h"]),
+        ]);
+        let other = |port, id: Option<&str>| Other {
+            address: Address::new("h", port),
+            id: id.map(Arc::from),
+        };
+        assert_eq!(others(&told), [other(7, Some("a")), other(8, None)]);
+        assert_eq!(id(&Reply::Bytes(b"a".to_vec())).as_deref(), Some("a"));
+        assert_eq!(id(&Reply::Nil), None);
     }
 
     #[test]

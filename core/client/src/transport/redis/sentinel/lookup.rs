@@ -1,15 +1,17 @@
 //! Asking sentinels once who the primary is, for tools.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use steadlock_protocol::{Error, Operation, Reply};
-use tokio::time::{Instant, timeout_at};
+use steadlock_protocol::{Error, Instant, Operation, Reply};
+use tokio::time::timeout;
 
-use super::answer::{self, Choice, Vote};
-use super::{OTHERS, PATIENCE};
+use super::OTHERS;
+use super::answer::{self, Choice, Other, Vote};
+use super::round::{Known, Outcome, Round};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
@@ -28,8 +30,7 @@ pub(in crate::transport::redis) struct Said {
 /// Longer than any try to connect: until a sentinel has named a primary, all are waited for.
 const LONG: Duration = Duration::from_secs(86_400);
 
-/// Asks the sentinels of the URL, and those that they name. The first that names a primary gives the others
-/// a quarter of a second; then the newest answer counts.
+/// Asks the sentinels of the URL, and those that they name, in one [`Round`].
 pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &Target) -> Result<Said, Error> {
     let Scheme::Sentinel {
         sentinels: given,
@@ -39,54 +40,128 @@ pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &
     else {
         unreachable!("there are no sentinels");
     };
-    let link = |address: &Address| {
-        let one = target.one_sentinel(&address.host, address.port);
-        Link::of(settings, target, &one, Membership::Sentinel)
+    let mut lookup = Lookup {
+        settings,
+        target,
+        service,
+        start: tokio::time::Instant::now(),
+        round: Round::awaited(settings.connect_timeout, Instant::ZERO),
+        asking: Vec::new(),
+        asked: BTreeMap::new(),
+        ids: BTreeMap::new(),
+        has_answer: false,
+        failures: Vec::new(),
     };
-    let mut asked: BTreeMap<Address, Option<Link>> = BTreeMap::new();
-    let mut asking: Vec<Boxed<Answer>> = Vec::new();
     for (host, port) in given {
-        let address = Address::new(host, *port);
-        asking.push(Box::pin(ask_one(address.clone(), link(&address), service.clone())));
-        asked.insert(address, None);
+        lookup.ask(Address::new(host, *port));
     }
-    let mut votes = Vec::new();
-    let mut failures: Vec<Error> = Vec::new();
-    let mut ends_at = Instant::now() + LONG;
-    while !asking.is_empty() {
-        let Ok((answer, _, others)) = timeout_at(ends_at, select_all(asking)).await else {
-            break;
-        };
-        asking = others;
-        for other in answer.others {
-            let reached = settings.address_map.listed(&other.host, other.port);
-            let is_given = reached.is_some_and(|(host, port)| target.lists(&host, port));
-            if !is_given && asked.len() < given.len() + OTHERS && !asked.contains_key(&other) {
-                asking.push(Box::pin(ask_one(other.clone(), link(&other), service.clone())));
-                asked.insert(other, None);
-            }
+    let outcome = loop {
+        if let Some(outcome) = lookup.outcome() {
+            break outcome;
         }
-        asked.insert(answer.address, Some(answer.link));
-        match answer.vote {
-            Ok(vote) => {
-                if vote.is_some() {
-                    ends_at = ends_at.min(Instant::now() + PATIENCE);
-                }
-                votes.push(vote);
-            }
-            Err(error) => failures.push(error),
-        }
-    }
-    let Choice::Follow(vote) = answer::choose(votes.iter().flatten(), None, true) else {
-        return Err(nobody(target, service, votes.is_empty(), failures));
+        lookup.wait(given.len() + OTHERS).await;
     };
-    let sentinels = asked
-        .into_iter()
-        .map(|(address, known)| known.unwrap_or_else(|| link(&address)));
+    let Choice::Follow(vote) = answer::choose(outcome.votes.iter(), None, true) else {
+        return Err(nobody(target, service, !lookup.has_answer, lookup.failures));
+    };
     Ok(Said {
         primary: vote.primary,
-        sentinels: sentinels.collect(),
+        sentinels: lookup.into_links(),
     })
+}
+
+/// A round that is under way.
+struct Lookup<'a> {
+    settings: &'a Settings,
+    target: &'a Target,
+    service: &'a str,
+    start: tokio::time::Instant,
+    round: Round,
+    asking: Vec<Boxed<Answer>>,
+    /// The sentinels that are known, with the connections of those that are done.
+    asked: BTreeMap<Address, Option<Link>>,
+    /// Their own names for themselves.
+    ids: BTreeMap<Address, Arc<str>>,
+    has_answer: bool,
+    failures: Vec<Error>,
+}
+
+impl Lookup<'_> {
+    fn link(&self, address: &Address) -> Link {
+        let one = self.target.one_sentinel(&address.host, address.port);
+        Link::of(self.settings, self.target, &one, Membership::Sentinel)
+    }
+
+    fn ask(&mut self, address: Address) {
+        let asking = ask_one(address.clone(), self.link(&address), self.service.to_owned());
+        self.asking.push(Box::pin(asking));
+        self.asked.insert(address, None);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.start.elapsed()
+    }
+
+    /// What the round came to, if it is over.
+    fn outcome(&mut self) -> Option<Outcome> {
+        // Nobody is asked twice: what is not in when all are done never comes.
+        let now = if self.asking.is_empty() {
+            Instant::ZERO + LONG
+        } else {
+            self.now()
+        };
+        let known = self.asked.keys().map(|address| Known {
+            address,
+            id: self.ids.get(address).map(AsRef::as_ref),
+            is_down: false,
+        });
+        self.round.outcome(known, None, now)
+    }
+
+    /// Waits for the next answer, as long as one has time. No more than `most` sentinels are asked.
+    async fn wait(&mut self, most: usize) {
+        let now = self.now();
+        let due = self.round.poll_timeout();
+        let left = due.map_or(LONG, |due| due.saturating_since(now));
+        let mut waiting = select_all(mem::take(&mut self.asking));
+        let Ok((answer, _, others)) = timeout(left, &mut waiting).await else {
+            self.asking = waiting.into_inner();
+            return;
+        };
+        self.asking = others;
+        for Other { address, id } in answer.others {
+            let reached = self.settings.address_map.listed(&address.host, address.port);
+            let is_given = reached.is_some_and(|(host, port)| self.target.lists(&host, port));
+            if let Some(id) = id {
+                self.ids.entry(address.clone()).or_insert(id);
+            }
+            if !is_given && self.asked.len() < most && !self.asked.contains_key(&address) {
+                self.ask(address);
+            }
+        }
+        if let Some(id) = answer.id {
+            self.ids.insert(answer.address.clone(), id);
+        }
+        match answer.vote {
+            Ok(vote) => {
+                self.has_answer = true;
+                self.round.answered(answer.address.clone(), vote, self.now());
+            }
+            Err(error) => {
+                let failure = Failure::unavailable(error.message());
+                self.round.failed(&answer.address, failure);
+                self.failures.push(error);
+            }
+        }
+        self.asked.insert(answer.address, Some(answer.link));
+    }
+
+    /// The connections to all sentinels, also to those that have not answered.
+    fn into_links(mut self) -> Vec<Link> {
+        let asked = mem::take(&mut self.asked);
+        let link = |(address, known): (Address, Option<Link>)| known.unwrap_or_else(|| self.link(&address));
+        asked.into_iter().map(link).collect()
+    }
 }
 
 /// One sentinel's answer.
@@ -95,34 +170,39 @@ struct Answer {
     link: Link,
     /// `None` if it does not know the service.
     vote: Result<Option<Vote>, Error>,
+    /// Its own name for itself.
+    id: Option<Arc<str>>,
     /// The other sentinels that it knows.
-    others: Vec<Address>,
+    others: Vec<Other>,
 }
 
 async fn ask_one(address: Address, mut link: Link, service: String) -> Answer {
-    let commands = [
-        ["SENTINEL", "MASTER", &service],
-        ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &service],
-        ["SENTINEL", "SENTINELS", &service],
+    let commands: [&[&str]; 4] = [
+        &["SENTINEL", "MYID"],
+        &["SENTINEL", "MASTER", &service],
+        &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &service],
+        &["SENTINEL", "SENTINELS", &service],
     ];
-    let (vote, others) = match link.send(&commands).await {
-        Err(error) => (Err(error), Vec::new()),
+    let (vote, id, others) = match link.send(&commands).await {
+        Err(error) => (Err(error), None, Vec::new()),
         Ok(mut answers) => {
             let others = answers.pop().and_then(Result::ok);
             let named = answers.pop().unwrap_or(Ok(Reply::Nil));
             // What its user may not ask, it goes without: then the answers of all count alike.
             let epoch = answers.pop().and_then(Result::ok).as_ref().map_or(0, answer::epoch);
+            let id = answers.pop().and_then(Result::ok).as_ref().and_then(answer::id);
             let vote = match named {
                 Ok(named) => answer::vote(&named, epoch).map_err(|failure| failure.into_error(link.address())),
                 Err(error) => Err(error.to_error(Operation::Connect).with_node(link.address())),
             };
-            (vote, others.as_ref().map(answer::others).unwrap_or_default())
+            (vote, id, others.as_ref().map(answer::others).unwrap_or_default())
         }
     };
     Answer {
         address,
         link,
         vote,
+        id,
         others,
     }
 }

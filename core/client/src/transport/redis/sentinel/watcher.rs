@@ -7,15 +7,15 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadlock_protocol::{Instant, Reply};
 
-use super::answer::{self, Vote};
+use super::answer::{self, Other, Vote};
 use crate::settings::Settings;
-use crate::transport::redis::address::Address;
 use crate::transport::redis::connect::{Boxed, Connector, Purpose};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::{Outage, up_to};
@@ -25,6 +25,8 @@ use crate::transport::redis::wire::Wire;
 /// The events that say that the primary is another one: every sentinel sends the first when it
 /// learns of it, the one that promotes a replica sends the second earlier.
 const EVENTS: [&[u8]; 2] = [b"+switch-master", b"+promoted-slave"];
+/// So much of what one sentinel says is read before others have their turn.
+const AT_ONCE: usize = 64;
 /// So often a sentinel is asked while the client is in use, whatever it says by itself.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -35,8 +37,10 @@ pub(super) struct Watcher {
     state: State,
     outage: Outage,
     is_given: bool,
-    /// The other sentinels that it knows.
-    others: Vec<Address>,
+    /// It could not be connected to when that was last tried.
+    is_down: bool,
+    /// What became known of it and by it.
+    told: Told,
     /// A connection that leaves a question unanswered for so long is given up.
     silence: Duration,
 }
@@ -46,6 +50,17 @@ enum State {
     Open(Box<Open>),
 }
 
+/// What a sentinel told.
+#[derive(Default)]
+struct Told {
+    /// Its own name for itself.
+    id: Option<Arc<str>>,
+    /// The other sentinels that it knows.
+    others: Vec<Other>,
+    /// Its last answer.
+    vote: Option<Vote>,
+}
+
 struct Open {
     connector: Arc<Connector>,
     wire: Wire,
@@ -53,6 +68,8 @@ struct Open {
     /// What has no answer yet, oldest first.
     asked: VecDeque<Question>,
     asked_at: Instant,
+    /// It has answered, well or not.
+    has_answered: bool,
     /// Something happened since it was asked.
     is_outdated: bool,
     /// Of the answer that comes in parts.
@@ -64,20 +81,35 @@ struct Open {
 enum Question {
     /// So many events are not confirmed yet.
     Subscribe(usize),
+    Id,
     Epoch,
-    Address,
     Others,
+    /// The last one: what else there is to an answer is known when it is in.
+    Address,
 }
 
 /// What became known of a sentinel.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Which server it thinks the primary; `None` if it does not know the service.
-    Says(Option<Vote>),
+    /// Which server it thinks the primary.
+    Says(Said),
     /// It knows other sentinels.
     Others,
-    /// It has no connection any more, or still none, or does not answer the question.
+    /// It has still no connection, or does not answer the question.
     Fails(Failure),
+    /// It has no connection any more.
+    Lost,
+}
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// `None` if it does not know the service.
+    pub(super) vote: Option<Vote>,
+    /// It said something else before, or nothing.
+    pub(super) is_changed: bool,
+    /// It is asked again, as something happened since it was asked.
+    pub(super) is_outdated: bool,
 }
 
 impl Watcher {
@@ -89,7 +121,8 @@ impl Watcher {
             service: Arc::clone(service),
             outage,
             is_given,
-            others: Vec::new(),
+            is_down: false,
+            told: Told::default(),
             silence: settings.command_timeout,
         }
     }
@@ -103,9 +136,20 @@ impl Watcher {
         self.is_given
     }
 
+    /// Whether a round need not wait for it. The next try to connect to one of the URL is soon, and that of another
+    /// one may not be.
+    pub(super) const fn is_down(&self) -> bool {
+        self.is_down && !self.is_given
+    }
+
+    /// Its own name for itself, once it has told.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.told.id.as_deref()
+    }
+
     /// The other sentinels that it knows.
-    pub(super) fn others(&self) -> &[Address] {
-        &self.others
+    pub(super) fn others(&self) -> &[Other] {
+        &self.told.others
     }
 
     /// Asks, if there is a connection; a new one asks by itself.
@@ -118,7 +162,7 @@ impl Watcher {
     /// Moves the connection on.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_in_use: bool, heard: &mut Vec<Heard>) {
         loop {
-            let failure = match &mut self.state {
+            let end = match &mut self.state {
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
                     Poll::Pending => return,
                     Poll::Ready(Ok(wire)) => {
@@ -131,31 +175,33 @@ impl Watcher {
                         open.subscribe();
                         open.ask(&self.service, now);
                         self.state = State::Open(open);
+                        self.is_down = false;
                         continue;
                     }
                     Poll::Ready(Err(failure)) => {
                         self.outage.failed(now);
-                        failure
+                        self.is_down = true;
+                        Heard::Fails(failure)
                     }
                 },
                 State::Open(open) => {
                     if is_in_use && now >= open.look_due {
                         open.ask(&self.service, now);
                     }
-                    match open.poll(context, now, &self.service, &mut self.others, heard) {
+                    let end = match open.poll(context, now, &self.service, &mut self.told, heard) {
                         Ok(()) if open.is_silent(now, self.silence) => {
-                            self.outage.began(open.since, now);
-                            Failure::unavailable(format!("no answer for {:?}", self.silence))
+                            Heard::Fails(Failure::unavailable(format!("no answer for {:?}", self.silence)))
                         }
                         Ok(()) => return,
-                        Err(failure) => {
-                            self.outage.began(open.since, now);
-                            failure
-                        }
-                    }
+                        // It may be back at once.
+                        Err(_) if open.has_answered => Heard::Lost,
+                        Err(failure) => Heard::Fails(failure),
+                    };
+                    self.outage.began(open.since, now);
+                    end
                 }
             };
-            heard.push(Heard::Fails(failure));
+            heard.push(end);
             self.state = State::Connecting(self.connector.open(Purpose::Topology, &self.outage, now));
         }
     }
@@ -177,6 +223,7 @@ impl Open {
             since: now,
             asked: VecDeque::new(),
             asked_at: now,
+            has_answered: false,
             is_outdated: false,
             epoch: 0,
             look_due: now + look_in,
@@ -200,9 +247,10 @@ impl Open {
         self.is_outdated = false;
         self.asked_at = now;
         self.look_due = now + LOOK;
+        self.question(Question::Id, &[b"SENTINEL", b"MYID"]);
         self.question(Question::Epoch, &[b"SENTINEL", b"MASTER", service]);
-        self.question(Question::Address, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service]);
         self.question(Question::Others, &[b"SENTINEL", b"SENTINELS", service]);
+        self.question(Question::Address, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service]);
         self.wire.write();
     }
 
@@ -220,18 +268,23 @@ impl Open {
         context: &mut Context<'_>,
         now: Instant,
         service: &str,
-        others: &mut Vec<Address>,
+        told: &mut Told,
         heard: &mut Vec<Heard>,
     ) -> Result<(), Failure> {
-        while let Poll::Ready(frame) = self.wire.poll(context) {
+        for _ in 0..AT_ONCE {
+            let Poll::Ready(frame) = self.wire.poll(context) else {
+                return Ok(());
+            };
             match frame? {
                 Frame::Push(parts) => self.pushed(&parts, service, now),
-                Frame::Reply(reply) => self.answered(reply, others, heard)?,
+                Frame::Reply(reply) => self.answered(reply, told, heard)?,
             }
             if self.is_outdated {
                 self.ask(service, now);
             }
         }
+        // Renewals are sent meanwhile.
+        context.waker().wake_by_ref();
         Ok(())
     }
 
@@ -253,25 +306,117 @@ impl Open {
     fn answered(
         &mut self,
         reply: Result<Reply, ServerError>,
-        others: &mut Vec<Address>,
+        told: &mut Told,
         heard: &mut Vec<Heard>,
     ) -> Result<(), Failure> {
-        match (self.asked.pop_front(), reply) {
+        let asked = self.asked.pop_front();
+        self.has_answered |= asked == Some(Question::Address);
+        match (asked, reply) {
             // What its user may not do, it goes without: then it is asked now and then only, or
-            // has no other sentinels, or the answers of all count alike.
+            // is as many sentinels as it has addresses, or has no others, or the answers of all count alike.
             (Some(Question::Subscribe(_)), _) | (Some(Question::Others), Err(_)) => {}
+            (Some(Question::Id), reply) => told.id = reply.ok().as_ref().and_then(answer::id),
             (Some(Question::Epoch), reply) => self.epoch = reply.ok().as_ref().map_or(0, answer::epoch),
+            (Some(Question::Others), Ok(reply)) => {
+                told.others = answer::others(&reply);
+                heard.push(Heard::Others);
+            }
             (Some(Question::Address), Ok(reply)) => match answer::vote(&reply, self.epoch) {
-                Ok(vote) => heard.push(Heard::Says(vote)),
+                Ok(vote) => {
+                    let before = mem::replace(&mut told.vote, vote.clone());
+                    heard.push(Heard::Says(Said {
+                        is_changed: vote != before,
+                        is_outdated: self.is_outdated,
+                        vote,
+                    }));
+                }
                 Err(failure) => heard.push(Heard::Fails(failure)),
             },
             (Some(Question::Address), Err(error)) => heard.push(Heard::Fails(self.connector.refused(error))),
-            (Some(Question::Others), Ok(reply)) => {
-                *others = answer::others(&reply);
-                heard.push(Heard::Others);
-            }
             (None, _) => return Err(Failure::unavailable("the sentinel answers what was not asked")),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use super::*;
+    use crate::settings::Options;
+    use crate::target::Target;
+    use crate::tls::TlsOptions;
+    use crate::transport::redis::membership::Membership;
+
+    const SAYS: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
+    /// So many bytes would be all that a test can wait for.
+    const TOO_MANY: usize = 1_000 * SAYS.len();
+
+    /// A sentinel that never stops telling something, and how much was read.
+    struct Endless(usize);
+
+    impl AsyncRead for Endless {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            assert!(self.0 < TOO_MANY, "it is read without end");
+            buffer.put_slice(SAYS);
+            self.0 += SAYS.len();
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sentinel_that_never_stops_leaves_others_their_turn_and_is_given_up() {
+        let settings = Settings::check(Options {
+            url: Some("redis://127.0.0.1:1".into()),
+            ..Options::default()
+        })
+        .unwrap();
+        let target = Target::parse("redis://127.0.0.1:1", &TlsOptions::default()).unwrap();
+        let connector = Connector::new(&settings, &target, Membership::Sentinel, None);
+        let mut watcher = Watcher::new(&settings, connector, &"shop".into(), true);
+        let wire = Wire::new(Endless(0));
+        let mut open = Open::new(&watcher.connector, wire, Instant::ZERO, LOOK);
+        open.ask(&watcher.service, Instant::ZERO);
+        watcher.state = State::Open(Box::new(open));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let (mut context, mut heard) = (Context::from_waker(&waker), Vec::new());
+        for turn in 1..=3 {
+            watcher.poll(&mut context, Instant::ZERO, true, &mut heard);
+            assert_eq!(woken.0.load(Ordering::Relaxed), turn, "it has another turn");
+            assert!(heard.is_empty());
+        }
+        let late = Instant::ZERO + watcher.silence;
+        watcher.poll(&mut context, late, true, &mut heard);
+        assert!(matches!(heard[..], [Heard::Fails(_)]), "{heard:?}");
     }
 }

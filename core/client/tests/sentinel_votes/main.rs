@@ -1,5 +1,7 @@
 //! Sentinels that are wrong, late or gone: which server a client takes for the primary.
 
+mod rounds;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
@@ -241,7 +243,7 @@ fn listening(sentinel: &Node, user: &str) -> Vec<bool> {
 async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
     const NAMES: &str = "+sentinel|get-master-addr-by-name";
     const HEARS: [&str; 3] = ["+subscribe", "&+switch-master", "&+promoted-slave"];
-    const KNOWS: [&str; 2] = ["+sentinel|master", "+sentinel|sentinels"];
+    const KNOWS: [&str; 3] = ["+sentinel|master", "+sentinel|myid", "+sentinel|sentinels"];
     let watched = Watched::start();
     let sentinels = watched.sentinels();
     let users = [

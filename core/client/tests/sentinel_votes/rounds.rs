@@ -1,0 +1,221 @@
+//! Sentinels that answer one after the other, and say different things: no answer counts because it was first.
+
+use std::time::{Duration, Instant};
+
+use steadlock::{Client, ErrorKind, ReleaseOutcome};
+
+use super::support::fake_sentinel::FakeSentinel;
+use super::support::proxy::{Carries, Proxy};
+use super::support::{Redis, eventually, free_port};
+use super::{SERVICE, SOON, Watched, connect, has, take, url};
+
+/// How far away the sentinels are that know more than the near one.
+const FAR: Duration = Duration::from_millis(120);
+/// One that is not in time for a round has no part in it: half of the connect timeout.
+const BOUND: Duration = Duration::from_millis(2_500);
+
+fn scripts_called(server: &Redis) -> u64 {
+    server.calls("evalsha") + server.calls("eval")
+}
+
+/// A client's lock is granted by this server.
+async fn grants(server: &Redis, client: &Client, name: &str) {
+    let lease = take(client, name).await;
+    assert!(has(server, name), "{name} is granted elsewhere");
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+fn cut(proxy: &Proxy) {
+    for carries in Carries::ALL {
+        proxy.cut(carries);
+    }
+}
+
+/// Several new clients use one server, and never the other.
+async fn are_all_at(server: &Redis, other: &Redis, sentinels: &[&FakeSentinel]) {
+    for number in 0..8 {
+        let client = connect(sentinels).await;
+        grants(server, &client, &format!("first-{number}.")).await;
+    }
+    assert_eq!(scripts_called(other), 0, "the deposed primary was used");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_near_sentinel_that_knows_less_than_two_far_ones_is_not_believed() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let stale = FakeSentinel::naming(old.port, 4);
+    for delay in [FAR, Duration::from_millis(400)] {
+        let far = [(); 2].map(|()| FakeSentinel::far(delay, new.port, 5));
+        are_all_at(&new, &old, &[&stale, &far[0], &far[1]]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_one_configuration_the_majority_decides_though_it_is_far_away() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let stale = FakeSentinel::naming(old.port, 0);
+    let far = [(); 2].map(|()| FakeSentinel::far(FAR, new.port, 0));
+    are_all_at(&new, &old, &[&stale, &far[0], &far[1]]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_that_the_only_sentinel_of_the_url_names_are_asked_before_it_is_believed() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let stale = FakeSentinel::naming(old.port, 4);
+    let far = [(); 2].map(|()| FakeSentinel::far(FAR, new.port, 5));
+    stale.knows(&[&far[0], &far[1]]);
+    are_all_at(&new, &old, &[&stale]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_with_two_addresses_is_one() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let stale = FakeSentinel::naming(old.port, 4);
+    let by_another_address = Proxy::to(stale.port);
+    let far = FakeSentinel::far(FAR, new.port, 5);
+    let url = Watched::url_of(&[stale.port, by_another_address.port, far.port], SERVICE);
+    for number in 0..4 {
+        let client = Client::connect(&url).await.unwrap();
+        grants(&new, &client, &format!("two-{number}.")).await;
+    }
+    assert_eq!(scripts_called(&old), 0);
+}
+
+/// The primary's connections are lost, and those to the sentinels too or not.
+async fn after_a_loss(are_sentinels_lost: bool) {
+    let (old, new) = (Redis::start(), Redis::start());
+    let to_old = Proxy::to(old.port);
+    let near = FakeSentinel::naming(to_old.port, 4);
+    let far = [(); 2].map(|()| FakeSentinel::far(FAR, to_old.port, 4));
+    for number in 0..6 {
+        let client = connect(&[&near, &far[0], &far[1]]).await;
+        grants(&old, &client, &format!("before-{number}.")).await;
+        let all_listen = || [&near, &far[0], &far[1]].iter().all(|one| one.listeners() > 0);
+        eventually("all sentinels are listened to", SOON, all_listen).await;
+        // It does not tell, as if the message were lost.
+        far.iter().for_each(|one| one.name(new.port, 5));
+        let before = scripts_called(&old);
+        if are_sentinels_lost {
+            [&near, &far[0], &far[1]].iter().for_each(|one| one.cut());
+        }
+        cut(&to_old);
+        grants(&new, &client, &format!("after-{number}.")).await;
+        assert_eq!(scripts_called(&old), before, "the deposed primary was used");
+        drop(client);
+        far.iter().for_each(|one| one.name(to_old.port, 4));
+        [&near, &far[0], &far[1]].iter().for_each(|one| one.cut());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_lost_connection_the_near_sentinel_is_not_believed_either() {
+    after_a_loss(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_is_it_when_the_connections_to_all_sentinels_were_lost_too() {
+    after_a_loss(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_that_agrees_does_not_wait_for_a_sentinel_that_is_down_or_silent() {
+    let primary = Redis::start();
+    let proxy = Proxy::to(primary.port);
+    let up = [(); 2].map(|()| FakeSentinel::naming(proxy.port, 1));
+    let silent = FakeSentinel::naming(proxy.port, 1);
+    silent.hush(true);
+    for third in [silent.port, free_port()] {
+        let url = Watched::url_of(&[third, up[0].port, up[1].port], SERVICE);
+        let start = Instant::now();
+        let client = Client::connect(url).await.unwrap();
+        grants(&primary, &client, &format!("first-{third}.")).await;
+        cut(&proxy);
+        grants(&primary, &client, &format!("again-{third}.")).await;
+        assert!(start.elapsed() < BOUND / 2, "{:?}", start.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_that_is_down_does_not_make_a_near_one_right() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let stale = FakeSentinel::naming(old.port, 4);
+    let far = FakeSentinel::far(FAR, new.port, 5);
+    let url = Watched::url_of(&[stale.port, free_port(), far.port], SERVICE);
+    let client = Client::connect(url).await.unwrap();
+    grants(&new, &client, "down").await;
+    assert_eq!(scripts_called(&old), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_word_of_one_is_taken_when_the_others_had_their_time() {
+    let primary = Redis::start();
+    let proxy = Proxy::to(primary.port);
+    let near = FakeSentinel::naming(proxy.port, 1);
+    let silent = [(); 2].map(|()| FakeSentinel::naming(proxy.port, 1));
+    silent.iter().for_each(|one| one.hush(true));
+    near.knows(&[&silent[0], &silent[1]]);
+    let options = Client::builder().url(url(&[&near]));
+    let start = Instant::now();
+    let client = options.connect_timeout(Duration::from_secs(2)).connect().await.unwrap();
+    let took = start.elapsed();
+    assert!(
+        took >= Duration::from_millis(990) && took < Duration::from_secs(2),
+        "{took:?}"
+    );
+    grants(&primary, &client, "one").await;
+    // Those that are down have no time, whoever names them.
+    drop(silent);
+    let start = Instant::now();
+    let client = connect(&[&near]).await;
+    assert!(start.elapsed() < BOUND / 2, "{:?}", start.elapsed());
+    grants(&primary, &client, "two").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_configuration_is_compared_with_what_the_others_say_before_it_is_followed() {
+    let [old, newer, newest] = [(); 3].map(|()| Redis::start());
+    let near = FakeSentinel::naming(old.port, 4);
+    let far = FakeSentinel::far(FAR, old.port, 4);
+    let client = connect(&[&near, &far]).await;
+    grants(&old, &client, "old").await;
+    let both_listen = || near.listeners() > 0 && far.listeners() > 0;
+    eventually("both are listened to", SOON, both_listen).await;
+    far.name(newest.port, 6);
+    near.switch(newer.port, 5);
+    super::is_at(&client, &newest, "newest").await;
+    assert_eq!(scripts_called(&newer), 0);
+    // One that is silent delays it by a quarter of a second.
+    far.hush(true);
+    let start = Instant::now();
+    near.switch(newer.port, 7);
+    super::is_at(&client, &newer, "newer").await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let to_new = Proxy::to(new.port);
+    let stale = FakeSentinel::naming(old.port, 4);
+    let others = [(); 2].map(|()| FakeSentinel::naming(to_new.port, 5));
+    stale.knows(&[&others[0], &others[1]]);
+    let client = connect(&[&stale]).await;
+    grants(&new, &client, "new").await;
+    for other in others {
+        let port = other.port;
+        other.cut();
+        drop(other);
+        eventually("it is down", SOON, || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
+        })
+        .await;
+    }
+    to_new.refuse();
+    cut(&to_new);
+    let lock = client.lock("lost").wait(2 * BOUND);
+    let error = lock.acquire().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(scripts_called(&old), 0);
+    to_new.lead_to(new.port);
+    grants(&new, &client, "again").await;
+}
