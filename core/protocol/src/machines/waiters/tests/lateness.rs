@@ -49,6 +49,13 @@ fn one_that_is_granted_too_late_again_pauses_before_it_asks() {
     let (mut alone, call) = once_late();
     late(&mut alone, call);
     assert_eq!(alone.state(), Some(PAUSING));
+    // It has asked, so its wait may end here.
+    alone.input(Input::WaitOver(alone.ticket));
+    assert_eq!(alone.failed_with(), Some(ErrorKind::Unavailable));
+    assert_eq!(alone.state(), None);
+
+    let (mut alone, call) = once_late();
+    late(&mut alone, call);
     alone.input(Input::Woken(alone.ticket));
     assert_eq!(alone.state(), Some(TRYING));
 
