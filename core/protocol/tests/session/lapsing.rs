@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::world::*;
 use steadlock_protocol::{
-    AcquireRequest, Context, ErrorKind, Kind, LeaseId, LockName, LostReason, Outcome, ReleaseOutcome, Script, Ticket,
+    AcquireRequest, Context, ErrorKind, Event, Kind, LeaseId, LockName, LostReason, Outcome, ReleaseOutcome, Reply,
+    Script, Ticket,
 };
 
 /// A fixed lease of 200 ms for context 1.
@@ -359,4 +360,50 @@ fn what_is_left_of_several_fixed_ones_is_released_when_one_of_them_is_gone() {
     world.run_for(ms(10));
     assert!(world.server.records.is_empty(), "nobody else would release it for 20 s");
     assert!(world.clients[0].session.is_empty());
+}
+
+/// The program stood still, and the answer is looked at before the clock.
+#[test]
+fn a_renewal_that_is_answered_when_it_is_over_lets_nobody_in_again_and_extends_nothing() {
+    for enters in [true, false] {
+        let mut session = connected();
+        let mine = |millis| AcquireRequest {
+            lease: fixed(millis),
+            ..from(1, "a")
+        };
+        session.acquire(mine(300), at(0));
+        let (calls, _) = sent(&mut session, at(0));
+        let granted = Reply::Array(vec![Reply::Int(1), Reply::Bytes(b"7".to_vec())]);
+        session.on_reply(calls[0].id, Ok(granted), at(1));
+        let Some(Event::Completed {
+            outcome: Outcome::Granted(grant),
+            ..
+        }) = session.poll_event()
+        else {
+            panic!("it is granted");
+        };
+        let ticket = match enters {
+            true => session.acquire(mine(500), at(100)),
+            false => session.extend(grant.lease, by_ms(500), at(100)),
+        };
+        let (calls, _) = sent(&mut session, at(100));
+        session.on_reply(calls[0].id, Ok(Reply::Array(vec![Reply::Int(1)])), at(2_000));
+        let events: Vec<Event> = std::iter::from_fn(|| session.poll_event()).collect();
+        let is_lost = |event: &Event| {
+            matches!(
+                event,
+                Event::Lost {
+                    reason: LostReason::Expired,
+                    ..
+                }
+            )
+        };
+        assert_eq!(events.iter().filter(|event| is_lost(event)).count(), 1, "{events:?}");
+        let refused = events.into_iter().find_map(|event| match event {
+            Event::Completed { ticket: of, outcome } if of == ticket => Some(outcome),
+            Event::Renewed { .. } => panic!("it is over"),
+            _ => None,
+        });
+        assert_eq!(why_lost(refused.expect("it is refused")), Some(LostReason::Expired));
+    }
 }

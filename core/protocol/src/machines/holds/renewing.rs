@@ -169,6 +169,10 @@ impl Holds {
                 let Some(sent) = in_flight.sent else { return };
                 observing::renewed(io, hold, sent, now);
                 hold.watchdog_mut().confirmed(sent, ttl);
+                if !hold.is_valid(now) {
+                    // The answer came when what it confirms was over.
+                    return self.deadline_passed(io, id, now);
+                }
                 let deadline = hold.deadline();
                 for lease in hold.levels() {
                     io.step(Step::Tell(Event::Renewed {
