@@ -25,6 +25,8 @@ mod observing;
 mod outbox;
 mod queues;
 mod requests;
+#[cfg(feature = "native")]
+mod sentry;
 mod short_leases;
 #[cfg(feature = "native")]
 mod spin;

@@ -50,6 +50,7 @@ use self::generation::Generation;
 use crate::clock;
 use crate::port::{CONNECT, Command, Sink, Slot, Wake};
 use crate::settings::Settings;
+use crate::unwind::or_error;
 #[cfg(feature = "simulation")]
 use crate::world::World;
 
@@ -89,8 +90,10 @@ impl Host {
     /// know, or a file of the TLS options that is not what it should be.
     #[cfg(feature = "native")]
     pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
-        let settings = Settings::check(options)?;
-        Self::start_generation(settings, Some(Arc::from(wake)))
+        or_error(Operation::Connect, || {
+            let settings = Settings::check(options)?;
+            Self::start_generation(settings, Some(Arc::from(wake)))
+        })
     }
 
     /// A client whose owner never drains: only `start` is used, and a lost lease
@@ -156,7 +159,7 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` for what names no lock.
     pub fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
-        self.0.current().keeps_out(held, wanted)
+        or_error(Operation::Acquire, || self.0.current().keeps_out(held, wanted))
     }
 
     /// Takes all queued events, in order.
@@ -210,7 +213,7 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` if the client was opened without [`Options::metrics`].
     pub fn metrics(&self) -> Result<String, Error> {
-        self.0.current().metrics()
+        or_error(Operation::Inspect, || self.0.current().metrics())
     }
 
     /// The label that a lock of this name has for its group in [`metrics`](Self::metrics), for other meters beside
@@ -219,7 +222,7 @@ impl Host {
     /// # Errors
     /// As [`metrics`](Self::metrics).
     pub fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
-        self.0.current().metrics_group(name)
+        or_error(Operation::Inspect, || self.0.current().metrics_group(name))
     }
 
     /// Whether it was closed, here or in the process that this one was forked from.

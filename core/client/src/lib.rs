@@ -84,6 +84,8 @@
 pub mod admin;
 #[cfg(feature = "native")]
 mod api;
+#[cfg(feature = "native")]
+mod blocking_pool;
 mod clock;
 mod engine;
 mod entropy;
@@ -109,6 +111,7 @@ mod target;
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "there the program connects"))]
 mod tls;
 mod transport;
+mod unwind;
 mod world;
 
 pub use steadlock_protocol::{

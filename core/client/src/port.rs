@@ -37,6 +37,7 @@ use crate::errors::closed;
 use crate::observe::metrics::Metrics;
 use crate::process::Process;
 use crate::sync::{Mutex, MutexGuard};
+use crate::unwind::quietly;
 
 /// The request number of the event that says how connecting went.
 pub(crate) const CONNECT: u64 = 0;
@@ -136,6 +137,11 @@ impl Port {
             Command::AwaitConnected(sink) => (sink, Err(error)),
             Command::Cancel { .. } | Command::Shutdown => return,
         };
+        self.answer(sink, result);
+    }
+
+    /// Answers somebody at once, in place of the engine.
+    pub(crate) fn answer(&self, sink: Sink, result: Result<Completion, Error>) {
         match sink {
             Sink::Queue(request) => self.publish(&mut vec![Event::Completed { request, result }]),
             Sink::Slot(slot) => drop(slot.complete(result)),
@@ -159,7 +165,7 @@ impl Port {
             was_empty
         };
         if was_empty {
-            wake();
+            quietly(|| wake());
         }
     }
 

@@ -67,7 +67,7 @@ describe('a cluster whose node announces another address', () => {
       const asking = () =>
         readdirSync('/proc/self/task').filter((id) => {
           try {
-            return readFileSync('/proc/self/task/' + id + '/comm', 'utf8').startsWith('tokio-rt');
+            return readFileSync('/proc/self/task/' + id + '/comm', 'utf8').startsWith('steadlock-block');
           } catch {
             return false;
           }

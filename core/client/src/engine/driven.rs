@@ -196,7 +196,7 @@ pub(super) fn start(
     driver: &Arc<Driver>,
     settings: &Arc<Settings>,
     port: &Arc<Port>,
-    commands: Commands,
+    commands: &mut Option<Commands>,
     first: First,
 ) -> Result<(), Error> {
     if first == First::WasMade {
@@ -206,6 +206,7 @@ pub(super) fn start(
             "this process is a fork, and nobody turns its engine; make a client of its own here",
         ));
     }
+    let Some(commands) = commands.take() else { return Ok(()) };
     let (transport, lines) = transport::open(settings);
     let servers = settings.targets.iter().map(Server::of).collect();
     let engine = Engine::new(settings, port, commands, transport, first);

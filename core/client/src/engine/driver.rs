@@ -23,8 +23,10 @@
 //! allows it (`turn.rs`), so this reads the machine's clock only.
 
 use std::future::poll_fn;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,10 +34,11 @@ use futures_util::future::{Either, select};
 use steadlock_protocol::Instant;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
+use super::sentry::Sentry;
 use super::who_drives::{Role, WhoDrives};
 use crate::clock;
+use crate::unwind::quietly;
 
 /// A call that takes longer is waited for without driving.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
@@ -44,32 +47,73 @@ const LONGEST_DRIVE: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     /// `None` before the engine starts and after it ends.
-    runtime: RwLock<Option<Runtime>>,
+    runtime: RwLock<Option<Arc<Watched>>>,
     who: WhoDrives,
     /// Tells the engine's thread to stand by.
     stand_by: Notify,
 }
 
-impl Driver {
-    /// Drives `engine` on this thread until it ends, except while callers do.
-    pub(crate) fn run<T>(&self, runtime: Runtime, mut engine: JoinHandle<T>) -> Option<T> {
-        *self.runtime.write().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
-        let result = {
-            let runtime = self.runtime.read().unwrap_or_else(PoisonError::into_inner);
-            loop {
-                let Some(runtime) = &*runtime else { break None };
-                match runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
-                    Either::Left((result, _)) => break result.ok(),
-                    Either::Right(_) => self.who.stand_by(clock::now),
-                }
+/// A runtime, and who notices that its descriptors are gone.
+#[derive(Debug)]
+pub(super) struct Watched {
+    runtime: Runtime,
+    sentry: Arc<Sentry>,
+}
+
+impl Watched {
+    pub(super) const fn new(runtime: Runtime, sentry: Arc<Sentry>) -> Self {
+        Self { runtime, sentry }
+    }
+
+    /// Runs this future, and whatever else is of the runtime. `None` if that cannot be used any more.
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        if !self.sentry.look() {
+            return None;
+        }
+        let until_broken = async {
+            match select(pin!(future), pin!(self.sentry.broken())).await {
+                Either::Left((result, _)) => Some(result),
+                Either::Right(_) => None,
             }
         };
-        let runtime = self.runtime.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(runtime) = runtime {
-            // A name may still be being resolved; nobody waits for that.
-            runtime.shutdown_background();
+        // tokio panics if it is faster than the sentry.
+        catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(until_broken))).unwrap_or_else(|_| {
+            self.sentry.give_up();
+            None
+        })
+    }
+}
+
+impl Driver {
+    /// Drives `engine` on this thread until it ends, except while callers do, or until the runtime cannot be used any
+    /// more. Gives what `take_back` gives then: an engine that has not ended.
+    pub(super) fn run<E>(
+        &self,
+        runtime: Watched,
+        engine: impl Future<Output = ()> + Send + 'static,
+        take_back: impl FnOnce() -> Option<E>,
+    ) -> Option<E> {
+        let runtime = Arc::new(runtime);
+        let mut engine = runtime.runtime.spawn(engine);
+        self.set_runtime(Some(Arc::clone(&runtime)));
+        while let Some(Either::Right(_)) = runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
+            self.who.stand_by(clock::now);
         }
-        result
+        self.set_runtime(None);
+        let left = take_back();
+        if runtime.sentry.is_broken() {
+            // It would close numbers that may be those of the program's files by now.
+            mem::forget(runtime);
+        }
+        left
+    }
+
+    fn set_runtime(&self, runtime: Option<Arc<Watched>>) {
+        let before = {
+            let mut guard = self.runtime.write().unwrap_or_else(PoisonError::into_inner);
+            mem::replace(&mut *guard, runtime)
+        };
+        drop(before);
     }
 
     /// The engine says, before it hands out what a turn brought, whether callers may
@@ -98,10 +142,16 @@ impl Driver {
             Role::Waits => false,
             Role::Drives => true,
             Role::TakesOver => {
-                self.stand_by.notify_one();
+                self.have_it_stand_by();
                 true
             }
         }
+    }
+
+    /// Wakes the engine's thread. Where the runtime's descriptors were closed this panics, and the engine's thread
+    /// finds out by itself.
+    fn have_it_stand_by(&self) {
+        quietly(|| self.stand_by.notify_one());
     }
 }
 
@@ -123,13 +173,19 @@ impl Caller<'_> {
         if !self.driver.elect() {
             return None;
         }
-        let guard = self.driver.runtime.read().unwrap_or_else(PoisonError::into_inner);
-        let runtime = guard.as_ref()?;
-        let result = runtime.block_on(async {
+        let runtime = {
+            let runtime = self.driver.runtime.read();
+            runtime.unwrap_or_else(PoisonError::into_inner).clone()?
+        };
+        let driven = runtime.block_on(async {
             tokio::time::timeout(timeout.min(LONGEST_DRIVE), poll_fn(&mut poll))
                 .await
                 .ok()
         });
+        if driven.is_none() {
+            self.driver.have_it_stand_by();
+        }
+        let result = driven.flatten();
         if result.is_none() {
             self.driver.needs_engine();
         }

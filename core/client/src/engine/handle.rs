@@ -20,8 +20,9 @@ pub(crate) struct Handle {
     settings: Arc<Settings>,
     port: Arc<Port>,
     driver: Arc<Driver>,
-    /// Taken by the engine when it starts.
+    /// Taken by the engine when it starts, which is done under this lock.
     commands: Mutex<Option<Commands>>,
+    /// How that went. Not set while it may go better later.
     started: OnceLock<Result<(), Error>>,
 }
 
@@ -58,20 +59,25 @@ impl Handle {
 
     /// What was never used connects to nothing for its end.
     pub(crate) fn close_unstarted(&self) {
-        let _ = self.started.get_or_init(|| Err(closed()));
+        let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.started.set(Err(closed()));
     }
 
-    /// Starts the engine, if nobody did yet.
+    /// Starts the engine, if nobody did yet. What keeps it from starting now, as a thread that cannot be had, does
+    /// not keep it from starting later.
     pub(crate) fn ensure_started(&self) -> Result<(), Error> {
-        self.started
-            .get_or_init(|| {
-                let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
-                match commands {
-                    Some(commands) => start(&self.driver, &self.settings, &self.port, commands, self.first()),
-                    None => Ok(()),
-                }
-            })
-            .clone()
+        if let Some(result) = self.started.get() {
+            return result.clone();
+        }
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(result) = self.started.get() {
+            return result.clone();
+        }
+        let result = start(&self.driver, &self.settings, &self.port, &mut commands, self.first());
+        if result.is_err() && commands.is_some() {
+            return result;
+        }
+        self.started.get_or_init(|| result).clone()
     }
 
     /// Hands a command to the engine, which is started first if need be.
@@ -99,8 +105,9 @@ impl Handle {
     /// Starts nothing, and gives what an engine would take its commands from.
     #[cfg(all(test, feature = "schedules"))]
     pub(crate) fn start_without_engine(&self) -> Option<Commands> {
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.ensure_started().ok().and(commands)
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        self.started.set(Ok(())).ok()?;
+        commands.take()
     }
 
     /// Something needs the engine that no waiting thread drives.

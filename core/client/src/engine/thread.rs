@@ -2,58 +2,108 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::thread;
 
-use steadlock_protocol::{Error, ErrorKind, Operation};
+use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
 use tokio::runtime;
 
-use super::driver::Driver;
+use super::driver::{Driver, Watched};
 use super::inbox::Inbox;
+use super::sentry::Sentry;
 use super::turn::Engine;
+use crate::blocking_pool;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
+use crate::target::{Scheme, Target};
 use crate::transport::{self, First};
 use crate::world::World;
 
-/// Starts an engine's thread.
+/// Starts an engine's thread, which takes the commands. If they are left, no engine could be started
+/// now, and one may be later.
 pub(super) fn start(
     driver: &Arc<Driver>,
     settings: &Arc<Settings>,
     port: &Arc<Port>,
-    commands: Commands,
+    commands: &mut Option<Commands>,
     first: First,
 ) -> Result<(), Error> {
-    let unavailable = |error: io::Error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            Operation::Connect,
-            "the client's engine cannot start",
-        )
-        .with_cause(error.to_string())
-    };
     // There, time stands still while a thread waits: nobody but the simulator drives.
     #[cfg(feature = "simulation")]
     if let Some(world) = settings.world.given() {
+        let Some(commands) = commands.take() else { return Ok(()) };
         let running = Running::new(driver, settings, port, commands, first)?;
-        world.spawn(Box::pin(tokio::task::unconstrained(running.run())));
+        world.spawn(Box::pin(tokio::task::unconstrained(running.run(HandedBack::default()))));
         return Ok(());
     }
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(unavailable)?;
-    let running = Running::new(driver, settings, port, commands, first)?;
-    let driver = Arc::clone(driver);
-    std::thread::Builder::new()
+    let cannot = |error: io::Error| {
+        let advice = "allow this process more threads or open files, or free some, and try again";
+        unavailable("the client's engine cannot start", &error, advice)
+    };
+    let runtime = build(settings).map_err(cannot)?;
+    let (hand_over, handed_over) = sync_channel::<Running>(1);
+    let (driver_of_thread, settings_of_thread) = (Arc::clone(driver), Arc::clone(settings));
+    thread::Builder::new()
         .name("steadlock-engine".into())
         .spawn(move || {
-            let task = runtime.spawn(tokio::task::unconstrained(running.run()));
-            // However it ends, its drop tells everybody.
-            let _ = driver.run(runtime, task);
+            if let Ok(running) = handed_over.recv() {
+                run(&driver_of_thread, &settings_of_thread, runtime, running);
+            }
         })
-        .map_err(unavailable)?;
+        .map_err(cannot)?;
+    let Some(commands) = commands.take() else { return Ok(()) };
+    let running = Running::new(driver, settings, port, commands, first)?;
+    // However it ends, its drop tells everybody.
+    let _ = hand_over.send(running);
     Ok(())
+}
+
+fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
+    let cause = Cause::new(format!("{what}: {error}")).with_advice(advice);
+    Error::caused(ErrorKind::Unavailable, Operation::Connect, cause)
+}
+
+/// A runtime for one thread. Without connections it has no descriptors either.
+fn build(settings: &Settings) -> io::Result<Watched> {
+    let is_memory = |target: &Target| matches!(target.scheme, Scheme::Memory { .. });
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_time();
+    if settings.targets.iter().all(is_memory) {
+        return Ok(Watched::new(builder.build()?, Arc::default()));
+    }
+    let sentry = Arc::new(Sentry::new());
+    let looks = Arc::clone(&sentry);
+    builder.enable_io().on_thread_unpark(move || {
+        looks.look();
+    });
+    Ok(Watched::new(builder.build()?, sentry))
+}
+
+/// Runs the engine until it ends. When the program has closed the descriptors of its runtime, it goes on in
+/// another one, if that can be had.
+fn run(driver: &Driver, settings: &Settings, mut runtime: Watched, mut running: Running) {
+    let _open = blocking_pool::Open::new();
+    loop {
+        let handed_back = HandedBack::default();
+        let turns = Turns::of(running.run(Arc::clone(&handed_back)));
+        let engine = tokio::task::unconstrained(turns.clone().run());
+        let take_back = || {
+            turns.end();
+            lock(&handed_back).take()
+        };
+        let Some(left) = driver.run(runtime, engine, take_back) else {
+            return;
+        };
+        running = left;
+        runtime = match build(settings) {
+            Ok(runtime) if running.starts_again() => runtime,
+            Ok(_) => return running.fail(&io::Error::other("descriptors of its connections were closed")),
+            Err(error) => return running.fail(&error),
+        };
+    }
 }
 
 /// An engine, and how it waits.
@@ -81,17 +131,23 @@ impl Running {
         })
     }
 
-    async fn run(mut self) {
-        loop {
-            self.wait().await;
-            self.engine.work();
+    /// Until the engine has ended. If this future is dropped before that, the engine is handed back.
+    async fn run(self, handed_back: HandedBack) {
+        let mut kept = Kept {
+            running: Some(self),
+            handed_back,
+        };
+        while let Some(running) = &mut kept.running {
+            running.wait().await;
+            running.engine.work();
             // Callers that wait in virtual time are tasks, and drive nothing.
-            if !self.world.is_virtual() {
-                let (lanes, renewal) = self.engine.outlook();
-                self.driver.allow_callers(lanes, renewal);
+            if !running.world.is_virtual() {
+                let (lanes, renewal) = running.engine.outlook();
+                running.driver.allow_callers(lanes, renewal);
             }
-            self.engine.deliver();
-            if self.engine.is_over() {
+            running.engine.deliver();
+            if running.engine.is_over() {
+                kept.running = None;
                 return;
             }
             let_connections_run().await;
@@ -103,6 +159,66 @@ impl Running {
         let calls_in_flight = self.engine.calls_in_flight();
         self.inbox.wait(calls_in_flight, self.engine.awaited()).await;
     }
+
+    /// Leaves everything that is of a runtime that is no more. False if it cannot.
+    fn starts_again(&mut self) -> bool {
+        self.inbox = Inbox::new(self.world.clone());
+        self.engine.start_again()
+    }
+
+    /// Ends, and tells everybody why.
+    fn fail(mut self, why: &io::Error) {
+        let what = "the program closed the client's descriptors, and there is no going on";
+        let advice = "close no descriptors that the program did not open, and make a new client";
+        self.engine.fail(unavailable(what, why, advice));
+    }
+}
+
+/// Where an engine is left that has not ended.
+type HandedBack = Arc<Mutex<Option<Running>>>;
+
+struct Kept {
+    /// `None` once it has ended.
+    running: Option<Running>,
+    handed_back: HandedBack,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // An engine that panicked is not to be trusted: its drop tells everybody.
+        if !thread::panicking() {
+            *lock(&self.handed_back) = self.running.take();
+        }
+    }
+}
+
+/// A task that can also be ended from outside its runtime, which may be broken.
+#[derive(Clone)]
+struct Turns(Arc<Mutex<Option<Task>>>);
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Turns {
+    fn of(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::pin(task)))))
+    }
+
+    async fn run(self) {
+        poll_fn(|context| match &mut *lock(&self.0) {
+            Some(task) => task.as_mut().poll(context),
+            None => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    fn end(&self) {
+        let task = lock(&self.0).take();
+        drop(task);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets every other task that is ready run once. Without it, callers that keep

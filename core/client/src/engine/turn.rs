@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId,
-    Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
+    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId, Operation,
+    Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
 };
 
 use super::arrived::{Arrived, Awaited};
@@ -23,6 +23,7 @@ use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released,
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::{First, Seen, Transport};
+use crate::unwind::failed;
 
 /// How long a closed client goes on to release what it held.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
@@ -38,10 +39,10 @@ pub(super) struct Engine {
     outbox: Outbox,
     requests: Requests,
     leases: Leases,
-    connecting: Connecting,
     short_leases: ShortLeases,
     /// What the transport knows of them.
     shortest_lease: Option<Duration>,
+    connecting: Connecting,
     closing: Option<Closing>,
     /// Queues on the server that are counted.
     queues: Option<Queues>,
@@ -97,9 +98,9 @@ impl Engine {
             outbox: Outbox::new(Arc::clone(port)),
             requests: Requests::default(),
             leases: Leases::default(),
-            connecting: Connecting::Tried(connecting),
             short_leases: ShortLeases::default(),
             shortest_lease: None,
+            connecting: Connecting::Tried(connecting),
             closing: None,
             queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
             primaries: SortedMap::new(),
@@ -277,10 +278,10 @@ impl Engine {
         {
             return;
         }
-        let request = self.requests.complete(ticket);
         if let Outcome::Granted(grant) = &outcome {
             self.short_leases.granted(ticket, grant.lease);
         }
+        let request = self.requests.complete(ticket);
         if let Some(observing) = &mut self.observing {
             let lease = request.as_ref().and_then(|request| request.lease);
             observing.completed(ticket, &outcome, lease, self.now);
@@ -368,6 +369,19 @@ impl Engine {
         error.with_lock_if_known(name.as_deref())
     }
 
+    /// Leaves every connection, and makes new ones: the runtime that they are of is no more. False if it cannot.
+    #[cfg(feature = "native")]
+    pub(super) fn start_again(&mut self) -> bool {
+        let now = self.settings.world.now();
+        self.transport.start_again(now, &mut self.arrived.seen)
+    }
+
+    /// Ends with this error, which everybody is told by the drop.
+    #[cfg(feature = "native")]
+    pub(super) fn fail(&mut self, error: Error) {
+        self.tell_connected(Err(error));
+    }
+
     /// Hands the results of this turn out.
     pub(super) fn deliver(&mut self) {
         if let Some(observing) = &mut self.observing {
@@ -400,12 +414,7 @@ impl Drop for Engine {
         let error = match (self.connecting.failure(), &self.closing) {
             (Some(error), None) => error.clone().with_lasting_cause(),
             (_, Some(_)) => closed(),
-            (None, None) => Error::caused(
-                ErrorKind::Unavailable,
-                Operation::Acquire,
-                Cause::new("the client's engine failed").with_advice("make a new client, and please report this"),
-            )
-            .with_lasting_cause(),
+            (None, None) => failed(Operation::Acquire).with_lasting_cause(),
         };
         self.port.end(error.clone());
         self.commands.close();

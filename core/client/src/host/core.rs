@@ -12,6 +12,7 @@ use crate::observe::metrics::Metrics;
 use crate::port::{Checked, Command, Completion, Sink, Wake, generation_of, host_id};
 use crate::settings::Settings;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::unwind::{or_error, quietly};
 
 /// What the host's objects of one process share: the engine, and the numbers of requests.
 pub(crate) struct Core {
@@ -75,6 +76,17 @@ impl Core {
 
     /// Checks an operation and hands it to the engine.
     pub(super) fn run(&self, request: u64, op: Op, sink: Sink) {
+        let of_failure = sink.clone();
+        let run = || {
+            self.check_and_send(request, op, sink);
+            Ok(())
+        };
+        if let Err(error) = or_error(Operation::Acquire, run) {
+            self.engine.port().answer(of_failure, Err(error));
+        }
+    }
+
+    fn check_and_send(&self, request: u64, op: Op, sink: Sink) {
         if matches!(op, Op::Close) {
             self.closed.store(true, Ordering::Relaxed);
             self.engine.close_unstarted();
@@ -113,7 +125,7 @@ impl Core {
     }
 
     pub(super) fn cancel(&self, request: u64) {
-        self.engine.send(Command::Cancel { request });
+        quietly(|| self.engine.send(Command::Cancel { request }));
     }
 
     /// Cancels a request whose event may be queued already.

@@ -78,7 +78,7 @@ impl Checked {
 }
 
 /// Where a result goes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Sink {
     /// The event queue, under this request number.
     Queue(u64),

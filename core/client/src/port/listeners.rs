@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::{Mutex, MutexGuard};
+use crate::unwind::quietly;
 
 /// Tasks that are to be told. Nearly nobody is: until the first comes, it takes hardly any room.
 #[derive(Default)]
@@ -32,7 +33,7 @@ impl Listeners {
     pub(super) fn tell(&self) {
         let told = self.lock().as_mut().map(|state| mem::take(&mut state.wakers));
         for (_, waker) in told.unwrap_or_default() {
-            waker.wake();
+            quietly(|| waker.wake());
         }
     }
 

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::command::Command;
 use crate::sync::{Mutex, MutexGuard};
+use crate::unwind::quietly;
 
 /// A queue that grew beyond this many commands frees its memory once it is empty.
 const ROOM: usize = 1_024;
@@ -46,7 +47,8 @@ impl Sender {
         // Whoever is woken finds the queue free.
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            // Where the descriptors of the engine's runtime were closed, the engine finds out by itself.
+            quietly(|| waker.wake());
         }
         None
     }

@@ -8,6 +8,7 @@ use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use super::completion::Completion;
 use crate::sync::{Mutex, MutexGuard};
+use crate::unwind::quietly;
 
 /// Where one result goes, once.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ impl Slot {
         let before = mem::replace(&mut *state, State::Done(result));
         drop(state);
         if let State::Waiting(waker) = before {
-            waker.wake();
+            quietly(|| waker.wake());
         }
         Ok(())
     }

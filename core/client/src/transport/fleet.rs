@@ -149,6 +149,21 @@ impl Transport for Fleet {
         }
     }
 
+    #[cfg(feature = "native")]
+    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+        let mut of_node = std::mem::take(&mut self.seen);
+        for node in 0..self.nodes.len() {
+            if !self.nodes[node].start_again(now, &mut of_node) {
+                return false;
+            }
+            for item in of_node.drain(..) {
+                self.pass_on(node, item, seen);
+            }
+        }
+        self.seen = of_node;
+        true
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         let grace = self.majority_since.filter(|_| !self.is_told).map(|since| since + GRACE);
         let nodes = self.nodes.iter().filter_map(|node| node.poll_timeout());

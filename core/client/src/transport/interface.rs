@@ -64,6 +64,11 @@ pub(crate) trait Transport: Send {
     /// own. A connection that is lost or silent is given up in time for it, and for the client's.
     fn set_shortest_lease(&mut self, _lease: Option<Duration>) {}
 
+    /// Leaves everything that is of a runtime that is no more: connections, those that are being made, and timers.
+    /// Appends what is lost with them, and makes new ones when it is polled. False if it cannot.
+    #[cfg(feature = "native")]
+    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool;
+
     /// When to poll if nothing happens before.
     fn poll_timeout(&self) -> Option<Instant>;
 

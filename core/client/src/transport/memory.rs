@@ -86,6 +86,10 @@ impl Transport for Memory {
         }
     }
 
+    fn start_again(&mut self, _now: Instant, _seen: &mut Vec<Seen>) -> bool {
+        true
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }

@@ -36,10 +36,12 @@ mod permission;
 mod place;
 mod primary;
 mod proof;
+mod resolve;
 mod resp;
 mod role;
-pub(super) mod sentinel;
 mod scan;
+pub(super) mod sentinel;
+mod socket;
 mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]
@@ -296,6 +298,12 @@ impl Transport for Redis {
     fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         self.connector.limits.set_shortest_lease(lease);
         self.renewals.set_shortest_lease(lease);
+    }
+
+    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+        self.proof = Proof::new(&self.connector);
+        self.follow(&Failure::descriptors_closed(), now, seen);
+        true
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -1,8 +1,11 @@
 //! How one gets in: what the URL says, and whether one gets in without a password.
 
+use std::net::ToSocketAddrs as _;
+use std::thread;
+
 use steadlock::admin::{CallError, ServerUrl, Servers};
 use steadlock::{Builder, Error, ErrorKind};
-use tokio::net::lookup_host;
+use tokio::sync::oneshot;
 
 use super::asking::silence;
 use crate::doctor::facts::Fact;
@@ -70,11 +73,18 @@ pub(super) async fn is_local(address: &str) -> bool {
     if address.starts_with('/') {
         return true;
     }
-    match lookup_host(address).await {
-        Ok(found) => {
-            let mut found = found.peekable();
-            found.peek().is_some() && found.all(|one| one.ip().to_canonical().is_loopback())
-        }
-        Err(_) => false,
+    let address = address.to_owned();
+    let (tell, told) = oneshot::channel();
+    let look_up = move || {
+        // Nobody who went away before the answer can be told.
+        let _ = tell.send(address.to_socket_addrs().map(Vec::from_iter));
+    };
+    // tokio's own look-up panics where no thread can be had.
+    if thread::Builder::new().spawn(look_up).is_err() {
+        return false;
+    }
+    match told.await {
+        Ok(Ok(found)) => !found.is_empty() && found.iter().all(|one| one.ip().to_canonical().is_loopback()),
+        _ => false,
     }
 }

@@ -40,7 +40,7 @@ use super::failure::Failure;
 use super::in_flight::TurnedAway;
 use super::peers::Peers;
 use crate::settings::Settings;
-use crate::target::{Scheme, Target};
+use crate::target::Target;
 use crate::transport::interface::{NODE, Seen, Transport};
 use crate::world::Defect;
 
@@ -110,18 +110,9 @@ impl Cluster {
         }
     }
 
-    /// Whom to ask about the slots: the nodes of the URL and those that were told of.
-    fn nodes(slots: &Slots, target: &Target) -> Vec<Address> {
-        let mut nodes = slots.known().clone();
-        if let Scheme::Cluster { nodes: given, .. } = &target.scheme {
-            nodes.extend(given.iter().map(|(host, port)| Address::new(host, *port)));
-        }
-        nodes.into_iter().collect()
-    }
-
     fn poll_topology(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
         let (slots, target) = (&self.slots, &self.target);
-        match self.topology.poll(context, now, || Self::nodes(slots, target)) {
+        match self.topology.poll(context, now, || slots.nodes(target)) {
             None => {}
             Some(Ok(slots)) => {
                 let peers = self.peers.as_ref();
@@ -180,13 +171,17 @@ impl Cluster {
                 continue;
             };
             shard.redis_mut().poll(context, now, &mut of_shard);
-            // First, so that what answers find waiting is all that waits.
-            self.take_back(&address, now, seen);
-            for item in of_shard.drain(..) {
-                self.pass_on(&address, item, seen);
-            }
+            self.pass_all_on(&address, &mut of_shard, now, seen);
         }
         self.of_shard = of_shard;
+    }
+
+    fn pass_all_on(&mut self, address: &Address, of_shard: &mut Vec<Seen>, now: Instant, seen: &mut Vec<Seen>) {
+        // First, so that what answers find waiting is all that waits.
+        self.take_back(address, now, seen);
+        for item in of_shard.drain(..) {
+            self.pass_on(address, item, seen);
+        }
     }
 
     /// What one node saw, as the cluster's.
@@ -339,10 +334,7 @@ impl Cluster {
                 continue;
             }
             shard.redis_mut().leave(&failure, now, &mut of_shard);
-            self.take_back(&address, now, seen);
-            for item in of_shard.drain(..) {
-                self.pass_on(&address, item, seen);
-            }
+            self.pass_all_on(&address, &mut of_shard, now, seen);
         }
     }
 
@@ -465,6 +457,18 @@ impl Transport for Cluster {
         for shard in self.shards.values_mut() {
             shard.redis_mut().set_in_use(is_in_use);
         }
+    }
+
+    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+        self.topology = Topology::new(&self.settings, &self.target);
+        for address in self.shards.keys().cloned().collect::<Vec<_>>() {
+            let mut of_shard = Vec::new();
+            if let Some(shard) = self.shards.get_mut(&address) {
+                shard.redis_mut().start_again(now, &mut of_shard);
+            }
+            self.pass_all_on(&address, &mut of_shard, now, seen);
+        }
+        true
     }
 
     fn set_shortest_lease(&mut self, lease: Option<Duration>) {

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 
+use super::resolve::resolve;
+use super::socket::Socket;
 use crate::world::Stream;
 
 /// A host and a port.
@@ -25,7 +27,7 @@ impl Tcp {
     /// The addresses that the host has now, each once.
     pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
-        for address in lookup_host((self.host.as_str(), self.port)).await? {
+        for address in resolve(&self.host, self.port).await? {
             if !addresses.contains(&address) && addresses.len() < MOST {
                 addresses.push(address);
             }
@@ -37,7 +39,7 @@ impl Tcp {
     }
 
     /// Connects to one of them.
-    pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+    pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<Socket<TcpStream>> {
         let tcp = TcpStream::connect(address).await?;
         tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
@@ -46,13 +48,13 @@ impl Tcp {
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(third).with_interval(third))?;
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         socket.set_tcp_user_timeout(Some(self.silence))?;
-        Ok(tcp)
+        Ok(Socket::new(tcp))
     }
 }
 
 #[cfg(unix)]
 pub(super) async fn unix(path: &PathBuf) -> io::Result<impl Stream + use<>> {
-    tokio::net::UnixStream::connect(path).await
+    tokio::net::UnixStream::connect(path).await.map(Socket::new)
 }
 
 #[cfg(not(unix))]

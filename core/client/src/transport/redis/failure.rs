@@ -43,6 +43,11 @@ impl Failure {
         }
     }
 
+    /// The descriptors of the client's connections are gone.
+    pub(super) fn descriptors_closed() -> Self {
+        Self::unavailable("the program closed the descriptors of the client's connections")
+    }
+
     /// The server is a replica.
     pub(super) fn replica() -> Self {
         Self::misconfigured("the server is a replica, which cannot grant locks (READONLY)")

@@ -2,6 +2,7 @@
 
 use super::address::Address;
 use super::failure::Failure;
+use crate::blocking_pool;
 use crate::target::{CALLS, Mapping, named_host_and_port};
 use crate::tls::Tls;
 
@@ -20,8 +21,8 @@ pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Ad
             )));
         };
         // It is the program's code: it may block or panic, and the engine's thread keeps the locks.
-        let said = tokio::task::spawn_blocking(move || calling.call()).await;
-        return understand(said.unwrap_or_else(|_| Err("it panicked".into())), announced);
+        let said = blocking_pool::run(move || calling.call()).await;
+        return understand(said.unwrap_or_else(|failed| Err(failed.to_string())), announced);
     }
     let listed = mapping.listed(&announced.host, announced.port);
     Ok(listed.map_or_else(|| announced.clone(), |(host, port)| Address::new(&host, port)))

@@ -80,6 +80,8 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
+    use steadlock_protocol::Reply;
+
     use super::*;
     use crate::transport::redis::resp::decode;
     use crate::transport::redis::resp::tests::EVERY_KIND;
@@ -119,5 +121,40 @@ mod tests {
             scan.steps,
             sent.len()
         );
+    }
+
+    #[test]
+    fn what_is_longer_than_any_answer_ends_the_connection_before_it_has_come() {
+        let many = format!("*{}\r\n", Limits::KNOWN.values + 1);
+        let nested = format!("*2\r\n*{0}\r\n{1}*{0}\r\n", 600_000, ":1\r\n".repeat(600_000));
+        for sent in [
+            "$99999999999\r\n",
+            "*99999999999\r\n",
+            "%9223372036854775807\r\n",
+            &many,
+            &nested,
+        ] {
+            let start: String = sent.chars().take(30).collect();
+            let decoded = decode(sent.as_bytes(), Limits::KNOWN);
+            assert_eq!(decoded, Err(Unreadable::TooLong), "{start}");
+            let scanned = Scan::default().is_whole(sent.as_bytes(), Limits::KNOWN);
+            assert_eq!(scanned, Err(Unreadable::TooLong), "{start}");
+        }
+        let message = format!("${}\r\n", Limits::STRANGER.bytes + 1);
+        assert_eq!(decode(message.as_bytes(), Limits::STRANGER), Err(Unreadable::TooLong));
+        assert_eq!(decode(message.as_bytes(), Limits::KNOWN), Ok(None));
+        let line = "+".repeat(Limits::STRANGER.bytes);
+        assert_eq!(decode(line.as_bytes(), Limits::STRANGER), Err(Unreadable::TooLong));
+        let scanned = Scan::default().is_whole(line.as_bytes(), Limits::STRANGER);
+        assert_eq!(scanned, Err(Unreadable::TooLong));
+    }
+
+    #[test]
+    fn the_most_that_is_read_takes_no_more_memory_than_a_hundred_megabytes() {
+        // The costliest: each value has memory of its own, of the least size that there is.
+        let allocated = 32;
+        let costs = Limits::KNOWN.values * (size_of::<Reply>() + allocated);
+        // What is read into grows by doubling.
+        assert!(costs + 2 * Limits::KNOWN.bytes <= 100 << 20, "{costs}");
     }
 }

@@ -337,6 +337,15 @@ impl Transport for Sentinel {
         self.redis.set_in_use(is_in_use);
     }
 
+    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool {
+        for (address, watcher) in mem::take(&mut self.watchers) {
+            self.watch(address, watcher.is_given());
+        }
+        self.round = None;
+        self.is_wanted = true;
+        self.redis.start_again(now, seen)
+    }
+
     fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         self.redis.set_shortest_lease(lease);
     }

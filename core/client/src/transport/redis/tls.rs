@@ -25,6 +25,8 @@ use tokio_rustls::client::TlsStream;
 use super::dial::Tcp;
 use super::failure::Failure;
 use super::outage::Until;
+use super::socket::Socket;
+use crate::blocking_pool;
 use crate::tls::{CA, CERT, KEY, SERVER_NAME, Tls, TlsOptions};
 
 /// Opens TLS connections to one server.
@@ -35,7 +37,7 @@ pub(super) struct TlsDialer {
 
 /// A TLS connection that takes note of its end.
 pub(super) struct Stream {
-    inner: TlsStream<TcpStream>,
+    inner: TlsStream<Socket<TcpStream>>,
     outcome: Arc<TlsOutcome>,
 }
 
@@ -110,7 +112,7 @@ impl TlsDialer {
             return known;
         }
         let options = known.options.clone();
-        match tokio::task::spawn_blocking(move || Tls::load(&options)).await {
+        match blocking_pool::run(move || Tls::load(&options)).await {
             Ok(Ok(read)) => {
                 let read = Arc::new(read);
                 *self.lock() = Arc::clone(&read);

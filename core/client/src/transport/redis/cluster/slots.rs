@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use steadlock_protocol::Reply;
 
+use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;
 
@@ -76,6 +77,15 @@ impl Slots {
             *of = Some(place);
         }
         true
+    }
+
+    /// Whom to ask about the slots: the nodes of the URL and those that were told of.
+    pub(super) fn nodes(&self, target: &Target) -> Vec<Address> {
+        let mut nodes = self.known().clone();
+        if let Scheme::Cluster { nodes: given, .. } = &target.scheme {
+            nodes.extend(given.iter().map(|(host, port)| Address::new(host, *port)));
+        }
+        nodes.into_iter().collect()
     }
 
     /// All nodes that were told of.

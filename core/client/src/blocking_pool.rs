@@ -1,0 +1,275 @@
+//! Threads for work that blocks: names to look up, files to read, functions of the program.
+//!
+//! A thread may not be had: the process has as many as it may have. tokio's pool panics then;
+//! this one reports the error, so that the work is tried again later. While a client is open
+//! one idle thread is kept, so that who connected once by a host's name can do it again.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::process::Process;
+use crate::unwind::quietly;
+
+/// At most this many threads: what comes then waits for one of them.
+const MOST: usize = 32;
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The system gives no thread, and there is none yet.
+    NoThread(io::Error),
+    Panicked,
+}
+
+/// Runs `work` on a thread of the pool. Work that has not begun when the future is dropped never runs.
+pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failed> {
+    Pool::current().run(work).await
+}
+
+/// Keeps one idle thread of this process's pool until it is dropped.
+pub(crate) struct Open(Arc<Pool>);
+
+impl Open {
+    pub(crate) fn new() -> Self {
+        let pool = Pool::current();
+        pool.lock().open += 1;
+        Self(pool)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.lock().open -= 1;
+        self.0.work_came.notify_all();
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Pool {
+    state: Mutex<State>,
+    work_came: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+    /// Clients that are open.
+    open: usize,
+}
+
+/// The pool of a process, and those of its forks: another thread may have held the parent's mutex.
+struct Generation {
+    process: Process,
+    pool: Arc<Pool>,
+    child: OnceLock<Box<Self>>,
+}
+
+static FIRST: OnceLock<Generation> = OnceLock::new();
+
+impl Pool {
+    fn current() -> Arc<Self> {
+        let new = || Generation {
+            process: Process::current(),
+            pool: Arc::default(),
+            child: OnceLock::new(),
+        };
+        let mut generation = FIRST.get_or_init(new);
+        while !generation.process.is_current() {
+            generation = generation.child.get_or_init(|| Box::new(new()));
+        }
+        Arc::clone(&generation.pool)
+    }
+
+    async fn run<T: Send + 'static>(self: &Arc<Self>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failed> {
+        let (tell, told) = oneshot::channel();
+        let work = Box::new(move || {
+            if tell.is_closed() {
+                return;
+            }
+            let result = work();
+            // Nobody waits for it any more, or the engine's runtime is gone.
+            quietly(|| drop(tell.send(result)));
+        });
+        self.start(work, start_thread).map_err(Failed::NoThread)?;
+        told.await.map_err(|_| Failed::Panicked)
+    }
+
+    /// Hands work to a thread, which is started if none is idle.
+    fn start(self: &Arc<Self>, work: Work, start_thread: impl FnOnce(Arc<Self>) -> io::Result<()>) -> io::Result<()> {
+        let mut state = self.lock();
+        state.waiting.push_back(work);
+        if state.idle < state.waiting.len() && state.threads < MOST {
+            match start_thread(Arc::clone(self)) {
+                Ok(()) => state.threads += 1,
+                // A busy thread takes it next.
+                Err(_) if state.threads > 0 => {}
+                Err(error) => {
+                    state.waiting.pop_back();
+                    return Err(error);
+                }
+            }
+        }
+        drop(state);
+        self.work_came.notify_one();
+        Ok(())
+    }
+
+    /// Works until there is nothing to do, and for one of the threads until no client is open.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(work) = state.waiting.pop_front() {
+                drop(state);
+                quietly(work);
+                state = self.lock();
+            } else if state.idle > 0 || state.open == 0 {
+                state.threads -= 1;
+                return;
+            } else {
+                state.idle += 1;
+                state = self.work_came.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while holding it; if something did, the state is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn start_thread(pool: Arc<Pool>) -> io::Result<()> {
+    let thread = thread::Builder::new().name("steadlock-block".into());
+    thread.spawn(move || pool.work()).map(drop)
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoThread(error) => write!(f, "the system gives this process no more threads: {error}"),
+            Self::Panicked => f.write_str("it panicked"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn none(_: Arc<Pool>) -> io::Result<()> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn threads(pool: &Pool) -> (usize, usize) {
+        let state = pool.lock();
+        (state.threads, state.idle)
+    }
+
+    /// Waits until the pool has so many threads, and so many of them idle.
+    fn until(pool: &Pool, wanted: (usize, usize)) {
+        let start = std::time::Instant::now();
+        while threads(pool) != wanted {
+            assert!(start.elapsed() < SOON, "{:?} is not {wanted:?}", threads(pool));
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn work_that_no_thread_can_do_is_refused_and_later_work_is_done() {
+        let pool = Arc::new(Pool::default());
+        let (tell, told) = mpsc::channel();
+        let work = |number| {
+            let tell = tell.clone();
+            Box::new(move || tell.send(number).unwrap())
+        };
+        let refused = pool.start(work(1), none).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        pool.start(work(2), start_thread).unwrap();
+        assert_eq!(told.recv_timeout(SOON), Ok(2), "the first is not done later");
+    }
+
+    #[test]
+    fn a_busy_thread_does_what_no_other_can_be_had_for() {
+        let pool = Arc::new(Pool::default());
+        let (tell, told) = mpsc::channel();
+        let (go_on, gate) = mpsc::channel::<()>();
+        pool.start(Box::new(move || gate.recv().unwrap()), start_thread)
+            .unwrap();
+        pool.start(Box::new(move || tell.send(()).unwrap()), none).unwrap();
+        go_on.send(()).unwrap();
+        told.recv_timeout(SOON).unwrap();
+    }
+
+    #[test]
+    fn one_idle_thread_is_kept_while_a_client_is_open_and_works_when_no_other_can_be_had() {
+        let pool = Arc::new(Pool::default());
+        pool.lock().open += 1;
+        let open = Open(Arc::clone(&pool));
+        let (go_on, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        for _ in 0..3 {
+            let gate = Arc::clone(&gate);
+            let work = move || gate.lock().unwrap().recv().unwrap();
+            pool.start(Box::new(work), start_thread).unwrap();
+        }
+        assert_eq!(threads(&pool).0, 3);
+        (0..3).for_each(|_| go_on.send(()).unwrap());
+        until(&pool, (1, 1));
+        let (tell, told) = mpsc::channel();
+        pool.start(Box::new(move || tell.send(()).unwrap()), none).unwrap();
+        told.recv_timeout(SOON).unwrap();
+        until(&pool, (1, 1));
+        drop(open);
+        until(&pool, (0, 0));
+    }
+
+    #[test]
+    fn work_that_panics_is_told_and_costs_no_thread() {
+        let pool = Arc::new(Pool::default());
+        pool.lock().open += 1;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let failed = runtime
+            .block_on(pool.run(|| std::panic::resume_unwind(Box::new(()))))
+            .map(|(): ()| ());
+        assert!(matches!(failed, Err(Failed::Panicked)));
+        assert_eq!(runtime.block_on(pool.run(|| 7)).unwrap(), 7);
+        until(&pool, (1, 1));
+    }
+
+    #[test]
+    fn work_that_nobody_waits_for_any_more_is_not_begun() {
+        let pool = Arc::new(Pool::default());
+        let (go_on, gate) = mpsc::channel::<()>();
+        pool.start(Box::new(move || gate.recv().unwrap()), start_thread)
+            .unwrap();
+        let (tell, told) = mpsc::channel();
+        pool.lock().threads = MOST;
+        let mut given_up = Box::pin(pool.run(move || tell.send(()).unwrap()));
+        assert!(
+            given_up
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
+        drop(given_up);
+        go_on.send(()).unwrap();
+        // The work was dropped, and not begun.
+        assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}

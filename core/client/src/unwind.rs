@@ -1,0 +1,25 @@
+//! Panics of code that is not the engine's: what wakes a task, or a host, is the program's or its runtime's.
+//!
+//! A runtime panics when it is to wake a task and its descriptors were closed. Whoever has a result to hand out, or a
+//! call to begin, must not end for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
+
+/// Does this, and goes on if it panics.
+pub(crate) fn quietly(work: impl FnOnce()) {
+    let _: thread::Result<()> = catch_unwind(AssertUnwindSafe(work));
+}
+
+/// Does what a host asked for. A panic is an error like any other to it: in Python it would pass `except Exception`.
+pub(crate) fn or_error<T>(operation: Operation, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(failed(operation)))
+}
+
+/// What is told where something panicked that never should.
+pub(crate) fn failed(operation: Operation) -> Error {
+    let cause = Cause::new("the client's engine failed").with_advice("make a new client, and please report this");
+    Error::caused(ErrorKind::Unavailable, operation, cause)
+}

@@ -1,0 +1,353 @@
+//! Clients whose process may have no more threads or files, or that lost the descriptors of its connections.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, Uid, getrlimit, getuid, setrlimit};
+use rustix::thread::set_thread_res_uid;
+use steadlock::blocking::{Client, Lease};
+use steadlock::{Builder, Error, ErrorKind, LostReason};
+use support::Redis;
+
+const SOON: Duration = Duration::from_secs(30);
+const LEASE: Duration = Duration::from_secs(9);
+
+/// Says to the process that it is the one of its own.
+const ALONE: &str = "STEADLOCK_TEST_ALONE";
+/// Of no right, and with no processes.
+const NOBODY: u32 = 65_534;
+
+/// Runs the scenario of this test in a process of its own: limits are a process's, and descriptors are.
+fn alone(test: &str, scenario: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return scenario();
+    }
+    let this = std::env::current_exe().expect("a path");
+    let args = ["--exact", test, "--nocapture", "--test-threads=1"];
+    let output = Command::new(this)
+        .args(args)
+        .env(ALONE, "1")
+        .output()
+        .expect("a process");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{}: {said}",
+        output.status
+    );
+}
+
+/// Threads that this thread starts from now on are counted: root may have as many as it likes.
+struct Unprivileged;
+
+impl Unprivileged {
+    fn new() -> Self {
+        Self::set(NOBODY);
+        Self
+    }
+
+    fn set(uid: u32) {
+        if Uid::ROOT == getuid() || uid == 0 {
+            let uid = Uid::from_raw(uid);
+            set_thread_res_uid(uid, uid, Uid::ROOT).expect("root may be anybody");
+        }
+    }
+}
+
+/// Back to who can stop the server.
+impl Drop for Unprivileged {
+    fn drop(&mut self) {
+        if getuid() == Uid::from_raw(NOBODY) {
+            Self::set(0);
+        }
+    }
+}
+
+/// A limit, until it is dropped.
+struct Limited(Resource, Rlimit);
+
+impl Limited {
+    fn to(resource: Resource, most: u64) -> Self {
+        let before = getrlimit(resource);
+        let this = Self(resource, before);
+        let lower = Rlimit {
+            current: Some(most),
+            maximum: before.maximum,
+        };
+        setrlimit(resource, lower).expect("a limit");
+        this
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        setrlimit(self.0, self.1).expect("the limit of before");
+    }
+}
+
+/// A client of a server that it knows by name.
+fn by_name(server: &Redis) -> Builder {
+    steadlock::Client::builder()
+        .url(format!("redis://localhost:{}", server.port))
+        .lease(LEASE)
+        .command_timeout(Duration::from_secs(1))
+}
+
+fn cut(server: &mut redis::Connection) {
+    for kind in ["normal", "pubsub"] {
+        let cut: Result<u64, _> = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg(kind).query(server);
+        assert!(cut.is_ok(), "{cut:?}");
+    }
+}
+
+fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
+    let error = result.map(drop).expect_err("a refusal");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    error
+}
+
+/// Asks until it is granted. What is said before that is that the server cannot be asked.
+fn recovers(client: &Client, name: &str) {
+    let start = Instant::now();
+    loop {
+        match client.lock(name).try_acquire() {
+            Ok(Some(lease)) => {
+                lease.release().expect("a release");
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+        assert!(start.elapsed() < SOON, "it does not recover");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread() {
+    alone(
+        "a_client_that_knew_its_server_by_name_finds_it_again_without_another_thread",
+        || {
+            let server = Redis::start();
+            let mut connection = server.connection();
+            let _unprivileged = Unprivileged::new();
+            let client = by_name(&server).connect_blocking().unwrap();
+            let held = client.lock("held").acquire().unwrap();
+            let _limited = Limited::to(Resource::Nproc, 1);
+            assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit does not hold");
+            for _ in 0..5 {
+                cut(&mut connection);
+                recovers(&client, "a");
+            }
+            assert!(held.is_valid());
+            held.release().unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
+    alone(
+        "a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later",
+        || {
+            let server = Redis::start();
+            let _unprivileged = Unprivileged::new();
+            let lazy = by_name(&server).lazy().connect_blocking().unwrap();
+            let limited = Limited::to(Resource::Nproc, 1);
+            let refused = by_name(&server).connect_blocking().map(drop).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+            for _ in 0..3 {
+                let error = is_unavailable(lazy.lock("a").try_acquire());
+                assert!(error.to_string().contains("threads"), "{error}");
+            }
+            drop(limited);
+            recovers(&lazy, "a");
+        },
+    );
+}
+
+#[test]
+fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
+    alone("a_name_that_no_thread_can_look_up_is_looked_up_later", || {
+        let server = Redis::start();
+        let _unprivileged = Unprivileged::new();
+        let lazy = by_name(&server).lazy().connect_blocking().unwrap();
+        // This thread and the engine's; whose uid others have too, they are counted as well.
+        let limited = Limited::to(Resource::Nproc, 2);
+        let error = is_unavailable(lazy.lock("a").try_acquire());
+        assert!(error.to_string().contains("thread"), "{error}");
+        drop(limited);
+        recovers(&lazy, "a");
+    });
+}
+
+#[test]
+fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
+    alone(
+        "without_another_descriptor_it_is_unavailable_until_there_is_one",
+        || {
+            let server = Redis::start();
+            let mut connection = server.connection();
+            let client = by_name(&server).connect_blocking().unwrap();
+            let lazy = by_name(&server).lazy().connect_blocking().unwrap();
+            let held = client.lock("held").acquire().unwrap();
+            let limited = Limited::to(Resource::Nofile, 3);
+            cut(&mut connection);
+            let start = Instant::now();
+            while !client
+                .lock("a")
+                .try_acquire()
+                .is_err_and(|error| error.to_string().contains("open files"))
+            {
+                assert!(start.elapsed() < SOON, "the limit does not show");
+            }
+            for _ in 0..3 {
+                let error = is_unavailable(lazy.lock("b").try_acquire());
+                assert!(error.to_string().contains("open files"), "{error}");
+            }
+            drop(limited);
+            recovers(&client, "a");
+            recovers(&lazy, "b");
+            assert!(held.is_valid());
+            held.release().unwrap();
+        },
+    );
+}
+
+/// All but the first three.
+fn descriptors() -> Vec<RawFd> {
+    let listed = std::fs::read_dir("/proc/self/fd").expect("a list");
+    let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers: Vec<RawFd> = numbers.filter(|number| *number > 2).collect();
+    // That of the list is closed by now.
+    let is_open = |number: &RawFd| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
+    numbers.into_iter().filter(is_open).collect()
+}
+
+/// As `os.closerange` does, while every client is idle: for a moment after a call it looks at its descriptors again and
+/// again, and could not find out before tokio does.
+fn close(descriptors: Vec<RawFd>) {
+    thread::sleep(Duration::from_millis(50));
+    for number in descriptors {
+        // SAFETY: it is open. That its owner does not know of this is what the test is about.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+}
+
+/// Files whose numbers were those of the client's descriptors.
+fn open_files() -> Vec<File> {
+    (0..64)
+        .map(|_| File::open("/proc/self/cmdline").expect("a file"))
+        .collect()
+}
+
+fn are_open(files: Vec<File>) {
+    for mut file in files {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).expect("the file is open");
+        assert!(!text.is_empty());
+    }
+}
+
+#[test]
+fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases() {
+    alone(
+        "when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases",
+        || {
+            let server = Redis::start();
+            let client = by_name(&server)
+                .lease(Duration::from_secs(3))
+                .connect_blocking()
+                .unwrap();
+            for calls in [0, 1, 300, 1_000] {
+                // Often enough, this thread comes to drive the engine itself.
+                for _ in 0..calls {
+                    client.lock("quick").acquire().unwrap().release().unwrap();
+                }
+                let held = client.lock("held").acquire().unwrap();
+                close(descriptors());
+                let files = if calls == 1 { Vec::new() } else { open_files() };
+                recovers(&client, "a");
+                thread::sleep(Duration::from_secs(4));
+                assert!(held.is_valid(), "it is renewed");
+                held.release().unwrap();
+                are_open(files);
+            }
+        },
+    );
+}
+
+#[test]
+fn an_idle_client_finds_out_by_itself_that_its_descriptors_were_closed() {
+    alone(
+        "an_idle_client_finds_out_by_itself_that_its_descriptors_were_closed",
+        || {
+            let server = Redis::start();
+            let client = by_name(&server)
+                .lease(Duration::from_secs(2))
+                .connect_blocking()
+                .unwrap();
+            let held = client.lock("held").acquire().unwrap();
+            close(descriptors());
+            let files = open_files();
+            assert_eq!(held.wait_lost(Duration::from_secs(6)), None);
+            assert!(held.is_valid());
+            are_open(files);
+        },
+    );
+}
+
+#[test]
+fn a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once() {
+    alone(
+        "a_client_that_gets_no_other_descriptors_fails_every_call_and_lease_at_once",
+        || {
+            let server = Redis::start();
+            let client = by_name(&server).connect_blocking().unwrap();
+            let held = client.lock("held").acquire().unwrap();
+            let others = by_name(&server).connect_blocking().unwrap();
+            let kept_out = others.lock("others").acquire().unwrap();
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| client.lock("others").wait(SOON).acquire().map(drop));
+                thread::sleep(Duration::from_millis(300));
+                close(descriptors());
+                let limited = Limited::to(Resource::Nofile, 3);
+                assert_eq!(held.wait_lost(SOON), Some(LostReason::Closed));
+                assert!(!held.is_valid());
+                let error = waiter.join().expect("no panic").unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                let start = Instant::now();
+                for _ in 0..100 {
+                    let error = is_unavailable(client.lock("a").try_acquire());
+                    assert!(error.to_string().contains("descriptors"), "{error}");
+                }
+                assert!(start.elapsed() < Duration::from_secs(5), "not at once");
+                drop(limited);
+            });
+            drop(kept_out);
+        },
+    );
+}
+
+#[test]
+fn a_client_of_the_embedded_store_has_no_descriptors_to_lose() {
+    alone("a_client_of_the_embedded_store_has_no_descriptors_to_lose", || {
+        let client = Client::connect("memory://").unwrap();
+        let held = client.lock("held").acquire().unwrap();
+        close(descriptors());
+        let files = open_files();
+        for _ in 0..300 {
+            client.lock("a").acquire().unwrap().release().unwrap();
+        }
+        held.release().unwrap();
+        are_open(files);
+    });
+}
