@@ -1,7 +1,7 @@
 //! What is to be sent, and what was seen, as JavaScript has them. Keys, arguments, channels and messages are UTF-8.
 
 use js_sys::{Array, Uint8Array};
-use steadlock::host::{Call, CallError, Reply, SHARDED, Script, Transmit};
+use steadlock::host::{Call, CallError, Reply, SHARDED, Script, Transmit, shown_words};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
@@ -91,7 +91,7 @@ const MOST: f64 = 9_007_199_254_740_991.0;
 /// Why a call has no reply: a server's own words, or what became of the call.
 pub(crate) fn call_error(is_servers: bool, text: &str) -> CallError {
     if !is_servers {
-        return CallError::Disconnected(text.into());
+        return CallError::Disconnected(shown_words(text.as_bytes()).into());
     }
     let (code, message) = text.split_once(' ').unwrap_or((text, ""));
     CallError::server(code, message)

@@ -391,7 +391,7 @@ fn signals_reach_the_command() {
 #[test]
 fn a_signal_while_waiting_ends_the_wait() {
     let served = Served::start(&[]);
-    served.say("HSET stock another 1");
+    served.say("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
     let mut child = served.run(&["stock", "--", "true"]).spawn().unwrap();
     // It waits once it listens to the lock's channel.
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -511,7 +511,7 @@ fn a_signal_ends_it_while_it_connects() {
 #[test]
 fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
     let served = Served::start();
-    served.say("HSET stock another 1");
+    served.say("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
     let mut run = served.run(&["stock", "--", "true"]);
     let is_waiting = || served.say("PUBLISH redisson_lock__channel:{stock} x") == ":1";
     until("it waits", || is_waiting().then_some(()));

@@ -44,7 +44,7 @@ pub use crate::settings::Options;
 pub use crate::target::AddressMap;
 /// What goes out and comes in, for a program that turns the engine.
 #[cfg(not(feature = "native"))]
-pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit};
+pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit, shown_words};
 
 use self::generation::Generation;
 use crate::clock;

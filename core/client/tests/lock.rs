@@ -343,6 +343,81 @@ on_every_server! {
         assert_eq!(server.run(&["GET", "a"]), Reply::Bytes(b"data".to_vec()));
     }
 
+    async fn another_programs_hash_is_misconfigured_in_every_verb_and_stays(server: &Server) {
+        let client = connect(server).await;
+        let long = "x".repeat(1_000_000);
+        for fields in [&["name", "a", "mail", "b"][..], &["visits", "3"], &["a\nb\u{1b}[2J\u{202e}", "1"], &[&long, "1"]] {
+            server.run(&["DEL", "user:42"]);
+            server.run(&[&["HSET", "user:42"], fields].concat());
+            let kept = server.run(&["HGETALL", "user:42"]);
+            for lock in [client.lock("user:42"), client.fair_lock("user:42")] {
+                for error in [
+                    lock.acquire().await.map(|_| ()).unwrap_err(),
+                    lock.try_acquire().await.map(|_| ()).unwrap_err(),
+                    lock.is_locked().await.map(|_| ()).unwrap_err(),
+                    lock.holder().await.map(|_| ()).unwrap_err(),
+                    client.force_release(&lock).await.map(|_| ()).unwrap_err(),
+                ] {
+                    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+                    let text = error.to_string();
+                    assert!(text.contains("the key \"user:42\" holds something that is not a lock"), "{text}");
+                    assert!(text.len() < 600 && !text.contains(['\n', '\u{1b}', '\u{202e}']), "{text:?}");
+                }
+            }
+            assert_eq!(server.run(&["HGETALL", "user:42"]), kept);
+            assert_eq!(server.run(&["PTTL", "user:42"]), Reply::Int(-1));
+            // A key with odd data disturbs no other lock of the client.
+            client.lock("b").acquire().await.unwrap().release().await.unwrap();
+        }
+    }
+
+    async fn another_programs_hash_in_place_of_a_record_is_stolen_and_stays(server: &Server) {
+        let client = Client::builder().url(server.url()).lease(Duration::from_millis(600)).connect().await.unwrap();
+        let lease = client.lock("a").acquire().await.unwrap();
+        server.run(&["DEL", "a"]);
+        server.run(&["HSET", "a", "name", "x", "mail", "y"]);
+        let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        assert_eq!(lost, LostReason::Stolen);
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Stolen);
+        assert_eq!(server.run(&["HLEN", "a"]), Reply::Int(2));
+    }
+
+    async fn a_record_of_redisson_is_a_holder_and_may_be_forced(server: &Server) {
+        let client = connect(server).await;
+        let owner = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:73";
+        server.run(&["HSET", "a", owner, "2"]);
+        server.run(&["PEXPIRE", "a", "60000"]);
+        for lock in [client.lock("a"), client.fair_lock("a")] {
+            assert_eq!(lock.holder().await.unwrap().expect("held").owner, owner);
+            let error = lock.wait(Duration::from_millis(20)).acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LockTimeout);
+            assert_eq!(error.holder().expect("the holder").owner, owner);
+        }
+        assert!(client.force_release(&client.lock("a")).await.unwrap());
+        assert!(!server.exists("a"));
+    }
+
+    async fn another_librarys_mutex_is_told_cut_and_clean(server: &Server) {
+        let client = connect(server).await;
+        let value = format!("a\nb\u{1b}[2J\u{202e}{}", "x".repeat(1_000_000));
+        server.run(&["SET", "a", &value]);
+        let lock = client.mutex("a");
+        let error = lock.clone().wait(Duration::from_millis(20)).acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LockTimeout);
+        let told = [error.holder().expect("the holder").clone(), lock.holder().await.unwrap().expect("held")];
+        for holder in told {
+            assert!(holder.owner.starts_with("a\\nb\\u{1b}[2J\\u{202e}xxx"), "{:?}", holder.owner);
+            assert!(holder.owner.ends_with("x…") && holder.owner.len() < 250, "{:?}", holder.owner);
+            assert_eq!(holder.remaining, None);
+        }
+        let text = error.to_string();
+        assert!(text.len() < 600 && !text.contains(['\n', '\u{1b}', '\u{202e}']), "{text:?}");
+        server.run(&["SET", "a", ""]);
+        assert!(lock.try_acquire().await.unwrap().is_none(), "an empty text is a holder");
+        assert!(client.force_release(&lock).await.unwrap());
+        assert!(!server.exists("a"));
+    }
+
     async fn odd_names_and_leases_are_refused_and_write_nothing(server: &Server) {
         let client = connect(server).await;
         let long = "n".repeat(513);

@@ -63,7 +63,7 @@ async fn with_every_message_dropped_a_waiter_still_has_it_within_a_second() {
     let server = Redis::start();
     // A lock that nobody publishes for: released by hand.
     let client = Client::connect(server.url()).await.unwrap();
-    server.run(&["HSET", "a", "someone:1", "1"]);
+    server.run(&["HSET", "a", "00000000-0000-4000-8000-000000000002:1", "1"]);
     server.run(&["PEXPIRE", "a", "3600000"]);
     let lock = client.lock("a");
     let waiter = tokio::spawn(async move { lock.acquire().await.map(|lease| (Instant::now(), lease)) });
@@ -225,7 +225,7 @@ async fn nothing_is_renewed_after_an_unlock() {
 async fn a_dead_holders_lock_is_free_after_its_lease() {
     let server = Redis::start();
     // A holder that renewed a moment ago and is gone: nobody publishes for it.
-    server.run(&["HSET", "a", "someone:1", "1"]);
+    server.run(&["HSET", "a", "00000000-0000-4000-8000-000000000002:1", "1"]);
     server.run(&["PEXPIRE", "a", "1000"]);
     let died = Instant::now();
     let client = connect(&server).await;

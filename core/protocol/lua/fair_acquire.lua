@@ -15,7 +15,7 @@
 --                               now in µs of the server's clock as text. Without holder (pttl -2):
 --                               so many were dead that the next call has to go on from there
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/publish.lua, parts/fair.lua, parts/fair_wait.lua
+-- Uses parts/lease.lua, parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua, parts/fair_wait.lua
 --
 -- Invariant: granted to the first live waiter, never to a caller out of turn; asking
 -- again with the same owner keeps its place and its hold, and makes none shorter. No two
@@ -50,9 +50,15 @@ if redis.call('EXISTS', lock, KEYS[3]) == 0 then
   return take()
 end
 
-local pttl, holder = redis.call('PTTL', lock), redis.call('HRANDFIELD', lock)
+local pttl, holder = redis.call('PTTL', lock)
+holder, wrong = holder_of(lock)
+if wrong then
+  return wrong
+end
 if holder == owner then
-  keep(lock, lease)
+  if pttl < tonumber(lease) then
+    redis.call('PEXPIRE', lock, lease)
+  end
   -- What is stored may be the token of another kind of this name.
   return {1, wants_token == '1' and draw_token(KEYS[2], stored, redis.call('TIME')) or ''}
 end

@@ -9,22 +9,22 @@
 -- Reply    {1, listeners}       removed; how many connections heard that it is free
 --          {0}                  there was no record
 --
--- Uses parts/token.lua, parts/publish.lua, parts/fair.lua
+-- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
--- Invariant: nothing but a HASH is removed; the queue keeps its order.
+-- Invariant: nothing but a lock's record is removed; the queue keeps its order.
 
 local lock, channel = KEYS[1], ARGV[1]
 
 if redis.call('HLEN', lock) == 0 then
   return {0}
 end
+local _, wrong = holder_of(lock)
+if wrong then
+  return wrong
+end
 redis.call('DEL', lock)
 local listeners = 0
-local stored = redis.call('GET', KEYS[2])
-local granted, news
-if not token_error(stored) then
-  granted, news = grant_next(stored, redis.call('TIME'))
-end
+local granted, news = try_to_grant()
 if granted then
   tell(granted, news)
 else

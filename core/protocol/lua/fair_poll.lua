@@ -12,7 +12,7 @@
 --                               Without holder (pttl -2): so many were dead that the next
 --                               call has to go on from there
 --
--- Uses parts/token.lua, parts/publish.lua, parts/fair.lua, parts/fair_wait.lua
+-- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua, parts/fair_wait.lua
 --
 -- Invariant: a waiter keeps its place; one that the server forgot comes last. PEXPIRE
 -- is the first write, so that a full server cannot refuse the call.
@@ -28,7 +28,11 @@ if #ARGV > 256 then
   return redis.error_reply('STEADLOCK_ARGUMENT at most 128 waiters in one call')
 end
 
-local holder = redis.call('HRANDFIELD', lock)
+local holder
+holder, wrong = holder_of(lock)
+if wrong then
+  return wrong
+end
 local time = redis.call('TIME')
 local now = microseconds(time)
 wait_in_line(ARGV, holder, now)

@@ -13,7 +13,7 @@
 --          {0}                  there was no record, or it left the queue
 --          {2}                  the record is another owner's
 --
--- Uses parts/token.lua, parts/publish.lua, parts/fair.lua
+-- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
 -- Invariant: only this owner's hold and place go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -35,17 +35,14 @@ end
 local granted, news
 -- As a rule nobody holds the lock by now, and nobody waits: one question for both.
 if redis.call('EXISTS', lock, KEYS[3]) > 0 then
-  if redis.call('EXISTS', lock) == 1 then
+  local holder, wrong = holder_of(lock)
+  if holder or wrong then
     if was_held then
       return {1, 0}
     end
-    return {2}
+    return wrong or {2}
   end
-  local stored = redis.call('GET', KEYS[2])
-  -- A stored token that is none stops the grant, not the release.
-  if not token_error(stored) then
-    granted, news = grant_next(stored, redis.call('TIME'))
-  end
+  granted, news = try_to_grant()
 end
 local listeners = 0
 if not granted then

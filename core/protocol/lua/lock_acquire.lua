@@ -8,7 +8,7 @@
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
 --          {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
 --
--- Uses parts/lease.lua, parts/token.lua
+-- Uses parts/lease.lua, parts/token.lua, parts/form.lua
 --
 -- Invariant: a lock key written here has a TTL, and asking again with the same
 -- owner gives the same hold, never a second one and never a shorter one: an
@@ -29,11 +29,14 @@ end
 local mine = false
 local pttl = redis.call('PTTL', lock)
 if pttl ~= -2 then
-  -- A record of ours or of Redisson's has one field.
-  local holder = redis.call('HRANDFIELD', lock) or ''
+  local holder
+  holder, wrong = holder_of(lock)
+  if wrong then
+    return wrong
+  end
   mine = holder == owner
   if not mine then
-    return {0, pttl, holder}
+    return {0, pttl, holder or ''}
   end
 end
 

@@ -6,12 +6,16 @@
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no record
 --
--- Uses parts/publish.lua
+-- Uses parts/publish.lua, parts/form.lua
 --
--- Invariant: nothing but a HASH is removed.
+-- Invariant: nothing but a lock's record is removed.
 
 if redis.call('HLEN', KEYS[1]) == 0 then
   return {0}
+end
+local _, wrong = holder_of(KEYS[1])
+if wrong then
+  return wrong
 end
 redis.call('DEL', KEYS[1])
 return {1, publish_to_all(ARGV[1], '0')}

@@ -8,7 +8,7 @@
 --          {0}                  there was no record
 --          {2}                  the record is another owner's
 --
--- Uses parts/publish.lua
+-- Uses parts/publish.lua, parts/form.lua
 --
 -- Invariant: only this owner's field goes. HDEL is the first write, so a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -17,7 +17,11 @@ local lock = KEYS[1]
 local owner, channel = ARGV[1], ARGV[2]
 
 if redis.call('HDEL', lock, owner) == 0 then
-  if redis.call('EXISTS', lock) == 1 then
+  local holder, wrong = holder_of(lock)
+  if wrong then
+    return wrong
+  end
+  if holder then
     return {2}
   end
   return {0}

@@ -8,7 +8,7 @@
 --          {0}                  the record is gone
 --          {2}                  the record is another owner's
 --
--- Uses parts/lease.lua, parts/keep.lua
+-- Uses parts/lease.lua, parts/keep.lua, parts/form.lua
 --
 -- Invariant: no record is created, nobody else's TTL changes, and none gets
 -- shorter: a renewal that was cut off may run after later ones that ask for more.
@@ -25,7 +25,12 @@ if redis.call('HEXISTS', lock, owner) == 1 then
   keep(lock, lease)
   return {1}
 end
-if redis.call('EXISTS', lock) == 1 then
+local holder
+holder, wrong = holder_of(lock)
+if wrong then
+  return wrong
+end
+if holder then
   return {2}
 end
 return {0}

@@ -27,8 +27,8 @@ end
 
 local holder = redis.call('GET', lock)
 if holder and holder ~= owner then
-  -- Another library's value may be of any length.
-  return {0, redis.call('PTTL', lock), string.sub(holder, 1, 128)}
+  -- Each library has owners of its own, so any text is one, and of any length.
+  return {0, redis.call('PTTL', lock), string.sub(holder, 1, 256)}
 end
 
 -- Everything is checked before the first write: a script does not roll back.

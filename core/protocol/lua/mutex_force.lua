@@ -10,7 +10,8 @@
 --
 -- Invariant: nothing but a STRING is removed.
 
-if redis.call('STRLEN', KEYS[1]) == 0 then
+-- An empty text is another library's holder, too.
+if redis.call('STRLEN', KEYS[1]) == 0 and not redis.call('GET', KEYS[1]) then
   return {0}
 end
 redis.call('DEL', KEYS[1])

@@ -11,4 +11,4 @@ local holder = redis.call('GET', KEYS[1])
 if not holder then
   return {1}
 end
-return {0, redis.call('PTTL', KEYS[1]), string.sub(holder, 1, 128)}
+return {0, redis.call('PTTL', KEYS[1]), string.sub(holder, 1, 256)}

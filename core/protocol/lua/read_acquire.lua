@@ -10,7 +10,7 @@
 -- Reply    {1, ''}              granted
 --          {0, left, holder}    a writer writes, or waits; `left` in milliseconds
 --
--- Uses parts/lease.lua, parts/time.lua, parts/read_write.lua
+-- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: no reader beside another's write; every key written here has a TTL.
 
@@ -25,9 +25,13 @@ end
 local now = milliseconds(redis.call('TIME'))
 local pttl = redis.call('PTTL', readers)
 if pttl == -2 or left(redis.call('ZSCORE', readers, owner), now) <= 0 then
-  local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'mark_until', 'blocked_since', 'readers_until')
-  local writing = left(s[2], now)
-  if writing > 0 and s[1] ~= writer_around then
+  local s
+  s, wrong = read_state(state)
+  if wrong then
+    return wrong
+  end
+  local writing = left(s.writer_until, now)
+  if writing > 0 and s.writer ~= writer_around then
     if waits then
       -- A full server keeps no mark, and says who writes all the same.
       local marked = redis.pcall('HSET', state, 'refused', '1')
@@ -35,22 +39,30 @@ if pttl == -2 or left(redis.call('ZSCORE', readers, owner), now) <= 0 then
         return marked
       end
     end
-    return {0, writing, s[1]}
+    return {0, writing, s.writer or ''}
   end
-  local marked = short_left(s[4], now, MARK)
+  local marked = short_left(s.mark_until, now, MARK)
   -- `blocked_since` is past, unless the clock was set back: then readers may come until it is set again.
-  local blocked = left(s[5], now) <= 0 and left(s[5], now) + PHASE or 0
-  if writing <= 0 and marked > 0 and blocked > 0 and short_left(s[6], now, READERS_FIRST) <= 0 then
-    return {0, math.min(marked, blocked), s[3]}
+  local blocked = left(s.blocked_since, now) <= 0 and left(s.blocked_since, now) + PHASE or 0
+  if writing <= 0 and marked > 0 and blocked > 0 and short_left(s.readers_until, now, READERS_FIRST) <= 0 then
+    return {0, math.min(marked, blocked), s.mark or ''}
   end
 end
 
 if pttl ~= -2 then
-  local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', now, 'LIMIT', 0, 64)
-  if #ended > 0 then
-    redis.call('ZREM', readers, unpack(ended))
-    -- Where all had ended the key is gone, and its TTL with it.
-    pttl = redis.call('PTTL', readers)
+  local first = redis.call('ZRANGE', readers, 0, 0, 'WITHSCORES')
+  wrong = readers_error(first, 2)
+  if not wrong and first[2] and tonumber(first[2]) <= now then
+    local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', now, 'LIMIT', 0, 64)
+    wrong = readers_error(ended, 1)
+    if not wrong then
+      redis.call('ZREM', readers, unpack(ended))
+      -- Where all had ended the key is gone, and its TTL with it.
+      pttl = redis.call('PTTL', readers)
+    end
+  end
+  if wrong then
+    return wrong
   end
 end
 redis.call('ZADD', readers, 'GT', now + lease, owner)

@@ -8,7 +8,7 @@
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  the hold had ended
 --
--- Uses parts/publish.lua, parts/time.lua
+-- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: only this owner's hold goes. ZREM is the first write, so that a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -26,6 +26,6 @@ if removed == 1 and redis.call('ZCOUNT', readers, '(' .. now, '+inf') == 0 then
   listeners = publish(channel, '0')
 end
 if not was_held then
-  return {0}
+  return readers_error(redis.call('ZRANGE', readers, 0, 0), 1) or {0}
 end
 return {1, listeners}

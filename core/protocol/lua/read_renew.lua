@@ -7,7 +7,7 @@
 -- Reply    {1}                  renewed
 --          {0}                  the hold is gone
 --
--- Uses parts/lease.lua, parts/time.lua
+-- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: no hold is created. PEXPIRE is the first write, so that a full server
 -- cannot refuse it.
@@ -22,7 +22,7 @@ end
 
 local now = milliseconds(redis.call('TIME'))
 if tonumber(redis.call('ZSCORE', readers, owner) or 0) <= now then
-  return {0}
+  return readers_error(redis.call('ZRANGE', readers, 0, 0), 1) or {0}
 end
 redis.call('PEXPIRE', readers, math.max(redis.call('PTTL', readers), tonumber(lease)))
 redis.call('ZADD', readers, 'XX', 'GT', now + lease, owner)

@@ -8,11 +8,21 @@
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no hold
 --
--- Uses parts/publish.lua
+-- Uses parts/publish.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: the other side's holds stay.
+-- Invariant: the other side's holds stay, and so does what is no hold.
 
-local removed
+local removed, wrong, _
+if ARGV[1] == 'write' then
+  _, wrong = read_state(KEYS[1])
+else
+  -- The first and the last of them.
+  wrong = readers_error(redis.call('ZRANGE', KEYS[1], 0, 0), 1)
+    or readers_error(redis.call('ZRANGE', KEYS[1], -1, -1), 1)
+end
+if wrong then
+  return wrong
+end
 if ARGV[1] == 'write' then
   removed = redis.call('HDEL', KEYS[1], 'writer', 'writer_until', 'refused')
 else

@@ -7,18 +7,23 @@
 -- Reply    {0, left, holder}    held; the reader that ends last, or the writer
 --          {1}                  free
 --
--- Uses parts/time.lua, parts/read_write.lua
+-- Uses parts/time.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: read only.
 
 local now = milliseconds(redis.call('TIME'))
-local holder, ends
+local holder, ends, wrong, _
 if ARGV[1] == 'write' then
   local s = redis.call('HMGET', KEYS[1], 'writer', 'writer_until')
+  _, wrong = read_state(KEYS[1])
   holder, ends = s[1], s[2]
 else
   local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+  wrong = readers_error(last, 2)
   holder, ends = last[1], last[2]
+end
+if wrong then
+  return wrong
 end
 if left(ends, now) <= 0 then
   return {1}

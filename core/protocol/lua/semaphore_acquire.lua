@@ -11,7 +11,7 @@
 --          {0, left, holder}    so many are not free; the next chance is in `left` ms,
 --                               when the permit of `holder` ends unless it is renewed
 --
--- Uses parts/lease.lua, parts/time.lua
+-- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
 -- Invariant: none is granted beyond the limit, which is agreed while any is held;
 -- asking again with the same owner gives the same permits, whatever the limit is by now.
@@ -30,9 +30,18 @@ if not (wanted and limit and wanted >= 1 and wanted <= limit and wanted <= 1000 
 end
 
 local now = milliseconds(redis.call('TIME'))
+local pttl = redis.call('PTTL', permits)
 -- A deadline is above any limit, so the member `limit` is never taken for a permit.
 local held = redis.call('ZCOUNT', permits, '(' .. now, '+inf')
 local mine = held > 0 and tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
+local text
+if pttl ~= -2 and not mine then
+  text = redis.call('ZSCORE', permits, 'limit')
+  wrong = limit_error(text)
+  if wrong then
+    return wrong
+  end
+end
 if held > 0 and not mine then
   for i = 2, wanted do
     local left = owner .. '/' .. i
@@ -43,7 +52,7 @@ if held > 0 and not mine then
 end
 local agreed
 if held > 0 then
-  local text = redis.call('ZSCORE', permits, 'limit')
+  text = text or redis.call('ZSCORE', permits, 'limit')
   agreed = tonumber(text)
   if mine then
     limit = agreed or limit
@@ -54,13 +63,20 @@ end
 if not mine and held + wanted > limit then
   local last_needed = redis.call('ZRANGEBYSCORE', permits, '(' .. now, '+inf', 'WITHSCORES',
     'LIMIT', held + wanted - limit - 1, 1)
-  return {0, last_needed[2] - now, (string.gsub(last_needed[1], '/%d+$', ''))}
+  local holder
+  holder, wrong = owner_of(last_needed[1])
+  return wrong or {0, last_needed[2] - now, holder}
 end
 
-local pttl = redis.call('PTTL', permits)
 if pttl ~= -2 then
   local ended = redis.call('ZRANGEBYSCORE', permits, '(1000000', now, 'LIMIT', 0, 64)
   if #ended > 0 then
+    for _, permit in ipairs(ended) do
+      local is_ours, refusal = owner_of(permit)
+      if not is_ours then
+        return refusal
+      end
+    end
     redis.call('ZREM', permits, unpack(ended))
     pttl = redis.call('PTTL', permits)
   end

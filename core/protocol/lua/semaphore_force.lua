@@ -6,12 +6,16 @@
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  none was held
 --
--- Uses parts/publish.lua
+-- Uses parts/publish.lua, parts/form.lua, parts/permits.lua
 --
--- Invariant: nothing but a ZSET is removed.
+-- Invariant: nothing but permits is removed.
 
 if redis.call('ZCARD', KEYS[1]) == 0 then
   return {0}
+end
+local wrong = permits_error(KEYS[1])
+if wrong then
+  return wrong
 end
 redis.call('DEL', KEYS[1])
 return {1, publish(ARGV[1], '0')}

@@ -8,7 +8,7 @@
 -- Reply    {1, listeners}       changed; how many connections heard of it
 --          {0}                  none is held: there is no limit to change
 --
--- Uses parts/publish.lua, parts/time.lua
+-- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
 -- Invariant: no permit comes, goes or lasts longer. A limit is written only where a
 -- permit is held, so that the key has a TTL.
@@ -20,6 +20,10 @@ if not (limit and limit >= 1 and limit <= 1000000 and limit % 1 == 0) then
   return redis.error_reply('STEADLOCK_ARGUMENT the limit must be 1 to 1000000')
 end
 
+local wrong = permits_error(permits)
+if wrong then
+  return wrong
+end
 local now = milliseconds(redis.call('TIME'))
 if redis.call('ZCOUNT', permits, '(' .. now, '+inf') == 0 then
   return {0}

@@ -8,7 +8,7 @@
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  they had ended
 --
--- Uses parts/publish.lua, parts/time.lua
+-- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
 -- Invariant: only this owner's permits go. ZREM is the first write, so that a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -23,6 +23,12 @@ for i = 1, count do
   mine[i] = owner .. '/' .. i
 end
 local removed = redis.call('ZREM', permits, unpack(mine))
+if removed == 0 then
+  local wrong = permits_error(permits)
+  if wrong then
+    return wrong
+  end
+end
 if redis.call('ZCARD', permits) == 1 then
   -- What is left is the limit, which is agreed only while a permit is held.
   redis.call('ZREM', permits, 'limit')

@@ -8,7 +8,7 @@
 -- Reply    {1}                  renewed
 --          {0}                  a permit is gone
 --
--- Uses parts/lease.lua, parts/time.lua
+-- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
 -- Invariant: no permit is created, and nobody else's deadline changes. PEXPIRE is
 -- the first write, so that a full server cannot refuse it.
@@ -26,7 +26,7 @@ local renewed = {}
 for i = 1, tonumber(ARGV[3]) do
   local permit = owner .. '/' .. i
   if tonumber(redis.call('ZSCORE', permits, permit) or 0) <= now then
-    return {0}
+    return permits_error(permits) or {0}
   end
   renewed[2 * i - 1], renewed[2 * i] = now + lease, permit
 end

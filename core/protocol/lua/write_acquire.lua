@@ -10,7 +10,7 @@
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
 --          {0, left, holder}    another writes, or reads; `left` in milliseconds
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/read_write.lua
+-- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: no writer beside another hold; every key written here has a TTL; asking
 -- again with the same owner gives the same hold. No two replies have one token, and a
@@ -26,21 +26,29 @@ end
 
 local time = redis.call('TIME')
 local now = milliseconds(time)
-local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'blocked_since', 'readers_until')
-local writing = left(s[2], now)
-local mine = writing > 0 and s[1] == owner
+local s
+s, wrong = read_state(state)
+if wrong then
+  return wrong
+end
+local writing = left(s.writer_until, now)
+local mine = writing > 0 and s.writer == owner
 
 local last
 if not mine then
   local refusal
   if writing > 0 then
-    refusal = {0, writing, s[1]}
+    refusal = {0, writing, s.writer or ''}
   else
     last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')
+    wrong = readers_error(last, 2)
+    if wrong then
+      return wrong
+    end
     if left(last[2], now) > 0 then
       refusal = {0, left(last[2], now), last[1]}
-    elseif short_left(s[5], now, READERS_FIRST) > 0 then
-      refusal = {0, left(s[5], now), 'readers that waited'}
+    elseif short_left(s.readers_until, now, READERS_FIRST) > 0 then
+      refusal = {0, left(s.readers_until, now), 'readers that waited'}
     end
   end
   if refusal then
@@ -48,7 +56,7 @@ if not mine then
       -- A full server keeps no mark, and says who is in the way all the same.
       local marked = redis.pcall('HSET', state, 'mark', owner, 'mark_until', now + MARK)
       if type(marked) == 'number' then
-        local since = -left(s[4], now)
+        local since = -left(s.blocked_since, now)
         if since < 0 or since >= 2 * PHASE then
           redis.call('HSET', state, 'blocked_since', now)
         end
@@ -76,7 +84,7 @@ end
 redis.call('HSET', state, 'writer', owner, 'writer_until', now + math.max(tonumber(lease), mine and writing or 0))
 keep(state, math.max(tonumber(lease), 2 * PHASE))
 if not mine then
-  if s[4] or s[5] then
+  if s.blocked_since or s.readers_until then
     redis.call('HDEL', state, 'blocked_since', 'readers_until')
   end
   if last[1] then
@@ -84,7 +92,7 @@ if not mine then
     redis.call('DEL', readers)
   end
 end
-if s[3] == owner then
+if s.mark == owner then
   redis.call('HDEL', state, 'mark', 'mark_until')
 end
 return {1, token}

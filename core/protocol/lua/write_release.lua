@@ -8,7 +8,7 @@
 --          {0}                  the hold had ended, or there was none
 --          {2}                  another writes
 --
--- Uses parts/publish.lua, parts/time.lua, parts/read_write.lua
+-- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: only this owner's hold and mark go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -18,6 +18,12 @@ local owner, channel = ARGV[1], ARGV[2]
 
 local now = milliseconds(redis.call('TIME'))
 local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'refused')
+if s[1] ~= owner then
+  local _, wrong = read_state(state)
+  if wrong then
+    return wrong
+  end
+end
 local was_held = left(s[2], now) > 0
 local changed = false
 if s[3] == owner then

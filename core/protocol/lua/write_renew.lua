@@ -8,7 +8,7 @@
 --          {0}                  the hold is gone
 --          {2}                  another writes
 --
--- Uses parts/lease.lua, parts/time.lua, parts/read_write.lua
+-- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
 -- Invariant: no hold is created. PEXPIRE is the first write, so that a full server
 -- cannot refuse it.
@@ -23,6 +23,12 @@ end
 
 local now = milliseconds(redis.call('TIME'))
 local s = redis.call('HMGET', state, 'writer', 'writer_until')
+if s[1] ~= owner then
+  local _, found = read_state(state)
+  if found then
+    return found
+  end
+end
 if left(s[2], now) <= 0 then
   return {0}
 end

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::foreign::{is_harmful, readable};
 use crate::shown::shown;
 
 /// What is longer than this on the server is nothing of ours.
@@ -35,7 +36,7 @@ impl ClientInfo {
     /// Whether a text is read by others as it is given: it is of one line, not too long, and nobody's terminal minds.
     #[must_use]
     pub fn is_read_whole(text: &str) -> bool {
-        text.chars().count() <= Self::MOST_CHARACTERS && !text.chars().any(char::is_control)
+        text.chars().count() <= Self::MOST_CHARACTERS && !text.chars().any(is_harmful)
     }
 
     /// What is written to the server: a line `key=value` for each part.
@@ -92,14 +93,13 @@ impl fmt::Display for ClientInfo {
     }
 }
 
-/// A text as terminals and logs can show it: short, of one line, without control characters, without a URL's userinfo.
+/// A text as terminals and logs can show it: short, of one line, with escapes for control characters, without a URL's userinfo.
 fn clean(text: &str) -> Cow<'_, str> {
     if ClientInfo::is_read_whole(text) {
         return shown(text);
     }
-    let characters = text.chars().map(|one| if one.is_control() { ' ' } else { one });
-    let short: String = characters.take(ClientInfo::MOST_CHARACTERS).collect();
-    shown(&short).into_owned().into()
+    let start: String = text.chars().take(ClientInfo::MOST_CHARACTERS).collect();
+    shown(&readable(start.as_bytes(), start.len())).into_owned().into()
 }
 
 #[cfg(test)]
@@ -161,10 +161,10 @@ mod tests {
             ..info()
         };
         let read = ClientInfo::parse(odd.text().as_bytes()).unwrap();
-        assert_eq!(read.host, "a pid=1 [2J");
+        assert_eq!(read.host, "a\\npid=1\\u{1b}[2J");
         assert_eq!(read.program, "redis://…@host");
         assert_eq!(read.label, "ä".repeat(ClientInfo::MOST_CHARACTERS));
         let told = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
-        assert_eq!(told.host, "a   ");
+        assert_eq!(told.host, "a\\u{9b}\\r\\u{7}");
     }
 }

@@ -112,7 +112,8 @@ impl fmt::Display for Operation {
 /// Who holds a lock, and for how long if nothing renews it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The holder's owner id as the server has it.
+    /// The holder's owner id as the server has it. Another program may have written anything there: it is cut, and
+    /// its control characters are escapes.
     pub owner: String,
     /// What was left of the record's TTL; `None` if it has no TTL.
     pub remaining: Option<Duration>,

@@ -84,7 +84,8 @@ impl OwnerId {
     }
 
     /// Client and number of whatever record has the form of an owner id: ours, and Redisson's, whose number is that
-    /// of a thread.
+    /// of a thread. A negative one, which a program of Redisson's may choose, is told as 0. The same rule as in
+    /// `lua/parts/form.lua`.
     #[must_use]
     pub fn parts(text: &str) -> Option<(&str, u64)> {
         let (client, digits) = text.split_once(':')?;
@@ -95,9 +96,11 @@ impl OwnerId {
         if client.len() != ClientId::LENGTH || !client.bytes().enumerate().all(is_of_uuid) {
             return None;
         }
+        let (digits, is_negative) = digits.strip_prefix('-').map_or((digits, false), |rest| (rest, true));
         let number = digits.parse().ok()?;
         // A number is written in one way only.
-        (Digits::of(number).as_bytes() == digits.as_bytes()).then_some((client, number))
+        let is_number = Digits::of(number).as_bytes() == digits.as_bytes();
+        is_number.then_some((client, if is_negative { 0 } else { number }))
     }
 
     /// The bytes that go over the wire. Made anew each time: a client may have many.
@@ -155,6 +158,7 @@ mod tests {
             assert_eq!(OwnerId::parts(&whole), Some((&*ours.to_string(), number >> 1)));
             assert_eq!(OwnerId::parts(&whole.replace('-', "")), None);
             assert_eq!(OwnerId::parts(&format!("x{whole}")), None);
+            assert_eq!(OwnerId::parts(&format!("{ours}:-7")), Some((&*ours.to_string(), 0)));
         }
         for number in [
             "",

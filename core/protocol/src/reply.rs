@@ -1,6 +1,7 @@
 //! What a server answers, and what it means.
 
 use crate::cause::Cause;
+use crate::foreign::shown_words;
 
 /// A reply as the transport read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,12 @@ impl CallError {
     /// Redis 6.2 puts an error that ends a script behind `ERR` and the places where it
     /// came up, so that the first word says nothing; later versions put the place at
     /// the end. No code says that a place follows: only the text does.
+    ///
+    /// Scripts repeat in it what other programs wrote: here it becomes fit to read.
     #[must_use]
     pub fn server(code: &str, message: &str) -> Self {
-        let message = message.trim_end();
+        let (code, message) = (shown_words(code.as_bytes()), shown_words(message.as_bytes()));
+        let (code, message) = (code.as_str(), message.trim_end());
         let bare = match message.strip_prefix("Error running script (call to ") {
             Some(rest) if code == "ERR" => rest.split_once("): ").map_or(rest, |(_, cause)| cause).to_owned(),
             // Redis 6.2, of an error that the script caught and gave back.
@@ -60,6 +64,13 @@ impl CallError {
             code: code.into(),
             message: message.into(),
         }
+    }
+}
+
+impl CallError {
+    /// Whether the server says that the key of a record holds something that is no record of this kind.
+    pub(crate) fn is_of_no_lock(&self) -> bool {
+        matches!(self, Self::Server { code, .. } if matches!(code.as_str(), "WRONGTYPE" | "STEADLOCK_FORM"))
     }
 }
 
@@ -103,9 +114,8 @@ impl Refusal {
     /// Sorts an error by its first word.
     pub(crate) fn of(code: &str) -> Self {
         match code {
-            "WRONGTYPE" | "STEADLOCK_TOKEN" | "STEADLOCK_ARGUMENT" | "STEADLOCK_LIMIT" | "NOAUTH" | "WRONGPASS" => {
-                Self::BeforeWrite
-            }
+            "WRONGTYPE" | "STEADLOCK_FORM" | "STEADLOCK_TOKEN" | "STEADLOCK_ARGUMENT" | "STEADLOCK_LIMIT"
+            | "NOAUTH" | "WRONGPASS" => Self::BeforeWrite,
             "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" | "READONLY" | "MISCONF"
             | "OOM" | "NOSCRIPT" | "UNBLOCKED" | "MOVED" | "ASK" => Self::Temporary,
             _ => Self::Permanent,

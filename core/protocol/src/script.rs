@@ -91,15 +91,15 @@ scripts! {
     /// Says so to another one.
     ClientInspect => "client_inspect";
     /// Acquires the reentrant lock.
-    LockAcquire => "lock_acquire" uses "lease", "token";
+    LockAcquire => "lock_acquire" uses "lease", "token", "form";
     /// Renews it.
-    LockRenew => "lock_renew" uses "lease", "keep";
+    LockRenew => "lock_renew" uses "lease", "keep", "form";
     /// Releases it.
-    LockRelease => "lock_release" uses "publish";
+    LockRelease => "lock_release" uses "publish", "form";
     /// Says who holds it.
-    LockInspect => "lock_inspect";
+    LockInspect => "lock_inspect" uses "form";
     /// Removes its record, no matter who holds it.
-    LockForce => "lock_force" uses "publish";
+    LockForce => "lock_force" uses "publish", "form";
     /// Acquires the simple lock.
     MutexAcquire => "mutex_acquire" uses "lease", "keep", "token";
     /// Renews it.
@@ -111,43 +111,43 @@ scripts! {
     /// Removes its record, no matter who holds it.
     MutexForce => "mutex_force" uses "publish";
     /// Acquires the fair lock, or a place in its queue.
-    FairAcquire => "fair_acquire" uses "lease", "keep", "token", "publish", "fair", "fair_wait";
+    FairAcquire => "fair_acquire" uses "lease", "token", "publish", "form", "fair", "fair_wait";
     /// Says that its waiters live.
-    FairPoll => "fair_poll" uses "token", "publish", "fair", "fair_wait";
+    FairPoll => "fair_poll" uses "token", "publish", "form", "fair", "fair_wait";
     /// Releases it, or gives up the place in its queue.
-    FairRelease => "fair_release" uses "token", "publish", "fair";
+    FairRelease => "fair_release" uses "token", "publish", "form", "fair";
     /// Removes its record, no matter who holds it.
-    FairForce => "fair_force" uses "token", "publish", "fair";
+    FairForce => "fair_force" uses "token", "publish", "form", "fair";
     /// Says how many wait for it.
     FairLength => "fair_length";
     /// Acquires the read side of a read-write lock.
-    ReadAcquire => "read_acquire" uses "lease", "time", "read_write";
+    ReadAcquire => "read_acquire" uses "lease", "time", "form", "read_write";
     /// Renews it.
-    ReadRenew => "read_renew" uses "lease", "time";
+    ReadRenew => "read_renew" uses "lease", "time", "form", "read_write";
     /// Releases it.
-    ReadRelease => "read_release" uses "publish", "time";
+    ReadRelease => "read_release" uses "publish", "time", "form", "read_write";
     /// Acquires the write side.
-    WriteAcquire => "write_acquire" uses "lease", "keep", "time", "token", "read_write";
+    WriteAcquire => "write_acquire" uses "lease", "keep", "time", "token", "form", "read_write";
     /// Renews it.
-    WriteRenew => "write_renew" uses "lease", "time", "read_write";
+    WriteRenew => "write_renew" uses "lease", "time", "form", "read_write";
     /// Releases it.
-    WriteRelease => "write_release" uses "publish", "time", "read_write";
+    WriteRelease => "write_release" uses "publish", "time", "form", "read_write";
     /// Says who holds one side.
-    ReadWriteInspect => "read_write_inspect" uses "time", "read_write";
+    ReadWriteInspect => "read_write_inspect" uses "time", "form", "read_write";
     /// Removes the record of one side, no matter who holds it.
-    ReadWriteForce => "read_write_force" uses "publish";
+    ReadWriteForce => "read_write_force" uses "publish", "form", "read_write";
     /// Acquires permits of a semaphore.
-    SemaphoreAcquire => "semaphore_acquire" uses "lease", "time";
+    SemaphoreAcquire => "semaphore_acquire" uses "lease", "time", "form", "permits";
     /// Renews them.
-    SemaphoreRenew => "semaphore_renew" uses "lease", "time";
+    SemaphoreRenew => "semaphore_renew" uses "lease", "time", "form", "permits";
     /// Releases them.
-    SemaphoreRelease => "semaphore_release" uses "publish", "time";
+    SemaphoreRelease => "semaphore_release" uses "publish", "time", "form", "permits";
     /// Says how many are held.
-    SemaphoreInspect => "semaphore_inspect" uses "time";
+    SemaphoreInspect => "semaphore_inspect" uses "time", "form", "permits";
     /// Removes all of them, no matter who holds them.
-    SemaphoreForce => "semaphore_force" uses "publish";
+    SemaphoreForce => "semaphore_force" uses "publish", "form", "permits";
     /// Changes the limit that they agreed on.
-    SemaphoreLimit => "semaphore_limit" uses "publish", "time";
+    SemaphoreLimit => "semaphore_limit" uses "publish", "time", "form", "permits";
 }
 
 /// How long the code of a source is.

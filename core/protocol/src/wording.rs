@@ -1,10 +1,13 @@
 //! What went wrong on a server, and what to do about it.
 
+use std::sync::Arc;
+
 use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::kinds::Keys;
 use crate::name::Word;
 use crate::reply::{CallError, Refusal};
+use crate::shown::shown;
 
 impl CallError {
     /// The error of `operation`, if that is about no lock alone: `Unavailable` if it may pass by itself, else
@@ -22,8 +25,8 @@ impl CallError {
 /// What a server's error means for a lock.
 pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
-        "WRONGTYPE" => Cause::new("the key of this name holds something that is not a lock of this kind")
-            .with_advice("choose another name"),
+        "WRONGTYPE" => no_lock(keys.all(), ""),
+        "STEADLOCK_FORM" => no_lock(keys.records(), message),
         "STEADLOCK_TOKEN" => {
             let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);
@@ -32,6 +35,20 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
         "STEADLOCK_LIMIT" => Cause::new(message).with_advice("ask with that one, or change it by set_limit"),
         _ => refused(code, message),
     }
+}
+
+/// One of these keys holds what is no lock; `found` says what that is, if it is known.
+fn no_lock(keys: impl Iterator<Item = Arc<[u8]>>, found: &str) -> Cause {
+    let keys: Vec<String> = keys
+        .map(|key| format!("{:?}", shown(&String::from_utf8_lossy(&key))))
+        .collect();
+    let one_of = if keys.len() > 1 { "one of the keys" } else { "the key" };
+    let colon = if found.is_empty() { "" } else { ": " };
+    let keys = keys.join(", ");
+    Cause::new(format!(
+        "{one_of} {keys} holds something that is not a lock of this kind{colon}{found}"
+    ))
+    .with_advice("choose another name")
 }
 
 /// Why a call came to nothing, and what to do.

@@ -282,7 +282,7 @@ impl Defect {
             Self::WriterBesideReaders => (Script::WriteAcquire, "if left(last[2], now) > 0 then", "if false then"),
             Self::ReaderBesideWriter => (
                 Script::ReadAcquire,
-                "if writing > 0 and s[1] ~= writer_around then",
+                "if writing > 0 and s.writer ~= writer_around then",
                 "if false then",
             ),
             Self::WriteReleaseForgets => (
@@ -292,7 +292,7 @@ impl Defect {
             ),
             Self::WriterWaitsInVain => (
                 Script::ReadAcquire,
-                "if writing <= 0 and marked > 0 and blocked > 0 and short_left(s[6], now, READERS_FIRST) <= 0 then",
+                "if writing <= 0 and marked > 0 and blocked > 0 and short_left(s.readers_until, now, READERS_FIRST) <= 0 then",
                 "if false then",
             ),
             Self::ReaderWaitsInVain => (Script::WriteRelease, "if s[4] then", "if false then"),
@@ -306,11 +306,7 @@ impl Defect {
                 "redis.call('ZPOPMIN', KEYS[3])[1]",
                 "redis.call('ZRANGE', KEYS[3], -1, -1)[1]\n    redis.call('ZREM', KEYS[3], owner or '')",
             ),
-            Self::FairResendShortens => (
-                Script::FairAcquire,
-                "  keep(lock, lease)",
-                "  redis.call('PEXPIRE', lock, lease)",
-            ),
+            Self::FairResendShortens => (Script::FairAcquire, "if pttl < tonumber(lease) then", "if true then"),
             Self::TryOvertakes => (
                 Script::FairAcquire,
                 "if redis.call('EXISTS', lock, KEYS[3]) == 0 then",
@@ -348,8 +344,8 @@ impl Defect {
             ),
             Self::ForceForgetsTheNext => (
                 Script::FairForce,
-                "granted, news = grant_next(stored, redis.call('TIME'))",
-                "granted = nil",
+                "granted, news = try_to_grant()",
+                "granted, news = nil",
             ),
             Self::ForceForgets => (Script::LockForce, "redis.call('DEL', KEYS[1])\n", ""),
             Self::LimitTakesPermits => (

@@ -243,9 +243,6 @@ impl std::error::Error for StoreError {}
 
 impl From<StoreError> for protocol::CallError {
     fn from(error: StoreError) -> Self {
-        Self::Server {
-            code: error.code,
-            message: error.message,
-        }
+        Self::server(&error.code, &error.message)
     }
 }

@@ -6,6 +6,13 @@ use steadlock_store::{Reply, ServerTime, Store};
 /// Microseconds of one digit: as text they have to be padded.
 const NOW: u64 = 1_795_000_000_000_007;
 
+/// An owner id.
+const ME: &str = "00000000-0000-4000-8000-000000000001:1";
+/// Another client's.
+const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
+/// And one more.
+const THEY: &str = "00000000-0000-4000-8000-000000000003:1";
+
 /// Acquires once, after `stored` was put where the last token is kept.
 fn acquire(stored: Option<&str>) -> (Store, Reply) {
     let mut store = Store::new();
@@ -13,7 +20,7 @@ fn acquire(stored: Option<&str>) -> (Store, Reply) {
     if let Some(stored) = stored {
         store.execute(&["SET", "token", stored], now);
     }
-    let reply = store.run_script(Script::LockAcquire, &["lock", "token"], &["30000", "me"], now);
+    let reply = store.run_script(Script::LockAcquire, &["lock", "token"], &["30000", ME], now);
     (store, reply)
 }
 
@@ -70,10 +77,10 @@ fn asking_again_gives_the_same_hold_and_a_higher_token() {
     let later = ServerTime::from_micros(NOW + 1_000_000);
     let ask =
         |store: &mut Store, owner| store.run_script(Script::LockAcquire, &["lock", "token"], &["30000", owner], later);
-    let again = ask(&mut store, "me");
+    let again = ask(&mut store, ME);
     assert!(token_of(&again) > token_of(&first), "{first:?}, then {again:?}");
-    let held = Reply::Array(vec![Reply::Int(0), Reply::Int(30_000), Reply::Bytes(b"me".to_vec())]);
-    assert_eq!(ask(&mut store, "you"), held);
+    let held = Reply::Array(vec![Reply::Int(0), Reply::Int(30_000), Reply::Bytes(ME.into())]);
+    assert_eq!(ask(&mut store, YOU), held);
 }
 
 /// The token of a reply that grants: the last text in it that is a number.
@@ -101,48 +108,48 @@ fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
         (
             Script::LockAcquire,
             &["lock", "token"],
-            &["9000", "me"],
+            &["9000", ME],
             Script::LockAcquire,
-            &["9000", "me"],
+            &["9000", ME],
         ),
         (
             Script::MutexAcquire,
             &["lock", "token"],
-            &["9000", "me"],
+            &["9000", ME],
             Script::MutexAcquire,
-            &["9000", "me"],
+            &["9000", ME],
         ),
         (
             Script::FairAcquire,
             &fair,
-            &["9000", "me", "1", "1"],
+            &["9000", ME, "1", "1"],
             Script::FairAcquire,
-            &["9000", "me", "1", "1"],
+            &["9000", ME, "1", "1"],
         ),
         (
             Script::FairAcquire,
             &fair,
-            &["9000", "me", "1", "1"],
+            &["9000", ME, "1", "1"],
             Script::FairPoll,
-            &["me", "1"],
+            &[ME, "1"],
         ),
         (
             Script::WriteAcquire,
             &["rw", "readers", "token"],
-            &["9000", "me", "1"],
+            &["9000", ME, "1"],
             Script::WriteAcquire,
-            &["9000", "me", "1"],
+            &["9000", ME, "1"],
         ),
     ];
     for (script, keys, arguments, again, question) in first_and_again {
         let mut store = Store::new();
         let first = token_of(&store.run_script(script, keys, arguments, now));
         let other = match script {
-            Script::WriteAcquire => store.run_script(Script::LockAcquire, &["lock", "token"], &["9000", "you"], now),
+            Script::WriteAcquire => store.run_script(Script::LockAcquire, &["lock", "token"], &["9000", YOU], now),
             _ => store.run_script(
                 Script::WriteAcquire,
                 &["rw", "readers", "token"],
-                &["9000", "you", "1"],
+                &["9000", YOU, "1"],
                 now,
             ),
         };
@@ -155,7 +162,7 @@ fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
         // Who is told of none draws none.
         let before = store.execute(&["GET", "token"], now);
         if again == Script::FairPoll {
-            for question in [["me", "0"], ["they", "1"]] {
+            for question in [[ME, "0"], [THEY, "1"]] {
                 let Reply::Array(parts) = store.run_script(again, keys, &question, now) else {
                     panic!("a poll replies a list");
                 };
@@ -171,7 +178,7 @@ fn neither_asking_again_nor_renewing_makes_a_record_shorter() {
     let (mut store, _) = acquire(None);
     let now = ServerTime::from_micros(NOW);
     let run = |store: &mut Store, script, lease| {
-        store.run_script(script, &["lock"], &[lease, "me"], now);
+        store.run_script(script, &["lock"], &[lease, ME], now);
         store.execute(&["PTTL", "lock"], now)
     };
     for script in [Script::LockAcquire, Script::LockRenew] {
@@ -186,7 +193,7 @@ fn a_lease_out_of_range_is_refused_and_nothing_is_written() {
     for lease in ["0", "-1", "007", "1.5", "x", "", "86400001", "100000000", "9e4"] {
         let mut store = Store::new();
         let now = ServerTime::from_micros(NOW);
-        let reply = store.run_script(Script::LockAcquire, &["lock", "token"], &[lease, "me"], now);
+        let reply = store.run_script(Script::LockAcquire, &["lock", "token"], &[lease, ME], now);
         let refusal = reply.into_result().unwrap_err().to_string();
         assert!(refusal.contains("STEADLOCK_ARGUMENT"), "{lease:?}: {refusal}");
         assert_eq!(
@@ -198,7 +205,7 @@ fn a_lease_out_of_range_is_refused_and_nothing_is_written() {
     for lease in ["1", "9", "86400000"] {
         let mut store = Store::new();
         let now = ServerTime::from_micros(NOW);
-        store.run_script(Script::LockAcquire, &["lock", "token"], &[lease, "me"], now);
+        store.run_script(Script::LockAcquire, &["lock", "token"], &[lease, ME], now);
         let ttl = Reply::Int(lease.parse().unwrap());
         assert_eq!(store.execute(&["PTTL", "lock"], now), ttl);
     }
@@ -210,13 +217,13 @@ fn one_call_is_for_as_many_permits_and_waiters_as_are_allowed() {
     let now = ServerTime::from_micros(NOW);
     let reply = |parts: &[i64]| Reply::Array(parts.iter().copied().map(Reply::Int).collect());
     for (script, args, expected) in [
-        (Script::SemaphoreRenew, &["40000", "me", "1000"][..], reply(&[1])),
-        (Script::SemaphoreRelease, &["me", "1000", "channel"], reply(&[1, 0])),
+        (Script::SemaphoreRenew, &["40000", ME, "1000"][..], reply(&[1])),
+        (Script::SemaphoreRelease, &[ME, "1000", "channel"], reply(&[1, 0])),
     ] {
         store.run_script(
             Script::SemaphoreAcquire,
             &["permits"],
-            &["30000", "me", "1000", "1000"],
+            &["30000", ME, "1000", "1000"],
             now,
         );
         assert_eq!(store.execute(&["ZCARD", "permits"], now), Reply::Int(1_001));
@@ -225,8 +232,10 @@ fn one_call_is_for_as_many_permits_and_waiters_as_are_allowed() {
     assert_eq!(store.execute(&["EXISTS", "permits"], now), Reply::Int(0));
 
     let keys = ["lock", "token", "queue:fair", "alive"];
-    store.run_script(Script::FairAcquire, &keys, &["30000", "holder", "0", "0"], now);
-    let waiters: Vec<String> = (0..128).map(|number| format!("waiter:{number}")).collect();
+    store.run_script(Script::FairAcquire, &keys, &["30000", YOU, "0", "0"], now);
+    let waiters: Vec<String> = (0..128)
+        .map(|number| format!("00000000-0000-4000-8000-000000000004:{number}"))
+        .collect();
     let named: Vec<&str> = waiters.iter().flat_map(|waiter| [waiter.as_str(), "1"]).collect();
     for _ in 0..2 {
         store.run_script(Script::FairPoll, &keys, &named, now);

@@ -7,11 +7,16 @@ use steadlock_store::{Embedded, Reply};
 
 const LOCK: &[&str] = &["stock"];
 
+/// An owner id.
+const ME: &str = "00000000-0000-4000-8000-000000000001:1";
+/// Another client's.
+const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
+
 #[test]
 fn a_lock_is_taken_and_given_back() {
     let store = Embedded::new();
     let taken = store
-        .run_script(Script::LockAcquire, &["stock", "token"], &["30000", "me"])
+        .run_script(Script::LockAcquire, &["stock", "token"], &["30000", ME])
         .unwrap();
     let Reply::Array(items) = taken else {
         panic!("{taken:?}")
@@ -19,16 +24,16 @@ fn a_lock_is_taken_and_given_back() {
     assert_eq!(items[0], Reply::Int(1));
 
     let refused = store
-        .run_script(Script::LockAcquire, &["stock", "token"], &["30000", "you"])
+        .run_script(Script::LockAcquire, &["stock", "token"], &["30000", YOU])
         .unwrap();
     let Reply::Array(items) = refused else {
         panic!("{refused:?}")
     };
     assert_eq!(items[0], Reply::Int(0));
-    assert_eq!(items[2], Reply::Bytes(b"me".to_vec()));
+    assert_eq!(items[2], Reply::Bytes(ME.into()));
 
     let released = store
-        .run_script(Script::LockRelease, &["stock"], &["me", "channel"])
+        .run_script(Script::LockRelease, &["stock"], &[ME, "channel"])
         .unwrap();
     assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(0)]));
     assert_eq!(store.execute(&["EXISTS", "stock"]).unwrap(), Reply::Int(0));
@@ -38,9 +43,9 @@ fn a_lock_is_taken_and_given_back() {
 fn a_refusal_has_a_code() {
     let store = Embedded::new();
     store.execute(&["SET", "stock", "1"]).unwrap();
-    let error = store.run_script(Script::LockRenew, LOCK, &["30000", "me"]).unwrap_err();
+    let error = store.run_script(Script::LockRenew, LOCK, &["30000", ME]).unwrap_err();
     assert_eq!(error.code, "WRONGTYPE");
-    let error = store.run_script(Script::LockRenew, LOCK, &["0", "me"]).unwrap_err();
+    let error = store.run_script(Script::LockRenew, LOCK, &["0", ME]).unwrap_err();
     assert_eq!(error.code, "STEADLOCK_ARGUMENT");
 }
 

@@ -6,6 +6,10 @@ use steadlock_store::{Reply, ServerTime, Store};
 
 const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_007);
 const FREE: &str = "";
+/// An owner id.
+const ME: &str = "00000000-0000-4000-8000-000000000001:1";
+/// Another client's.
+const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
 
 /// A call: its script, keys, and the arguments after the lease and the owner.
 type Attempt = (Script, &'static [&'static str], &'static [&'static str]);
@@ -56,14 +60,14 @@ fn who_waits_hears_who_holds_and_every_key_has_a_ttl() {
         (PERMITS, PERMITS),
     ] {
         let mut store = Store::new();
-        assert_eq!(code(&ask(&mut store, held, "me")), FREE);
+        assert_eq!(code(&ask(&mut store, held, ME)), FREE);
         store.set_full(true);
-        let reply = ask(&mut store, wanted, "you");
+        let reply = ask(&mut store, wanted, YOU);
         let Reply::Array(parts) = &reply else {
             panic!("{} behind {}: {reply:?}", wanted.0.file(), held.0.file());
         };
         assert_eq!(parts[0], Reply::Int(0), "{}", wanted.0.file());
-        assert_eq!(parts[2], Reply::Bytes(b"me".to_vec()), "{}", wanted.0.file());
+        assert_eq!(parts[2], Reply::Bytes(ME.into()), "{}", wanted.0.file());
         for (key, ttl) in dump(&mut store) {
             assert_ne!(ttl, Reply::Int(-1), "{key:?}");
         }
@@ -75,25 +79,28 @@ fn what_is_free_is_refused_and_nothing_is_written() {
     for attempt in [LOCK, MUTEX, FAIR, READ, WRITE, PERMITS] {
         let mut store = Store::new();
         store.set_full(true);
-        assert_eq!(code(&ask(&mut store, attempt, "me")), "OOM", "{}", attempt.0.file());
+        assert_eq!(code(&ask(&mut store, attempt, ME)), "OOM", "{}", attempt.0.file());
         assert_eq!(dump(&mut store), Vec::new(), "{}", attempt.0.file());
         store.set_full(false);
-        assert_eq!(code(&ask(&mut store, attempt, "me")), FREE, "{}", attempt.0.file());
+        assert_eq!(code(&ask(&mut store, attempt, ME)), FREE, "{}", attempt.0.file());
     }
 }
 
 #[test]
 fn a_fair_lock_is_handed_over_in_order() {
+    const FIRST: &str = "00000000-0000-4000-8000-000000000001:1";
+    const SECOND: &str = "00000000-0000-4000-8000-000000000002:1";
+    const THIRD: &str = "00000000-0000-4000-8000-000000000003:1";
     let mut store = Store::new();
-    ask(&mut store, FAIR, "1:first");
+    ask(&mut store, FAIR, FIRST);
     store.set_full(true);
-    for waiter in ["2:second", "3:third"] {
+    for waiter in [SECOND, THIRD] {
         let Reply::Array(parts) = ask(&mut store, FAIR, waiter) else {
             panic!("refused");
         };
         assert_eq!(parts[0], Reply::Int(0));
     }
-    for (holder, next) in [("1:first", "2:second"), ("2:second", "3:third")] {
+    for (holder, next) in [(FIRST, SECOND), (SECOND, THIRD)] {
         store.run_script(Script::FairRelease, FAIR.1, &[holder, "channel"], NOW);
         assert_eq!(store.execute(&["HEXISTS", "a", next], NOW), Reply::Int(1), "{next}");
     }

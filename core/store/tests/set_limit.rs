@@ -23,8 +23,12 @@ impl Semaphore {
     }
 
     /// Whether it was granted, or what it was refused with.
-    fn acquire(&mut self, owner: &str, wanted: &str, limit: &str) -> Result<bool, String> {
-        match self.run(Script::SemaphoreAcquire, &["s"], &["30000", owner, wanted, limit]) {
+    fn acquire(&mut self, name: &str, wanted: &str, limit: &str) -> Result<bool, String> {
+        match self.run(
+            Script::SemaphoreAcquire,
+            &["s"],
+            &["30000", &owner(name), wanted, limit],
+        ) {
             Reply::Array(parts) => Ok(parts[0] == Reply::Int(1)),
             Reply::Error(error) => Err(error.code),
             other => panic!("{other:?}"),
@@ -35,12 +39,12 @@ impl Semaphore {
         self.run(Script::SemaphoreLimit, &["s"], &[limit, "channel"])
     }
 
-    fn renew(&mut self, owner: &str, permits: &str) -> Reply {
-        self.run(Script::SemaphoreRenew, &["s"], &["30000", owner, permits])
+    fn renew(&mut self, name: &str, permits: &str) -> Reply {
+        self.run(Script::SemaphoreRenew, &["s"], &["30000", &owner(name), permits])
     }
 
-    fn release(&mut self, owner: &str, permits: &str) -> Reply {
-        self.run(Script::SemaphoreRelease, &["s"], &[owner, permits, "channel"])
+    fn release(&mut self, name: &str, permits: &str) -> Reply {
+        self.run(Script::SemaphoreRelease, &["s"], &[&owner(name), permits, "channel"])
     }
 
     /// How many are held, of how many.
@@ -53,6 +57,12 @@ impl Semaphore {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// An owner id for a short name.
+fn owner(name: &str) -> String {
+    let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("00000000-0000-4000-8000-{digits:0>12}:1")
 }
 
 fn ints(parts: &[i64]) -> Reply {
@@ -127,7 +137,7 @@ fn what_a_clock_that_went_back_has_left_of_an_owners_permits_does_not_stand_in_i
     for others in [None, Some("b")] {
         let mut semaphore = Semaphore::new();
         // The key lasts as long as this one.
-        let keeper = ["60000", "keeper", "1", "73"];
+        let keeper = ["60000", &owner("keeper"), "1", "73"];
         semaphore.run(Script::SemaphoreAcquire, &["s"], &keeper);
         assert_eq!(semaphore.acquire("a", "70", "73"), Ok(true));
         semaphore.now += 31_000;

@@ -80,7 +80,7 @@ describe('a program', () => {
   });
 
   it('is kept alive by a caller that waits, until it has its answer', async () => {
-    await server.store.hset('exit:{taken}', 'somebody', '1');
+    await server.store.hset('exit:{taken}', '00000000-0000-4000-8000-000000000002:1', '1');
     await server.store.pexpire('exit:{taken}', 300);
     const ended = await run(
       `import { connect } from 'steadlock';

@@ -21,14 +21,16 @@ from servers import RedisServer, Store, eventually, store_of
 import steadlock
 from steadlock import aio
 
+SOMEBODY = "00000000-0000-4000-8000-000000000002:1"
+
 
 def occupy(store: Store, milliseconds: int = 60_000) -> None:
-    store.hset("door", "somebody:1", "1")
+    store.hset("door", SOMEBODY, "1")
     store.pexpire("door", milliseconds)
 
 
 def nothing_of_ours(store: Store) -> bool:
-    return set(store.hgetall("door")) <= {"somebody:1"}
+    return set(store.hgetall("door")) <= {SOMEBODY}
 
 
 async def test_wait_for_gives_up_and_leaves_nothing(server: RedisServer, store: Store) -> None:

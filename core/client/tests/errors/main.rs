@@ -84,6 +84,10 @@ const TABLE: &[Row] = &[
         Works, Misconfigured, Misconfigured, Misconfigured, Lost, Stolen, LockLost, Misconfigured, Misconfigured,
         Misconfigured,
     ]),
+    row(Trouble::OtherForm, "not a lock", [
+        Works, Misconfigured, Misconfigured, Misconfigured, Lost, Stolen, LockLost, Misconfigured, Misconfigured,
+        Misconfigured,
+    ]),
     row(Trouble::BadToken, "fencing token", [
         Works, Misconfigured, Misconfigured, Held, Works, Works, Works, Works, Works, Works,
     ])
@@ -149,6 +153,7 @@ each_error! {
     busy_a_script_of_another_that_does_not_end: Trouble::Busy,
     noscript_a_server_that_forgot_its_scripts: Trouble::NoScript,
     wrongtype_a_key_that_holds_something_else: Trouble::WrongType,
+    a_key_of_the_right_type_that_holds_no_lock: Trouble::OtherForm,
     a_token_that_is_none: Trouble::BadToken,
     noauth_a_server_that_got_a_password: Trouble::NoAuth,
     wrongpass_a_password_that_was_changed: Trouble::WrongPass,

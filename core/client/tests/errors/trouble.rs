@@ -19,6 +19,7 @@ pub enum Trouble {
     Busy,
     NoScript,
     WrongType,
+    OtherForm,
     BadToken,
     NoAuth,
     WrongPass,
@@ -37,6 +38,7 @@ impl Trouble {
         Self::Busy,
         Self::NoScript,
         Self::WrongType,
+        Self::OtherForm,
         Self::BadToken,
         Self::NoAuth,
         Self::WrongPass,
@@ -135,6 +137,17 @@ impl Stricken {
                     self.run(&["RPUSH", &key, "data"]);
                 }
             }
+            Trouble::OtherForm => {
+                for name in names {
+                    let [named, state, readers, permits] = records(name);
+                    self.run(&["DEL", &named, &state, &readers, &permits]);
+                    self.run(&["HSET", &named, "name", "a", "mail", "b"]);
+                    self.run(&["HSET", &state, "name", "a"]);
+                    for members in [&readers, &permits] {
+                        self.run(&["ZADD", members, "99999999999999", "bob"]);
+                    }
+                }
+            }
             Trouble::BadToken => {
                 for name in names {
                     self.run(&["SET", &token(name), "none", "PX", "600000"]);
@@ -183,7 +196,7 @@ impl Stricken {
                     self.run(&["DEL", &token(name)]);
                 }
             }
-            Trouble::Loading | Trouble::NoScript | Trouble::WrongType => {}
+            Trouble::Loading | Trouble::NoScript | Trouble::WrongType | Trouble::OtherForm => {}
         }
         if let Some(busy) = self.busy.lock().expect("the busy thread").take() {
             busy.join().expect("the busy connection");
@@ -259,7 +272,7 @@ fn token(name: &str) -> String {
 }
 
 /// Where each kind keeps who holds a lock of this name.
-fn records(name: &str) -> Vec<String> {
-    let own = ["rw", "rw-readers", "semaphore"].map(|word| format!("steadlock:{{{name}}}:{word}"));
-    [&[name.to_owned()], &own[..]].concat()
+fn records(name: &str) -> [String; 4] {
+    let own = |word| format!("steadlock:{{{name}}}:{word}");
+    [name.to_owned(), own("rw"), own("rw-readers"), own("semaphore")]
 }

@@ -24,7 +24,7 @@ local function microseconds(time)
 end
 
 -- Grants the lock, which nobody holds, to the first live waiter. Gives its owner, if there is one, and what its
--- client is to hear: owner, when it was last seen, token.
+-- client is to hear: owner, when it was last seen, token. A member that is no owner id is passed over like the dead.
 local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
@@ -34,12 +34,31 @@ local function grant_next(stored, time)
     end
     local seen, wants_token = string.match(redis.call('HGET', KEYS[4], owner) or '', '^(%d+) (%d)$')
     redis.call('HDEL', KEYS[4], owner)
-    if seen and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then
+    if seen and is_owner(owner) and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then
       local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
       redis.call('HSET', KEYS[1], owner, '1')
       redis.call('PEXPIRE', KEYS[1], PROVISIONAL)
       return owner, owner .. ' ' .. seen .. ' ' .. token, token
     end
+  end
+end
+
+-- Whether this command finds a value of another type than it reads.
+local function is_of_other_type(command, key)
+  local is_read, failure = pcall(redis.call, command, key)
+  failure = type(failure) == 'table' and failure.err or failure
+  return not is_read and string.find(tostring(failure), 'WRONGTYPE', 1, true) ~= nil
+end
+
+-- The same after a release. What another program left in place of the queue or the token stops the grant, not the
+-- release.
+local function try_to_grant()
+  if is_of_other_type('ZCARD', KEYS[3]) or is_of_other_type('GET', KEYS[2]) then
+    return nil
+  end
+  local stored = redis.call('GET', KEYS[2])
+  if not token_error(stored) then
+    return grant_next(stored, redis.call('TIME'))
   end
 end
 

@@ -1,4 +1,4 @@
--- Put before the scripts of the read-write lock.
+-- Put before the scripts of the read-write lock, behind parts/form.lua.
 --
 -- The state is a HASH:
 --   writer, writer_until     who writes, and its deadline
@@ -19,6 +19,38 @@ local READERS_FIRST = 200
 -- in the script before the code.
 local function is_full(reply)
   return type(reply) == 'table' and string.find(reply.err or '', '^[^%u]*OOM ') ~= nil
+end
+
+-- The state, field by field. If the hash is no such state: an empty one and the refusal. More fields than a state has
+-- are asked for, so that one that is none of them is found.
+local function read_state(state)
+  local found, s = redis.call('HRANDFIELD', state, 8, 'WITHVALUES'), {}
+  for i = 1, #found, 2 do
+    local field, value = found[i], found[i + 1]
+    local is_valid = false
+    if field == 'writer' or field == 'mark' then
+      is_valid = is_owner(value)
+    elseif field == 'refused' then
+      is_valid = value == '1'
+    elseif field == 'writer_until' or field == 'mark_until' or field == 'readers_until' or field == 'blocked_since' then
+      is_valid = #value <= 15 and string.find(value, '^%d+$')
+    end
+    if not is_valid then
+      return {}, redis.error_reply('STEADLOCK_FORM a hash with fields or values that a state has not')
+    end
+    s[field] = value
+  end
+  return s
+end
+
+-- The refusal of these readers, members of the ZSET with or without scores; nil if all are owners.
+local function readers_error(readers, step)
+  for i = 1, #readers, step do
+    if not is_owner(readers[i]) then
+      local reader = string.sub(readers[i], 1, MOST_TEXT)
+      return redis.error_reply('STEADLOCK_FORM a sorted set with a member that is no owner id: ' .. reader)
+    end
+  end
 end
 
 -- What is left at `now` of a time kept in the state.

@@ -4,8 +4,8 @@
 
 -- Why the stored token cannot be used; nil if it can. To be asked before the first write.
 local function token_error(stored)
-  if stored and not (string.find(stored, '^%d+$')
-      and (#stored < 16 or (#stored == 16 and stored < '9007199254740991'))) then
+  if stored and not ((#stored < 16 or (#stored == 16 and stored < '9007199254740991'))
+      and string.find(stored, '^%d+$')) then
     return redis.error_reply('STEADLOCK_TOKEN the stored fencing token is not a decimal below 2^53')
   end
 end

@@ -61,6 +61,19 @@ impl Keys {
         }
     }
 
+    /// All its keys, first the one of the record.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<[u8]>> {
+        let keys = self.kind.spec().keys.iter();
+        keys.map(|key| written(*key, &self.name))
+    }
+
+    /// Those that say who holds it. Each table has them before the token's.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Arc<[u8]>> {
+        let keys = self.kind.spec().keys.iter();
+        keys.take_while(|key| **key != Key::Own(Word::TOKEN))
+            .map(|key| written(*key, &self.name))
+    }
+
     /// Where releases are published.
     pub(crate) fn channel(&self) -> Arc<[u8]> {
         match self.kind.spec().channel {

@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use crate::foreign::shown_owner;
 use crate::reply::Reply;
 use crate::token::Token;
 
@@ -74,7 +75,7 @@ pub(super) fn parse_answer(told: HeldReply, reply: &Reply) -> Option<Answer> {
                 _ => return None,
             };
             Some(Answer::Held {
-                owner: String::from_utf8_lossy(holder).into_owned(),
+                owner: shown_owner(holder),
                 ttl: u64::try_from(*left).ok().map(Duration::from_millis),
                 permits,
                 queued,

@@ -28,6 +28,7 @@ use std::time::Duration;
 use super::grant_message::{ClockSeen, GrantMessage};
 use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
+use crate::foreign::shown_owner;
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -396,7 +397,7 @@ fn parse_standing(reply: &Reply) -> Option<Standing> {
     };
     Some(Standing {
         now: parse_number(now)?,
-        holder: String::from_utf8_lossy(holder).into_owned(),
+        holder: shown_owner(holder),
         ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
         token: Token::parse(token),
     })

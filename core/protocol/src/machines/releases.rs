@@ -477,8 +477,7 @@ fn record_of(result: &Result<Reply, CallError>) -> Option<Record> {
     match result {
         Ok(reply) => parse_record(reply),
         // Something else stands where the record was.
-        Err(CallError::Server { code, .. }) if code == "WRONGTYPE" => Some(Record::Others),
-        Err(_) => None,
+        Err(error) => error.is_of_no_lock().then_some(Record::Others),
     }
 }
 

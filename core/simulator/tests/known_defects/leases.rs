@@ -101,11 +101,7 @@ pub(crate) const REENTRY: Known = Known {
             "Lock: beside",
         ),
         (
-            Switch::Scripts(&[(
-                Script::FairAcquire,
-                "  keep(lock, lease)\n",
-                "  redis.call('PEXPIRE', lock, lease)\n",
-            )]),
+            Switch::Scripts(&[(Script::FairAcquire, "if pttl < tonumber(lease) then", "if true then")]),
             "Fair: beside",
         ),
     ],

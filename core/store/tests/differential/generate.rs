@@ -46,7 +46,11 @@ const VALUES: &[&str] = &[
     " 1",
     "\u{fc}\r\n\0",
 ];
-const OWNERS: &[&str] = &["me:1", "you:2", "she:3"];
+const OWNERS: &[&str] = &[
+    "00000000-0000-4000-8000-000000000001:1",
+    "00000000-0000-4000-8000-000000000002:2",
+    "she:3",
+];
 
 impl Generator {
     pub(crate) fn new(seed: u64, start: ServerTime) -> Self {

@@ -4,7 +4,7 @@
 //! Redis before 7.2 then names neither the key nor the command. It does say in
 //! which line the script ended, and that line names the command.
 
-use steadlock_protocol::{Call, CallError, Script};
+use steadlock_protocol::{Call, CallError, Script, shown_words};
 
 use super::resp::ServerError;
 
@@ -41,7 +41,7 @@ fn missing(code: &str, message: &str, call: &Call) -> Option<CallError> {
 }
 
 fn keys(call: &Call) -> String {
-    let keys: Vec<_> = call.keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
+    let keys: Vec<_> = call.keys.iter().map(|key| shown_words(key)).collect();
     keys.join(", ")
 }
 

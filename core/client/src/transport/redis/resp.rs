@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use steadlock_protocol::{CallError, Digits, Reply};
+use steadlock_protocol::{CallError, Digits, Reply, shown_words};
 
 /// Something that a server sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -300,7 +300,7 @@ const SMALL: usize = 1_024;
 
 impl ServerError {
     fn read(line: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(line);
+        let text = shown_words(line);
         let (code, message) = text.split_once(' ').unwrap_or((&text, ""));
         Self {
             code: code.to_owned(),

@@ -226,5 +226,5 @@ impl Holds {
 
 /// Whether an error says that something else stands where the record was.
 fn is_gone(result: &Result<Reply, CallError>) -> bool {
-    matches!(result, Err(CallError::Server { code, .. }) if code == "WRONGTYPE")
+    result.as_ref().is_err_and(CallError::is_of_no_lock)
 }

@@ -1,0 +1,135 @@
+//! Text that others wrote, as people may read it.
+//!
+//! Anybody who may write to a server chooses what stands in a record, in a channel or in an error. Such text is
+//! made fit to read here, once, where it enters: no terminal and no log takes any of it for a command or a line of
+//! its own, and none of it is long.
+
+/// An owner of another program, or a member of its data, has no more bytes than these when it is shown. An owner id of
+/// ours has 57.
+const MOST_OWNER: usize = 200;
+/// The same of an error of a server.
+const MOST_SAID: usize = 1_000;
+
+/// A holder as a server tells it. An owner id of ours or of Redisson's stays as it is.
+#[must_use]
+pub fn shown_owner(bytes: &[u8]) -> String {
+    readable(bytes, MOST_OWNER)
+}
+
+/// The words of a server, or of something before it.
+#[must_use]
+pub fn shown_words(bytes: &[u8]) -> String {
+    readable(bytes, MOST_SAID)
+}
+
+/// A text with its control characters, and what turns the direction of writing, as escapes: `\n`, `\u{1b}`. Bytes that
+/// are no UTF-8 are `\xff`. Of more bytes than `most`, the rest is an ellipsis.
+#[must_use]
+pub fn readable(bytes: &[u8], most: usize) -> String {
+    let (bytes, is_cut) = match bytes.get(..most) {
+        Some(start) if bytes.len() > most => (whole_characters(start), true),
+        _ => (bytes, false),
+    };
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if is_harmful(character) {
+                text.extend(character.escape_default());
+            } else {
+                text.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    if is_cut {
+        text.push('…');
+    }
+    text
+}
+
+/// Whether a terminal or a log may take a character for more than a letter: control characters (C0, DEL, C1), line
+/// and paragraph separators, and all that changes the direction of writing.
+#[must_use]
+pub const fn is_harmful(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// The same bytes without the start of a character that was cut in two.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    // A character has four bytes at most, and all but its first begin with the bits 10.
+    let back = bytes
+        .iter()
+        .rev()
+        .take(3)
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count();
+    let Some((start, rest)) = bytes
+        .len()
+        .checked_sub(back.saturating_add(1))
+        .and_then(|first| bytes.split_at_checked(first))
+    else {
+        return bytes;
+    };
+    if std::str::from_utf8(rest).is_ok_and(|rest| !rest.is_empty()) || rest.first().is_none_or(|byte| *byte < 0xc0) {
+        bytes
+    } else {
+        start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_id_stays_as_it_is() {
+        for owner in ["1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:9223372036854775807", "zoë 世界"] {
+            assert_eq!(shown_owner(owner.as_bytes()), owner);
+        }
+    }
+
+    #[test]
+    fn nothing_of_it_is_a_command_or_a_line() {
+        for (written, shown) in [
+            ("a\nb", "a\\nb"),
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("a\r\0\u{7f}", "a\\r\\u{0}\\u{7f}"),
+            ("\u{9b}1m", "\\u{9b}1m"),
+            ("\u{202e}cba\u{2066}\u{2028}", "\\u{202e}cba\\u{2066}\\u{2028}"),
+        ] {
+            assert_eq!(shown_words(written.as_bytes()), shown);
+            assert_eq!(shown_words(shown.as_bytes()), shown, "once or twice is the same");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told_apart() {
+        assert_eq!(shown_owner(b"\xff\xfe"), "\\xff\\xfe");
+        assert_eq!(shown_owner(b"a\xc3b"), "a\\xc3b");
+    }
+
+    #[test]
+    fn what_is_long_is_cut_between_characters() {
+        assert_eq!(readable("äöü".as_bytes(), 6), "äöü");
+        assert_eq!(readable("äöü".as_bytes(), 5), "äö…");
+        assert_eq!(readable("äöü".as_bytes(), 4), "äö…");
+        assert_eq!(readable("a世b".as_bytes(), 3), "a…");
+        assert_eq!(readable("a世b".as_bytes(), 4), "a世…");
+        assert_eq!(readable("𝄞𝄞".as_bytes(), 7), "𝄞…");
+        assert_eq!(readable(b"\x80\x80\x80\x80\x80", 4), "\\x80\\x80\\x80\\x80…");
+        assert_eq!(readable(b"abc", 0), "…");
+        let long = shown_owner("x".repeat(65_000_000).as_bytes());
+        assert_eq!(long, format!("{}…", "x".repeat(MOST_OWNER)));
+    }
+}
