@@ -7,13 +7,11 @@ use std::env::VarError;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "native")]
-use steadlock_protocol::ClientId;
-#[cfg(feature = "admin")]
-use steadlock_protocol::Scratch;
 use steadlock_protocol::{
     Breaker, Config, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
+#[cfg(feature = "admin")]
+use steadlock_protocol::{ClientId, Scratch};
 
 use self::number::Number;
 use crate::errors::invalid;
@@ -276,10 +274,6 @@ impl Settings {
     #[cfg(feature = "native")]
     pub(crate) const fn key_prefix(&self) -> &KeyPrefix {
         &self.key_prefix
-    }
-
-    pub(crate) fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
-        self.key_prefix.nonce_key(id)
     }
 
     /// Keys and channels of no lock, to try rights on, with and without a brace in their name.

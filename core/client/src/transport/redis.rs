@@ -36,6 +36,7 @@ mod permission;
 mod place;
 mod primary;
 mod proof;
+mod purpose;
 mod resolve;
 mod resp;
 mod role;
@@ -46,6 +47,7 @@ mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]
 pub(crate) mod tools;
+mod way;
 mod wire;
 
 use std::sync::Arc;

@@ -20,13 +20,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use steadlock_protocol::{Cause, ClientId, Reply};
 use tokio::time::{Instant, timeout_at};
 
-use super::connect::{Candidate, Connector, Dialer, Purpose};
+use super::connect::{Connector, is_forbidden};
 use super::failure::Failure;
 use super::identity::{Mark, Server};
 use super::membership::Membership;
-use super::outage::Until;
-use super::peers;
+use super::purpose::Purpose;
 use super::resp::{self, ServerError};
+use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
 
 /// How long a round goes on after its first primary.
@@ -38,14 +38,6 @@ const SHOWN: usize = 3;
 
 /// Where a connection may go: an address, or what needs none.
 type Route = Option<SocketAddr>;
-
-/// A way to a server, and to which.
-pub(super) struct Way<'a> {
-    pub(super) dialer: &'a Dialer,
-    pub(super) node: &'a str,
-    pub(super) purpose: Purpose,
-    pub(super) until: &'a Until,
-}
 
 impl Connector {
     /// Connects to the server that is meant, and makes sure that it will do.
@@ -273,11 +265,6 @@ async fn delete(wire: &mut Wire, key: &[u8]) -> Result<(), Failure> {
     wire.reply().await.map(drop)
 }
 
-/// Whether the user may not do that, now or later: each further try would be one more line in the server's log.
-pub(super) fn is_forbidden(said: &Result<Reply, ServerError>) -> bool {
-    said.as_ref().is_err_and(|error| error.code == "NOPERM")
-}
-
 fn several(node: &str) -> Failure {
     Failure::misconfigured(format!(
         "{node} leads to several servers that are primaries of their own"
@@ -308,6 +295,3 @@ fn none_of(failures: Vec<(Route, Failure)>) -> Failure {
     let causes: Vec<Cause> = failures.into_iter().map(at).collect();
     Failure::unavailable(Cause::joined(causes.iter(), SHOWN))
 }
-
-/// What asks a server which one it is.
-pub(super) const QUESTION: &[&[u8]] = peers::QUESTION;

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +9,10 @@ use std::time::Duration;
 
 #[cfg(feature = "admin")]
 use steadlock_protocol::CallError;
-use steadlock_protocol::{Instant, KeyPrefix, Lane, Reply, Script};
+use steadlock_protocol::{Instant, KeyPrefix, Reply, Script};
 use tokio::sync::watch;
 
 use super::address::Address;
-use super::choice::{self, Way};
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::identity::{Identity, Mark};
@@ -23,15 +21,15 @@ use super::outage::{self, LONGEST, Limits, Outage, Until};
 use super::peers::{self, Peers};
 use super::place::{self, Announced};
 use super::primary::{Elected, Named};
+use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
+use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::target::{Mapping, Scheme, Target};
 use crate::tls::Tls;
-#[cfg(feature = "simulation")]
-use crate::world::Path;
 use crate::world::World;
 
 /// Something that is on its way.
@@ -67,87 +65,6 @@ pub(super) struct Connector {
     /// Between two attempts.
     longest_pause: Duration,
     pub(super) world: World,
-}
-
-/// How connections begin.
-pub(super) enum Dialer {
-    Tcp(Tcp),
-    Unix(PathBuf),
-    Tls(TlsDialer),
-    /// To a server that others announce, wherever that is reached.
-    Announced(Announced),
-    /// To whatever server sentinels name at that time.
-    Elected(Elected),
-}
-
-impl Dialer {
-    /// The host, where one is dialled.
-    pub(super) const fn tcp(&self) -> Option<&Tcp> {
-        match self {
-            Self::Tcp(tcp) => Some(tcp),
-            Self::Tls(dialer) => Some(dialer.tcp()),
-            Self::Unix(_) | Self::Announced(_) | Self::Elected(_) => None,
-        }
-    }
-}
-
-/// A connection on which a server has said that it will do.
-pub(super) struct Candidate {
-    pub(super) wire: Wire,
-    pub(super) mark: Mark,
-    /// What it said to the question which server it is.
-    pub(super) said: Option<Result<Reply, ServerError>>,
-    outcome: Option<Arc<TlsOutcome>>,
-}
-
-impl Candidate {
-    /// The failure, or what the TLS library knows of it.
-    pub(super) fn explained(&self, failure: Failure) -> Failure {
-        match &self.outcome {
-            Some(outcome) => outcome.failure(failure),
-            None => failure,
-        }
-    }
-}
-
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// Script calls, before any other connection for them was tried.
-    FirstCalls(Lane),
-    Calls(Lane),
-    Subscriptions,
-    /// To make sure that the server is none of the other primaries.
-    Proof,
-    /// To ask a node, a sentinel, or whatever server a tool looks at, what it knows; a replica will do.
-    Topology,
-}
-
-impl Purpose {
-    pub(super) const fn is_for_calls(self) -> bool {
-        matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Proof)
-    }
-
-    /// Whether it is to the one server where the client is.
-    pub(super) const fn is_at_server(self) -> bool {
-        !matches!(self, Self::Topology)
-    }
-
-    /// Whether it keeps the client there.
-    pub(super) const fn keeps_server(self) -> bool {
-        matches!(self, Self::FirstCalls(_) | Self::Calls(_))
-    }
-
-    #[cfg(feature = "simulation")]
-    const fn path(self) -> Path {
-        match self {
-            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Proof | Self::Topology => {
-                Path::Commands
-            }
-            Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,
-            Self::Subscriptions => Path::Subscriptions,
-        }
-    }
 }
 
 /// Who this client is, as it says on each connection.
@@ -405,7 +322,7 @@ impl Connector {
     fn introduce(&self, wire: &mut Wire, purpose: Purpose, is_asked: bool) {
         self.login.write(wire.out());
         if is_asked {
-            command(wire.out(), choice::QUESTION);
+            command(wire.out(), peers::QUESTION);
         }
         if matches!(purpose, Purpose::FirstCalls(_)) {
             command(wire.out(), &[b"SCRIPT", b"LOAD", shortest_script().text().as_bytes()]);
@@ -449,7 +366,7 @@ impl Connector {
         }
         if is_asked {
             let said = wire.reply().await?;
-            self.asks_nothing.store(choice::is_forbidden(&said), Ordering::Relaxed);
+            self.asks_nothing.store(is_forbidden(&said), Ordering::Relaxed);
             candidate.mark.run_id = peers::run_id(said.clone())?;
             candidate.said = Some(said);
         }
@@ -490,6 +407,11 @@ impl Login {
             command(out, &[b"SELECT", self.database.to_string().as_bytes()]);
         }
     }
+}
+
+/// Whether the user may not do that, now or later: each further try would be one more line in the server's log.
+pub(super) fn is_forbidden(said: &Result<Reply, ServerError>) -> bool {
+    said.as_ref().is_err_and(|error| error.code == "NOPERM")
 }
 
 /// What shows whether scripts may be loaded.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use steadlock_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
 
-use super::connect::{Boxed, Connector, Purpose};
+use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::Question;
 use super::in_flight::{InFlight, Routed, TurnedAway};
 use super::membership::Membership;
 use super::outage::{Outage, up_to};
+use super::purpose::Purpose;
 use super::resp::Frame;
 use super::wire::Wire;
 use crate::settings::Settings;

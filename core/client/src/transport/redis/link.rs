@@ -8,10 +8,11 @@ use std::time::Duration;
 use steadlock_protocol::{CallError, Error, Instant, Operation, Reply};
 use tokio::time::timeout;
 
-use super::connect::{Connector, Purpose};
+use super::connect::Connector;
 use super::failure::Failure;
 use super::membership::Membership;
 use super::outage::Outage;
+use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;

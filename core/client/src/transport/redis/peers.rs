@@ -223,7 +223,11 @@ impl Peers {
 
     fn key(&self) -> Arc<[u8]> {
         let settings = &self.shared.settings;
-        let new = || settings.nonce_key(ClientId::random(&mut *settings.world.entropy()));
+        let new = || {
+            settings
+                .key_prefix()
+                .nonce_key(ClientId::random(&mut *settings.world.entropy()))
+        };
         Arc::clone(self.shared.key.get_or_init(new))
     }
 

@@ -11,9 +11,10 @@ use std::task::{Context, Poll};
 
 use steadlock_protocol::Instant;
 
-use super::connect::{Boxed, Connector, Purpose};
+use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::outage::Outage;
+use super::purpose::Purpose;
 use super::wire::Wire;
 
 /// Looks when others had reason to.

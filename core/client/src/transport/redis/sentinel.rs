@@ -26,6 +26,7 @@ mod round;
 mod watcher;
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use steadlock_protocol::{Instant, Reply};
 
-use super::connect::{Boxed, Connector, Purpose};
+use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::{Server, Visit};
 use super::in_flight::NOT_HERE_NOT_NOW;
 use super::outage::Outage;
+use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;

@@ -27,7 +27,7 @@ const SHOWN: usize = 3;
 /// A sentinel that is known by this address.
 pub(super) struct Known<'a> {
     pub(super) address: &'a Address,
-    /// Its own name for itself. Two addresses with one id are one sentinel, with one vote.
+    /// Its own name for itself. Two addresses with one id are one sentinel, which counts once.
     pub(super) id: Option<&'a str>,
     /// It is down, or cannot be reached from here.
     pub(super) is_down: bool,
@@ -95,7 +95,7 @@ impl Round {
         self.answers.insert(address, vote);
     }
 
-    /// A try to connect failed, or there was no good answer.
+    /// An attempt to connect failed, or there was no good answer.
     pub(super) fn failed(&mut self, address: &Address, failure: Failure) {
         self.failures.insert(address.clone(), failure.at(address));
     }

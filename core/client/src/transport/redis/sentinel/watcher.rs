@@ -16,9 +16,10 @@ use steadlock_protocol::{Instant, Reply};
 
 use super::answer::{self, Other, Vote};
 use crate::settings::Settings;
-use crate::transport::redis::connect::{Boxed, Connector, Purpose};
+use crate::transport::redis::connect::{Boxed, Connector};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::{Outage, up_to};
+use crate::transport::redis::purpose::Purpose;
 use crate::transport::redis::resp::{self, Frame, ServerError};
 use crate::transport::redis::wire::Wire;
 
