@@ -34,7 +34,7 @@ impl Purpose {
     }
 
     #[cfg(feature = "simulation")]
-    const fn path(self) -> Path {
+    pub(super) const fn path(self) -> Path {
         match self {
             Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Proof | Self::Topology => {
                 Path::Commands

@@ -29,7 +29,7 @@ pub(super) struct Wire {
     begin: usize,
     end: usize,
     /// Looks for the end of the next frame, of which a part has come.
-    scan: Option<Scan>,
+    scan: Option<Box<Scan>>,
     limits: Limits,
     /// Bytes and frames that came without a pause.
     burst: Burst,
