@@ -208,7 +208,10 @@ impl Gathering {
         // What the caller had before gets its own lease back.
         let is_own = self.again.is_none() && hold.levels().len() == 1;
         let renewed = if is_own { self.plan } else { hold.plan() };
-        let lasts = renewed.renews_for(self.plan) || hold.lasts(hold.capped(enough));
+        let is_defective = self.again.is_some() && members.io().has(Defect::ReentryLeavesMembers);
+        let short = self.plan.length.checked_div(10).filter(|_| is_defective);
+        let enough = hold.capped(enough) - short.unwrap_or_default();
+        let lasts = renewed.renews_for(self.plan) || hold.lasts(enough);
         // Nobody can confirm what a primary granted that does not answer any more.
         let is_unanswered = members.io().outage(hold.keys()).is_some();
         let is_enough = is_unanswered || (lasts && self.is_known(members, lease));
@@ -235,9 +238,7 @@ impl Gathering {
     fn enough(&self, members: &Members, now: Instant) -> Instant {
         let full = now + self.plan.length;
         if self.again.is_some() {
-            let is_defective = members.io().has(Defect::ReentryLeavesMembers);
-            let short = self.plan.length.checked_div(10).filter(|_| is_defective);
-            return now + self.plan.length.saturating_sub(short.unwrap_or_default());
+            return full;
         }
         let holds = members.locks().holds();
         let newest = self.leases.last().and_then(|lease| holds.of_lease(*lease));
