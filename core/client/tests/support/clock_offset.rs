@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::temporary;
-
 /// By how many milliseconds a program's wall clock is ahead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockOffset(pub i64);
@@ -25,16 +23,22 @@ fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/support/clock_offset.c");
-        let library = temporary(&format!("steadlock-clock-offset-{}.so", std::process::id()));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (library, own) = (
+            folder.join("clock_offset.so"),
+            folder.join(format!("clock_offset-{}.so", std::process::id())),
+        );
         let built = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([&library, &source])
+            .args([&own, &source])
             .status();
         assert!(
             built.expect("a C compiler").success(),
             "{} does not build",
             source.display()
         );
+        // Other tests may do the same at this moment.
+        std::fs::rename(own, &library).expect("a place for the library");
         library
     })
 }
