@@ -139,7 +139,7 @@ fn history(seed: u64, mistake: Option<&Change>) -> Result<(), String> {
             holder => {
                 let owner = holder.unwrap_or_else(|| {
                     owners += 1;
-                    format!("client:{owners}")
+                    format!("00000000-0000-4000-8000-000000000001:{owners}")
                 });
                 let arguments = ["30000", owner.as_str(), "1", "0"];
                 let arguments = if is_fair { &arguments[..] } else { &arguments[..3] };
