@@ -400,7 +400,7 @@ fn a_signal_while_waiting_ends_the_wait() {
     }
     send(&child, Signal::TERM);
     assert_eq!(wait(&mut child), 143);
-    assert_eq!(served.say("HEXISTS stock another"), ":1");
+    assert_eq!(served.say("HEXISTS stock 00000000-0000-4000-8000-000000000002:1"), ":1");
     assert_eq!(served.say("HLEN stock"), ":1");
 }
 
