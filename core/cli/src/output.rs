@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadlock::admin::readable;
 
 use crate::exit::Exit;
 
@@ -22,15 +23,10 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
     print(&format!("{value}\n"))
 }
 
-/// Text from a server as a terminal may get it: what would move its cursor or change its colours is escaped.
+/// Text from a server as a terminal may get it: what would move its cursor, change its colours or turn the direction of
+/// writing is escaped.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|letter| {
-            let escaped = letter.is_control().then(|| letter.escape_default());
-            let same = escaped.is_none().then_some(letter);
-            escaped.into_iter().flatten().chain(same)
-        })
-        .collect()
+    readable(text.as_bytes(), usize::MAX)
 }
 
 /// Rows in columns, which two spaces part; the first row is the head. Numbers stand on the right where `right` says so.
@@ -96,6 +92,7 @@ mod tests {
     #[test]
     fn nothing_in_a_name_reaches_the_terminal_as_a_command() {
         assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}ä"), "a\\u{1b}[2Jb\\nc\\u{9b}ä");
+        assert_eq!(plain("\u{202e}cba"), "\\u{202e}cba");
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
 
     let mut inspected = Inspected {
         server: deployment.primary_of(key(LockKey::Named))?.address().to_owned(),
-        is_other: answers[1] == Answer::OtherType && answers[2] == Answer::OtherType,
+        is_other: is_other(&answers, &rest[0]),
         token,
         reader_count: rest[1].number().unwrap_or(0),
         readers: holds("read_lock", &rest[2], now),
@@ -175,7 +175,7 @@ fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]
         ])
     };
     let named = match (answers[1].number(), answers[2].number()) {
-        (Some(fields), _) if fields > 0 => command(&[b"HRANDFIELD", &key(LockKey::Named)]),
+        (Some(1), _) => command(&[b"HRANDFIELD", &key(LockKey::Named)]),
         (_, Some(length)) if (1..=LONGEST).contains(&length) => command(&[b"GET", &key(LockKey::Named)]),
         _ => command(&[b"TIME"]),
     };
@@ -202,10 +202,10 @@ const LONGEST: u64 = 128;
 /// The record whose key is the name.
 fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<Hold> {
     let left = answers[3].ttl()?;
-    let fields = answers[1].number().filter(|fields| *fields > 0);
+    let fields = answers[1].number().filter(|fields| *fields == 1);
     let is_text = answers[2].number().is_some_and(|length| length > 0);
     let owner = match (fields, is_text) {
-        (Some(_), _) => Owner::new(who.text()?),
+        (Some(_), _) => Owner::new(who.text()?).of_hash()?,
         (None, true) => Owner::new(who.text().unwrap_or_else(|| "(a long text)".into())),
         (None, false) => return None,
     };
@@ -222,6 +222,17 @@ fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<
         held: held_for(token, now),
         permits: 1,
     })
+}
+
+/// Whether the key of the name holds something that is no lock: another type, a hash that has not one owner id.
+fn is_other(answers: &[Answer], who: &Answer) -> bool {
+    let is_owner = || who.text().is_none_or(|owner| Owner::new(owner).of_hash().is_some());
+    match answers[1].number() {
+        Some(0) => false,
+        Some(1) => !is_owner(),
+        Some(_) => true,
+        None => answers[1] == Answer::OtherType && answers[2] == Answer::OtherType,
+    }
 }
 
 fn holds(kind: &'static str, members: &Answer, now: u64) -> Vec<Hold> {

@@ -66,6 +66,11 @@ impl Owner {
         }
     }
 
+    /// The same, if a hash that has this field is a lock's.
+    pub(crate) fn of_hash(self) -> Option<Self> {
+        (self.library() != Library::Other).then_some(self)
+    }
+
     /// The client that it belongs to; `None` of another library's.
     pub(crate) fn client(&self) -> Option<&str> {
         OwnerId::parts(&self.id).map(|(client, _)| client)
