@@ -409,7 +409,7 @@ pub(super) mod tests {
     fn an_error_is_one_wherever_it_stands() {
         for (sent, code, message) in [
             (EVERY_KIND[15], "NOSCRIPT", "No matching script."),
-            (EVERY_KIND[16], "ERR", "a\r\nbc"),
+            (EVERY_KIND[16], "ERR", r"a\r\nbc"),
             (EVERY_KIND[17], "ERR", "no"),
             ("-ALONE\r\n", "ALONE", ""),
         ] {

@@ -123,14 +123,17 @@ public record RedisUrl(
         return TLS.matcher(url).lookingAt();
     }
 
-    /** The same URL with TLS; another one than that of a server, sentinels or a cluster as it is. */
+    /**
+     * The same URL with TLS; another one than that of a server, sentinels or a cluster as it is.
+     */
     static String withTls(String url) {
         return PLAIN.matcher(url).replaceFirst("$1s$2");
     }
 
     // What may stand before a URL, and what is a URL, the client decides.
     private static final Pattern TLS =
-            Pattern.compile("\\P{Alpha}*(rediss|valkeys)(\\+\\p{Alpha}+)?:", Pattern.CASE_INSENSITIVE);
+            Pattern.compile(
+                    "\\P{Alpha}*(rediss|valkeys)(\\+\\p{Alpha}+)?:", Pattern.CASE_INSENSITIVE);
     private static final Pattern PLAIN =
             Pattern.compile(
                     "^(\\P{Alpha}*(?:redis|valkey))((?:\\+(?:sentinel|cluster))?:)",

@@ -69,9 +69,7 @@ final class ServerSteps {
             boolean isOne = !hasSentinels && !hasNodes;
             boolean hasUrl = isOne && given(redis.url()) != null;
             return new Parts(
-                    hasUrl
-                            ? (hasTls ? RedisUrl.withTls(redis.url()) : redis.url())
-                            : null,
+                    hasUrl ? (hasTls ? RedisUrl.withTls(redis.url()) : redis.url()) : null,
                     isOne && !hasUrl ? redis.host() : null,
                     isOne && !hasUrl ? redis.port() : null,
                     hasUrl || redis.password() == null ? null : redis.username(),
