@@ -85,7 +85,7 @@ async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
     let url = watched.url.replace("://", "://app:sesame@");
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
     works(&client, "a").await;
-    assert!(of_the_client(&servers[0]) >= 3);
+    eventually("its connections are there", SOON, || of_the_client(&servers[0]) >= 3).await;
     let kept = client.lock("kept").acquire().await.unwrap();
     for replica in &servers[1..] {
         is_replicated(&servers[0], replica).await;
