@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::select_ok;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use steadlock_protocol::{Cause, ClientId, Reply};
+use steadlock_protocol::{ClientId, Reply};
 use tokio::time::{Instant, timeout_at};
 
 use super::connect::{Connector, is_forbidden};
@@ -29,12 +29,10 @@ use super::resp::{self, ServerError};
 use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
 
-/// How long a round goes on after its first primary.
+/// A round ends so long after its first primary.
 const ROUND: Duration = Duration::from_millis(250);
-/// How long the key lives that shows whether two connections are to one server, in milliseconds.
+/// The key that shows whether two connections are to one server lives so many milliseconds.
 const LIFE: &[u8] = b"10000";
-/// So many failures stand in a message.
-const SHOWN: usize = 3;
 
 /// Where a connection may go: an address, or what needs none.
 type Route = Option<SocketAddr>;
@@ -142,21 +140,21 @@ impl Connector {
     /// Makes sure that the server is the one where the client is, which it is from now on if the connection is for
     /// calls; and none of the other primaries.
     async fn admit(&self, candidate: &mut Candidate, way: &Way<'_>) -> Result<(), Failure> {
+        if let Some(peers) = self.peers.as_ref().filter(|_| way.purpose.is_for_calls()) {
+            let is_newcomer = way.purpose != Purpose::Proof;
+            let run_id = candidate.mark.run_id.clone();
+            peers
+                .check(run_id, &mut candidate.wire, self.database(), is_newcomer)
+                .await?;
+        }
+        // Last: others ask whoever is there, and nobody answers on a connection that is still being made.
         if way.purpose.is_at_server() {
             let server = self.enter(candidate, way).await?;
             if way.purpose != Purpose::Proof {
                 candidate.wire.keep_at(server);
             }
         }
-        match (&self.peers, candidate.said.take()) {
-            (Some(peers), Some(said)) if way.purpose.is_for_calls() => {
-                let is_newcomer = way.purpose != Purpose::Proof;
-                peers
-                    .check(said, &mut candidate.wire, self.database(), is_newcomer)
-                    .await
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     async fn enter(&self, candidate: &mut Candidate, way: &Way<'_>) -> Result<Arc<Server>, Failure> {
@@ -289,9 +287,9 @@ fn none_of(failures: Vec<(Route, Failure)>) -> Failure {
         return failure;
     }
     let at = |(route, failure): (Route, Failure)| match route {
-        Some(address) => failure.at_socket(address).cause().clone(),
-        None => failure.cause().clone(),
+        Some(address) => failure.at_socket(address),
+        None => failure,
     };
-    let causes: Vec<Cause> = failures.into_iter().map(at).collect();
-    Failure::unavailable(Cause::joined(causes.iter(), SHOWN))
+    let failures: Vec<Failure> = failures.into_iter().map(at).collect();
+    Failure::unavailable(Failure::joined(failures.iter()))
 }

@@ -52,7 +52,7 @@ pub(super) struct Connector {
     pub(super) membership: Membership,
     /// Where the connections are.
     pub(super) identity: Identity,
-    /// Of keys that are of no lock.
+    /// For keys that are of no lock.
     pub(super) key_prefix: KeyPrefix,
     /// The user may not ask which server it is.
     asks_nothing: AtomicBool,
@@ -278,12 +278,7 @@ impl Connector {
     pub(super) async fn greeted(&self, way: &Way<'_>, address: Option<SocketAddr>) -> Result<Candidate, Failure> {
         let (wire, outcome) = self.dial(way, address).await?;
         let mark = Mark { run_id: None, address };
-        let mut candidate = Candidate {
-            wire,
-            mark,
-            said: None,
-            outcome,
-        };
+        let mut candidate = Candidate { wire, mark, outcome };
         let is_asked =
             way.purpose.is_at_server() && (self.peers.is_some() || !self.asks_nothing.load(Ordering::Relaxed));
         self.introduce(&mut candidate.wire, way.purpose, is_asked);
@@ -367,8 +362,7 @@ impl Connector {
         if is_asked {
             let said = wire.reply().await?;
             self.asks_nothing.store(is_forbidden(&said), Ordering::Relaxed);
-            candidate.mark.run_id = peers::run_id(said.clone())?;
-            candidate.said = Some(said);
+            candidate.mark.run_id = peers::run_id(said)?;
         }
         if matches!(purpose, Purpose::FirstCalls(_)) {
             wire.reply().await??;

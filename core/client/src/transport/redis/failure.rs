@@ -23,6 +23,8 @@ pub(super) struct Failure {
 
 const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, not with rediss (or valkey, not valkeys)";
 
+/// Only the first failures stand in a message.
+const SHOWN: usize = 3;
 /// Letters of a secret by which its repetition is noticed.
 const SHOWN_START: usize = 8;
 
@@ -46,6 +48,11 @@ impl Failure {
     /// The descriptors of the client's connections are gone.
     pub(super) fn descriptors_closed() -> Self {
         Self::unavailable("the program closed the descriptors of the client's connections")
+    }
+
+    /// The causes of several, the first of them.
+    pub(super) fn joined<'a>(failures: impl Iterator<Item = &'a Self> + Clone) -> Cause {
+        Cause::joined(failures.map(Self::cause), SHOWN)
     }
 
     /// The server is a replica.

@@ -104,16 +104,15 @@ impl Peers {
         Ok(())
     }
 
-    /// Makes sure that a server is none of the others, by what it said to [`QUESTION`]. One that is connected to
-    /// waits for nobody, as others wait for it: then it is no newcomer.
+    /// Makes sure that a server is none of the others, by the run id that it said, if it does. One that is connected
+    /// to waits for nobody, as others wait for it: then it is no newcomer.
     pub(super) async fn check(
         &self,
-        said: Result<Reply, ServerError>,
+        run_id: Option<String>,
         wire: &mut Wire,
         database: i64,
         is_newcomer: bool,
     ) -> Result<(), Failure> {
-        let run_id = run_id(said)?;
         let is_first = self.known().note(self.node, run_id)?;
         if !self.known().is_hidden {
             return Ok(());

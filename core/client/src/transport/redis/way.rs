@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use steadlock_protocol::Reply;
-
 use super::dial::Tcp;
 use super::failure::Failure;
 use super::identity::Mark;
@@ -12,11 +10,10 @@ use super::outage::Until;
 use super::place::Announced;
 use super::primary::Elected;
 use super::purpose::Purpose;
-use super::resp::ServerError;
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
 
-/// How connections begin.
+/// The way in which connections begin.
 pub(super) enum Dialer {
     Tcp(Tcp),
     Unix(PathBuf),
@@ -50,8 +47,6 @@ pub(super) struct Way<'a> {
 pub(super) struct Candidate {
     pub(super) wire: Wire,
     pub(super) mark: Mark,
-    /// What it said to the question which server it is.
-    pub(super) said: Option<Result<Reply, ServerError>>,
     pub(super) outcome: Option<Arc<TlsOutcome>>,
 }
 

@@ -12,17 +12,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use steadlock_protocol::{Cause, Instant};
+use steadlock_protocol::Instant;
 
 use super::answer::{self, Vote};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 
-/// How long sentinels that are down have to come back after the first answer. While there are connections
+/// Sentinels that are down have so long to come back after the first answer. While there are connections
 /// to a primary, the others have no longer either: the first answer says that it may have been replaced.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// So many failures stand in a message.
-const SHOWN: usize = 3;
 
 /// A sentinel that is known by this address.
 pub(super) struct Known<'a> {
@@ -156,7 +154,7 @@ impl Round {
         if let Some(lasting) = self.failures.values().find(|failure| failure.is_lasting()) {
             return lasting.clone();
         }
-        let all = Cause::joined(self.failures.values().map(Failure::cause), SHOWN);
+        let all = Failure::joined(self.failures.values());
         Failure::unavailable(all.reworded(|text| format!("no sentinel names a primary of {service} ({text})")))
     }
 }
