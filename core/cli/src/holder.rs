@@ -95,7 +95,7 @@ impl<'a> Holder<'a> {
             Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
             None => command.env_remove("STEADLOCK_TOKEN"),
         };
-        // Whoever sees the command's environment, such as a report of a crash, must not see the password.
+        // A report of a crash, or anybody else who sees the command's environment, must not see the password.
         match &job.urls {
             Some(urls) => command.env(URL_VARIABLE, urls),
             None => command.env_remove(URL_VARIABLE),

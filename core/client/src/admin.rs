@@ -216,7 +216,7 @@ impl Deployment {
     }
 }
 
-/// What a URL says, without connecting.
+/// The parts of a URL, without connecting.
 #[derive(Clone, Debug)]
 pub struct ServerUrl {
     target: Target,

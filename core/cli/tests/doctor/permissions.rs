@@ -39,20 +39,24 @@ fn keys(server: &Redis) -> Vec<Reply> {
     }
 }
 
+fn lacks_nothing(report: &Report) {
+    for id in [
+        "missing-command",
+        "missing-keys",
+        "missing-messages",
+        "missing-channels",
+        "missing-for-braces",
+    ] {
+        report.is_silent_about(id);
+    }
+}
+
 #[test]
 fn the_rule_of_security_md_lacks_nothing_and_nothing_is_left_behind() {
     for version in Version::ALL {
         let server = Redis::start_version(version, &[], None);
         let report = report(&server, "tenant", &tenant());
-        for id in [
-            "missing-command",
-            "missing-keys",
-            "missing-messages",
-            "missing-channels",
-            "missing-for-braces",
-        ] {
-            report.is_silent_about(id);
-        }
+        lacks_nothing(&report);
         report.names("cannot-tell", "CONFIG GET is refused");
         assert_eq!(keys(&server), [], "{version}");
     }
@@ -215,17 +219,7 @@ async fn selectors_that_have_rights_apart_are_found_and_one_that_has_all_is_enou
             let report = Report::of(&[&url], &["--key-prefix", PREFIX]);
             match finding {
                 Some((id, word)) => report.names(id, word),
-                None => {
-                    for id in [
-                        "missing-command",
-                        "missing-keys",
-                        "missing-messages",
-                        "missing-channels",
-                        "missing-for-braces",
-                    ] {
-                        report.is_silent_about(id);
-                    }
-                }
+                None => lacks_nothing(&report),
             }
             assert_eq!(keys(&server), [], "{version} {user}");
             // The program itself agrees; no lock without a waiter needs ZADD.

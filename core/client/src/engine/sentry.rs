@@ -1,8 +1,8 @@
 //! Notices that the program closed descriptors that it did not open, as `os.closerange` does.
 //!
 //! tokio panics when it looks at descriptors that are gone, and then closes their numbers, which may be those of the
-//! program's files by now. So each thread that drives a runtime looks here when it begins, and when it wakes up. Only while an
-//! engine spins (`spin.rs`) may tokio be faster.
+//! program's files by now. So each thread that drives a runtime looks here when it begins, and when it wakes up. Only
+//! while an engine spins (`spin.rs`) may tokio be faster.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

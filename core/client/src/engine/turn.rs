@@ -40,7 +40,7 @@ pub(super) struct Engine {
     requests: Requests,
     leases: Leases,
     short_leases: ShortLeases,
-    /// What the transport knows of them.
+    /// The one that the transport knows of.
     shortest_lease: Option<Duration>,
     connecting: Connecting,
     closing: Option<Closing>,

@@ -9,7 +9,7 @@ use steadlock_protocol::Error;
 use super::parts::FORMS;
 use crate::errors::invalid;
 
-/// What a scheme says. `valkey` means what `redis` means.
+/// The meaning of a scheme. `valkey` means the same as `redis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Protocol {
     pub(super) family: Family,

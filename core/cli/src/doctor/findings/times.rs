@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, samples};
 
-    /// What is said of a replica whose clock is so many milliseconds ahead of its primary's, of a lease of 10 s.
+    /// The finding on a replica whose clock is so many milliseconds ahead of its primary's, for a lease of 10 s.
     fn told(ahead_ms: i64, within_ms: i64) -> Option<String> {
         let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
         facts.lease = Duration::from_secs(10);

@@ -156,7 +156,7 @@ async fn together(
     let answers: Answers = server.ask_all(&commands).await?;
     for ((right, patterns, _), answer) in tries.into_iter().zip(&answers) {
         let is_refused = matches!(judged(answer), Verdict::NoCommand | Verdict::NoKey);
-        // What is missing altogether is said already.
+        // Commands that are missing altogether are named already.
         let is_said = rights.commands.contains(&right)
             || patterns.iter().any(|pattern| rights.keys.contains(pattern))
             || rights.apart.contains(&(right, patterns.clone()));

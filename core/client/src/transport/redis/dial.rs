@@ -20,7 +20,7 @@ pub(super) struct Tcp {
     pub(super) silence: Duration,
 }
 
-/// So many addresses of one host are tried.
+/// The most addresses of one host that are tried.
 const MOST: usize = 16;
 
 impl Tcp {

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::resp::ServerError;
 
-/// What a server is told apart by.
+/// Data that tells one server from another.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     /// `None` if it does not say it to this user.
@@ -50,14 +50,14 @@ pub(super) struct Identity(Mutex<State>);
 #[derive(Default)]
 struct State {
     at: Weak<Server>,
-    /// How often a server was gone to.
+    /// Counts the servers that were gone to.
     count: u64,
     /// Where it was last.
     last: Option<Mark>,
     questions: Vec<Question>,
 }
 
-/// What a connection that is there is to find out for one that is being made.
+/// A question of a connection that is being made to one that is there.
 pub(super) struct Question {
     pub(super) key: Arc<[u8]>,
     pub(super) answer: oneshot::Sender<Result<Reply, ServerError>>,

@@ -76,7 +76,7 @@ enum What {
     Load(Script),
     /// The question whether the server is a primary.
     Look,
-    /// What another connection is to know.
+    /// A key that another connection wants to know of.
     Read(oneshot::Sender<Result<Reply, ServerError>>),
 }
 

@@ -181,7 +181,7 @@ impl LaneLink {
         self.in_flight.since().map(|since| since + self.silence())
     }
 
-    /// So long the oldest on the connection may go without an answer.
+    /// The longest time that the oldest on the connection may go without an answer.
     fn silence(&self) -> Duration {
         if self.in_flight.is_asked() {
             // The connection that is being made may have to take its place.

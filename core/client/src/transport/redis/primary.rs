@@ -38,7 +38,7 @@ impl Elected {
         self.tls.as_ref()
     }
 
-    /// What was said may not be so any more: no attempt begins before another round of questions is over.
+    /// The last answer may not be true any more: no attempt begins before another round of questions is over.
     pub(super) fn doubt(&self) {
         self.ask_if(|named| matches!(named, Named::At(_)));
     }

@@ -1,11 +1,11 @@
-//! What a connection is for, and what follows from that.
+//! The purposes of connections, and their consequences.
 
 use steadlock_protocol::Lane;
 
 #[cfg(feature = "simulation")]
 use crate::world::Path;
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Script calls, before any other connection for them was tried.

@@ -79,7 +79,7 @@ impl Slots {
         true
     }
 
-    /// Whom to ask about the slots: the nodes of the URL and those that were told of.
+    /// The nodes to ask about the slots: those of the URL and those that were told of.
     pub(super) fn nodes(&self, target: &Target) -> Vec<Address> {
         let mut nodes = self.known().clone();
         if let Scheme::Cluster { nodes: given, .. } = &target.scheme {

@@ -344,19 +344,19 @@ impl Open {
 mod tests {
     use std::io;
     use std::pin::Pin;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Wake, Waker};
+    use std::task::Waker;
 
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
     use super::*;
+    use crate::port::counting::Counting;
     use crate::settings::Options;
     use crate::target::Target;
     use crate::tls::TlsOptions;
     use crate::transport::redis::membership::Membership;
 
     const SAYS: &[u8] = b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nshop\r\n";
-    /// So many bytes would be all that a test can wait for.
+    /// More bytes than a test can wait for.
     const TOO_MANY: usize = 1_000 * SAYS.len();
 
     /// A sentinel that never stops telling something, and how much was read.
@@ -385,15 +385,6 @@ mod tests {
         }
     }
 
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     #[tokio::test]
     async fn a_sentinel_that_never_stops_leaves_others_their_turn_and_is_given_up() {
         let settings = Settings::check(Options {
@@ -408,12 +399,12 @@ mod tests {
         let mut open = Open::new(&watcher.connector, wire, Instant::ZERO, LOOK);
         open.ask(&watcher.service, Instant::ZERO);
         watcher.state = State::Open(Box::new(open));
-        let woken = Arc::new(Woken::default());
+        let woken = Arc::new(Counting::default());
         let waker = Waker::from(Arc::clone(&woken));
         let (mut context, mut heard) = (Context::from_waker(&waker), Vec::new());
         for turn in 1..=3 {
             watcher.poll(&mut context, Instant::ZERO, true, &mut heard);
-            assert_eq!(woken.0.load(Ordering::Relaxed), turn, "it has another turn");
+            assert_eq!(woken.told(), turn, "it has another turn");
             assert!(heard.is_empty());
         }
         let late = Instant::ZERO + watcher.silence;
