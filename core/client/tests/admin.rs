@@ -9,7 +9,7 @@ use steadlock::admin::{CallError, Reply, Servers, Topology};
 use steadlock::{Client, Error, ErrorKind};
 use support::rig::Rig;
 use support::sentinel::Watched;
-use support::{Redis, free_port};
+use support::{Redis, nobodys_port};
 
 async fn open(url: &str) -> Result<Servers, Error> {
     Servers::open(Client::builder().url(url)).await
@@ -95,13 +95,13 @@ async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
 
 #[tokio::test]
 async fn what_is_down_shows_at_its_first_command() {
-    let url = format!("redis://127.0.0.1:{}", free_port());
+    let url = format!("redis://127.0.0.1:{}", nobodys_port());
     let mut servers = open(&url).await.unwrap();
     let error = servers.deployments_mut()[0].primaries_mut()[0].call(&["PING"]).await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
     for url in [
-        format!("redis+cluster://127.0.0.1:{}", free_port()),
-        Watched::url_of(&[free_port()], "mymaster"),
+        format!("redis+cluster://127.0.0.1:{}", nobodys_port()),
+        Watched::url_of(&[nobodys_port()], "mymaster"),
     ] {
         let error = open(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -12,7 +12,7 @@ use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
 use support::sentinel::{SERVICE, Watched};
 use support::version::Version;
-use support::{Redis, eventually, free_port};
+use support::{Redis, eventually, nobodys_port};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -364,7 +364,7 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();
     let sentinel = FakeSentinel::naming(servers[0].port, 1);
-    let proxy = Proxy::to(free_port());
+    let proxy = Proxy::to(nobodys_port());
     let causes = Causes::default();
     let _client = Client::builder()
         .primaries([

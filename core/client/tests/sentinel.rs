@@ -14,7 +14,7 @@ use steadlock_protocol::Reply;
 use support::crowd::{Crowd, Times, Used, hands_over, has_tokens_only, is_replicated, kinds, patient, times};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
-use support::{Redis, eventually, free_port};
+use support::{Redis, eventually, nobodys_port};
 
 const SOON: Duration = Duration::from_secs(10);
 /// Sentinels that do not agree at first take a second try.
@@ -94,7 +94,7 @@ async fn one_sentinel_is_enough_and_the_others_are_learnt_from_it() {
     let watched = Watched::start();
     let ports: Vec<u16> = watched.sentinels().iter().map(|node| node.port).collect();
     works(
-        &connect(&Watched::url_of(&[free_port(), ports[1]], SERVICE)).await,
+        &connect(&Watched::url_of(&[nobodys_port(), ports[1]], SERVICE)).await,
         "first-is-dead",
     )
     .await;
@@ -134,7 +134,7 @@ async fn what_is_wrong_with_an_address_is_named() {
     let error = refusal(&Watched::url_of(&ports, "nosuch")).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("know no service 'nosuch'"), "{error}");
-    let nobody = [free_port(), free_port()];
+    let nobody = [nobodys_port(), nobodys_port()];
     let error = refusal(&Watched::url_of(&nobody, SERVICE)).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     for port in nobody {

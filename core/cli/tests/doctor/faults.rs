@@ -10,7 +10,7 @@ use steadlock_protocol::Reply;
 use crate::liar::{Liar, Lie};
 use crate::report::Report;
 use crate::support::version::Version;
-use crate::support::{Redis, eventually, free_port};
+use crate::support::{Redis, eventually, nobodys_port};
 
 fn start(settings: &[&str]) -> Redis {
     Redis::start_with(settings, None)
@@ -271,7 +271,7 @@ fn own_address() -> Option<IpAddr> {
 
 #[test]
 fn a_server_that_is_not_there_is_no_finding_but_the_end() {
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
+    let nobody = format!("redis://127.0.0.1:{}", nobodys_port());
     for (arguments, expected) in [
         (&["--url", &nobody][..], 69),
         (&[], 78),

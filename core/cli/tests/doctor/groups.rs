@@ -8,7 +8,7 @@ use crate::support::cluster::Cluster;
 use crate::support::fake_sentinel::FakeSentinel;
 use crate::support::sentinel::{SERVICE, Watched};
 use crate::support::version::Version;
-use crate::support::{Redis, free_port};
+use crate::support::{Redis, nobodys_port};
 
 fn cluster_url(node: &Redis) -> String {
     format!("redis+cluster://127.0.0.1:{}", node.port)
@@ -76,7 +76,7 @@ fn sentinels_are_counted_asked_and_compared() {
     report.names("few-sentinels", "only one sentinel");
     report.names("no-replica", "none can take over");
     let second = FakeSentinel::naming(other.port, 1);
-    let nobody = free_port();
+    let nobody = nobodys_port();
     let report = Report::of(&[&Watched::url_of(&[alone.port, second.port, nobody], SERVICE)], &[]);
     report.names("sentinels-disagree", &format!("127.0.0.1:{}", other.port));
     report.names("sentinel-unreachable", &format!("127.0.0.1:{nobody}"));
@@ -125,7 +125,7 @@ fn redlock_of_an_even_number_or_of_one_server_twice_is_named() {
 #[test]
 fn redlock_goes_on_with_a_majority_and_says_who_is_gone() {
     let (a, b) = (Redis::start(), Redis::start());
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
+    let nobody = format!("redis://127.0.0.1:{}", nobodys_port());
     let report = Report::of(&[&a.url(), &nobody, &b.url()], &[]);
     report.names("unreachable", "refused");
     assert_eq!((report.tier(), report.status), ("T3", 2));

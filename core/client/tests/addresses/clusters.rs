@@ -9,7 +9,7 @@ use steadlock::{AddressMap, Builder, Client, ErrorKind};
 use super::support::cluster::Cluster;
 use super::support::rig::Node;
 use super::support::version::Version;
-use super::support::{Redis, eventually, free_port};
+use super::support::{Redis, eventually, nobodys_port};
 use super::{ELSEWHERE, SOON, works};
 
 /// A cluster of one node that says it is elsewhere.
@@ -45,7 +45,7 @@ async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
 #[tokio::test]
 async fn an_error_names_the_announced_address_and_where_it_led() {
     let node = elsewhere();
-    let nobody = format!("127.0.0.1:{}", free_port());
+    let nobody = format!("127.0.0.1:{}", nobodys_port());
     let map = [("10.255.0.1:7000", nobody.as_str())];
     let client = builder(&node).address_map(map).connect().await.unwrap();
     let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
@@ -112,7 +112,7 @@ async fn a_function_that_is_slow_takes_its_time_from_connecting_and_from_nothing
 
 /// Has all nodes announce ports that nobody listens on; the table from those to the real ones.
 async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
-    let announced: Vec<u16> = cluster.nodes.iter().map(|_| free_port()).collect();
+    let announced: Vec<u16> = cluster.nodes.iter().map(|_| nobodys_port()).collect();
     for (node, port) in cluster.nodes.iter().zip(&announced) {
         node.run(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
     }

@@ -7,7 +7,7 @@ use steadlock_protocol::Reply;
 
 use super::support::sentinel::{SERVICE, Sentinel};
 use super::support::version::Version;
-use super::support::{Redis, free_port};
+use super::support::{Redis, nobodys_port};
 use super::{SOON, works};
 
 /// The tests' own connections are to 127.0.0.1.
@@ -27,7 +27,7 @@ async fn a_server_at_an_ipv6_address_is_reached() {
     let client = Client::connect(format!("redis://[::1]:{}", server.port)).await.unwrap();
     works(&client, "a").await;
     assert!(has_clients_by_ipv6(&server));
-    let error = Client::connect(format!("redis://[::1]:{}", free_port()))
+    let error = Client::connect(format!("redis://[::1]:{}", nobodys_port()))
         .await
         .map(drop);
     let error = error.expect_err("nobody there");

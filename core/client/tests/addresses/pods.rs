@@ -12,7 +12,7 @@ use super::support::proxy::Proxy;
 use super::support::rig::Node;
 use super::support::sentinel::{SERVICE, Sentinel, Watched};
 use super::support::version::Version;
-use super::support::{Redis, eventually, free_port};
+use super::support::{Redis, eventually, nobodys_port};
 use super::{SOON, works, works_until};
 
 /// Three nodes with a third of the slots each, `cache-0.cache:6379` and so on.
@@ -110,7 +110,7 @@ async fn a_pod_keeps_its_name_in_messages_and_the_log_and_one_that_is_not_mapped
         return;
     }
     let pods = pods().await;
-    let (told, nobody) = (Told::default(), free_port());
+    let (told, nobody) = (Told::default(), nobodys_port());
     let map = [
         ("cache-0.cache:6379".to_owned(), format!("localhost:{}", pods[0].port)),
         ("cache-1.cache:6379".to_owned(), format!("localhost:{nobody}")),

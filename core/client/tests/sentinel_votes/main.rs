@@ -13,7 +13,7 @@ use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
-use support::{Redis, eventually, free_port};
+use support::{Redis, eventually, nobodys_port};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -71,7 +71,7 @@ async fn a_replica_that_is_named_is_not_used_and_sentinels_are_asked_until_they_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_connection_is_tried_for_as_long_as_it_may_take() {
-    let sentinel = FakeSentinel::naming(free_port(), 1);
+    let sentinel = FakeSentinel::naming(nobodys_port(), 1);
     let error = Client::builder()
         .url(url(&[&sentinel]))
         .connect_timeout(Duration::from_secs(1))

@@ -6,7 +6,7 @@ use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
 use super::support::fake_sentinel::FakeSentinel;
 use super::support::proxy::{Carries, Proxy};
-use super::support::{Redis, eventually, free_port};
+use super::support::{Redis, eventually, nobodys_port};
 use super::{SERVICE, SOON, Watched, connect, has, take, url};
 
 /// How far away the sentinels are that know more than the near one.
@@ -124,7 +124,7 @@ async fn a_majority_that_agrees_does_not_wait_for_a_sentinel_that_is_down_or_sil
     let up = [(); 2].map(|()| FakeSentinel::naming(proxy.port, 1));
     let silent = FakeSentinel::naming(proxy.port, 1);
     silent.hush(true);
-    for third in [silent.port, free_port()] {
+    for third in [silent.port, nobodys_port()] {
         let url = Watched::url_of(&[third, up[0].port, up[1].port], SERVICE);
         let start = Instant::now();
         let client = Client::connect(url).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_sentinel_that_is_down_does_not_make_a_near_one_right() {
     let (old, new) = (Redis::start(), Redis::start());
     let stale = FakeSentinel::naming(old.port, 4);
     let far = FakeSentinel::far(FAR, new.port, 5);
-    let url = Watched::url_of(&[stale.port, free_port(), far.port], SERVICE);
+    let url = Watched::url_of(&[stale.port, nobodys_port(), far.port], SERVICE);
     let client = Client::connect(url).await.unwrap();
     grants(&new, &client, "down").await;
     assert_eq!(scripts_called(&old), 0);

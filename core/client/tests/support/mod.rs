@@ -335,6 +335,13 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// A port that nobody listens on, and that no server of another test is started at meanwhile.
+pub fn nobodys_port() -> u16 {
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| free_port() % 7_000 + 2_000);
+    ports.find(is_free).expect("a port")
+}
+
 /// One for the node of a cluster, which speaks to the others on the port that is 10,000 higher.
 pub fn free_node_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
