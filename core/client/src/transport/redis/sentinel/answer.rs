@@ -73,12 +73,10 @@ pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
         Reply::Array(parts) => {
             let host = parts.first().and_then(text).filter(|host| !host.is_empty());
             let port = parts.get(1).and_then(text).and_then(|port| port.parse().ok());
-            match (host, port) {
-                (Some(host), Some(port)) => Ok(Some(Vote {
-                    primary: Address::new(host, port),
-                    epoch,
-                })),
-                _ => Err(Failure::unavailable("the sentinel does not know the primary's address")),
+            let address = host.zip(port).and_then(|(host, port)| Address::announced(host, port));
+            match address {
+                Some(primary) => Ok(Some(Vote { primary, epoch })),
+                None => Err(Failure::unavailable("the sentinel does not know the primary's address")),
             }
         }
         _ => Err(Failure::unavailable("the sentinel's answer is no address")),
@@ -102,7 +100,7 @@ pub(super) fn others(reply: &Reply) -> Vec<Other> {
     let Reply::Array(all) = reply else { return Vec::new() };
     let other = |one| {
         Some(Other {
-            address: Address::new(field(one, "ip")?, field(one, "port")?.parse().ok()?),
+            address: Address::announced(field(one, "ip")?, field(one, "port")?.parse().ok()?)?,
             id: field(one, "runid").filter(|id| !id.is_empty()).map(Arc::from),
         })
     };
@@ -161,7 +159,13 @@ mod tests {
     fn answers_are_read() {
         assert_eq!(vote(&words(&["h", "7"]), 3).unwrap(), Some(of(7, 3)));
         assert_eq!(vote(&Reply::Nil, 3).unwrap(), None);
-        for odd in [words(&[]), words(&["", "7"]), words(&["h", "x"]), Reply::Int(1)] {
+        for odd in [
+            words(&[]),
+            words(&["", "7"]),
+            words(&["h", "x"]),
+            words(&["h\u{1b}[2J", "7"]),
+            Reply::Int(1),
+        ] {
             assert!(vote(&odd, 0).is_err(), "{odd:?}");
         }
         assert_eq!(epoch(&words(&["name", "shop", "config-epoch", "12"])), 12);
@@ -190,3 +194,4 @@ mod tests {
         assert!(!is_about("shop-2 10.0.0.1 6379 10.0.0.2 6379", "shop"));
     }
 }
+            words(&["ip", "h\nERROR", "port", "9", "runid", "a"]),
