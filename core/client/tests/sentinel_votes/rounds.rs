@@ -219,3 +219,25 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
     to_new.lead_to(new.port);
     grants(&new, &client, "again").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_one_configuration_one_sentinel_does_not_lead_away_from_a_primary_that_works() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let near = FakeSentinel::naming(new.port, 0);
+    // They are not heard in the time that others have while there is a primary.
+    let far = [(); 2].map(|()| FakeSentinel::far(Duration::from_millis(600), new.port, 0));
+    let client = connect(&[&near, &far[0], &far[1]]).await;
+    grants(&new, &client, "before").await;
+    let all_listen = || [&near, &far[0], &far[1]].iter().all(|one| one.listeners() > 0);
+    eventually("all sentinels are listened to", SOON, all_listen).await;
+    let asked = far.each_ref().map(FakeSentinel::asked);
+    // As if it had been started with the file of another time.
+    near.switch(old.port, 0);
+    let is_round_over = || far.iter().zip(asked).all(|(one, before)| one.asked() > before);
+    eventually("the others are asked", SOON, is_round_over).await;
+    let end = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < end {
+        grants(&new, &client, "after").await;
+    }
+    assert_eq!(scripts_called(&old), 0, "the deposed primary was used");
+}

@@ -34,7 +34,7 @@ use std::time::Duration;
 use steadlock_protocol::{CallId, Instant, Transmit};
 use tokio::sync::watch;
 
-use self::answer::{Choice, Vote};
+use self::answer::{Choice, Trust, Vote};
 use self::round::{Known, Round};
 use self::watcher::{Heard, Said, Watcher};
 use super::address::Address;
@@ -246,8 +246,13 @@ impl Sentinel {
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
         // Few that are cut off from the others do not know better than what was known.
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
-        let may_be_older = is_missing && outcome.have_most_answered;
-        match answer::choose(outcome.votes.iter(), self.known.as_ref(), may_be_older) {
+        let trust = match outcome.have_most_answered {
+            true if is_missing => Trust::Older,
+            true => Trust::Other,
+            false if round.is_awaited() => Trust::Other,
+            false => Trust::Newer,
+        };
+        match answer::choose(outcome.votes.iter(), self.known.as_ref(), trust) {
             Choice::Follow(vote) => self.follow(vote, now, seen),
             Choice::Stay if self.is_at() => {}
             Choice::Stay => self.stay(),

@@ -40,15 +40,26 @@ pub(super) fn is_newer(vote: &Vote, known: Option<&Vote>) -> bool {
     known.is_none_or(|known| vote.epoch > known.epoch)
 }
 
-/// Chooses the [`best`] when a round is over. An answer older than the known one is followed only if
-/// `may_be_older`: the primary is missing, and perhaps the sentinels were set up anew.
-pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, may_be_older: bool) -> Choice {
+/// What is followed, beside a newer answer than the known one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trust {
+    /// Nothing: few have answered, and there are connections to the known primary.
+    Newer,
+    /// Another primary of the known epoch.
+    Other,
+    /// An older one: the primary is missing, and perhaps the sentinels were set up anew.
+    Older,
+}
+
+/// Chooses the [`best`] when a round is over.
+pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, trust: Trust) -> Choice {
     let Some((best, _)) = best(votes, known) else {
         return Choice::Nobody;
     };
     match known {
         Some(known) if known == best => Choice::Stay,
-        Some(known) if best.epoch < known.epoch && !may_be_older => Choice::Stay,
+        Some(known) if best.epoch < known.epoch && trust < Trust::Older => Choice::Stay,
+        Some(known) if best.epoch == known.epoch && trust < Trust::Other => Choice::Stay,
         _ => Choice::Follow(best.clone()),
     }
 }
@@ -71,7 +82,7 @@ pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
     match reply {
         Reply::Nil => Ok(None),
         Reply::Array(parts) => {
-            let host = parts.first().and_then(text).filter(|host| !host.is_empty());
+            let host = parts.first().and_then(text);
             let port = parts.get(1).and_then(text).and_then(|port| port.parse().ok());
             let address = host.zip(port).and_then(|(host, port)| Address::announced(host, port));
             match address {
@@ -136,23 +147,32 @@ mod tests {
     #[test]
     fn the_newest_vote_wins_then_the_majority_then_what_is_known() {
         let known = of(1, 4);
-        for (answers, may_be_older, expected) in [
-            (vec![], false, Choice::Nobody),
-            (vec![of(1, 4), of(2, 5), of(1, 4)], false, Choice::Follow(of(2, 5))),
-            (vec![of(2, 4), of(2, 4), of(1, 4)], false, Choice::Follow(of(2, 4))),
-            (vec![of(2, 4), of(1, 4)], false, Choice::Stay),
-            (vec![of(1, 4), of(0, 4)], true, Choice::Stay),
-            (vec![of(2, 3), of(2, 3)], false, Choice::Stay),
-            (vec![of(2, 3), of(2, 3), of(3, 3)], true, Choice::Follow(of(2, 3))),
-            (vec![of(1, 6)], false, Choice::Follow(of(1, 6))),
+        for (answers, trust, expected) in [
+            (vec![], Trust::Other, Choice::Nobody),
+            (
+                vec![of(1, 4), of(2, 5), of(1, 4)],
+                Trust::Newer,
+                Choice::Follow(of(2, 5)),
+            ),
+            (
+                vec![of(2, 4), of(2, 4), of(1, 4)],
+                Trust::Other,
+                Choice::Follow(of(2, 4)),
+            ),
+            (vec![of(2, 4)], Trust::Newer, Choice::Stay),
+            (vec![of(2, 4), of(1, 4)], Trust::Other, Choice::Stay),
+            (vec![of(1, 4), of(0, 4)], Trust::Older, Choice::Stay),
+            (vec![of(2, 3), of(2, 3)], Trust::Other, Choice::Stay),
+            (
+                vec![of(2, 3), of(2, 3), of(3, 3)],
+                Trust::Older,
+                Choice::Follow(of(2, 3)),
+            ),
+            (vec![of(1, 6)], Trust::Newer, Choice::Follow(of(1, 6))),
         ] {
-            assert_eq!(
-                choose(answers.iter(), Some(&known), may_be_older),
-                expected,
-                "{answers:?}"
-            );
+            assert_eq!(choose(answers.iter(), Some(&known), trust), expected, "{answers:?}");
         }
-        assert_eq!(choose([of(7, 0)].iter(), None, true), Choice::Follow(of(7, 0)));
+        assert_eq!(choose([of(7, 0)].iter(), None, Trust::Newer), Choice::Follow(of(7, 0)));
     }
 
     #[test]
@@ -174,6 +194,7 @@ mod tests {
             words(&["ip", "h", "port", "7", "runid", "a"]),
             words(&["ip", "h", "port", "8", "runid", ""]),
             words(&["ip", "h"]),
+            words(&["ip", "h\nERROR", "port", "9", "runid", "a"]),
         ]);
         let other = |port, id: Option<&str>| Other {
             address: Address::new("h", port),
@@ -194,4 +215,3 @@ mod tests {
         assert!(!is_about("shop-2 10.0.0.1 6379 10.0.0.2 6379", "shop"));
     }
 }
-            words(&["ip", "h\nERROR", "port", "9", "runid", "a"]),

@@ -10,7 +10,7 @@ use steadlock_protocol::{Error, Instant, Operation, Reply};
 use tokio::time::timeout;
 
 use super::OTHERS;
-use super::answer::{self, Choice, Other, Vote};
+use super::answer::{self, Choice, Other, Trust, Vote};
 use super::round::{Known, Outcome, Round};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
@@ -61,7 +61,7 @@ pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &
         }
         lookup.wait(given.len() + OTHERS).await;
     };
-    let Choice::Follow(vote) = answer::choose(outcome.votes.iter(), None, true) else {
+    let Choice::Follow(vote) = answer::choose(outcome.votes.iter(), None, Trust::Older) else {
         return Err(nobody(target, service, !lookup.has_answer, lookup.failures));
     };
     Ok(Said {
