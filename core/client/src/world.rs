@@ -5,7 +5,7 @@
 //! question is the machine's answer.
 
 #[cfg(feature = "simulation")]
-use std::{future::Future, io, pin::Pin, sync::Arc};
+use std::{future::Future, io, net::SocketAddr, pin::Pin, sync::Arc};
 
 use steadlock_protocol::{Entropy, Instant};
 #[cfg(feature = "native")]
@@ -54,6 +54,10 @@ pub enum Defect {
     AskingIsLeftOut,
     /// A call that a node turned away runs after what undoes it.
     UndoneCallsRunLate,
+    /// The first sentinel that answers is believed, and none of the others is waited for.
+    FirstSentinelWins,
+    /// Each connection goes to whatever server the name leads to, wherever the client's others are.
+    LanesSplit,
 }
 
 /// Something that takes its time.
@@ -67,8 +71,10 @@ pub trait Simulated: Send + Sync {
     fn now(&self) -> u64;
     /// 64 bits that nobody can foretell, but by the seed.
     fn draw(&self) -> u64;
-    /// Connects to an address, as messages name it.
-    fn dial(&self, address: &str, path: Path) -> Later<io::Result<Box<dyn Stream>>>;
+    /// The addresses that a host has now.
+    fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr>;
+    /// Connects to an address.
+    fn dial(&self, address: SocketAddr, path: Path) -> Later<io::Result<Box<dyn Stream>>>;
     /// Runs an engine until it ends.
     fn spawn(&self, engine: Later<()>);
     /// Whether the engine makes this mistake.

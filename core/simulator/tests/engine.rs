@@ -60,7 +60,7 @@ fn found(defect: EngineDefect, promises: &[&str], seeds: u64) {
 
 #[test]
 fn a_demoted_server_that_a_client_stays_with_is_found() {
-    found(EngineDefect::DemotedServerStays, &["a demoted server is left"], 100);
+    found(EngineDefect::DemotedServerStays, &["a demoted server is left"], 500);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_watchdog_that_stops_with_the_command_lane_is_found() {
 fn a_shard_that_holds_up_the_others_is_found() {
     found(
         EngineDefect::StuckShardDelaysOthers,
-        &["a shard delays its own calls only"],
+        &["a shard delays its own calls only", "who waits is woken"],
         300,
     );
 }
@@ -108,6 +108,20 @@ fn a_call_that_runs_after_what_undoes_it_is_found() {
     );
 }
 
+#[test]
+fn a_sentinel_that_is_believed_since_it_was_first_is_found() {
+    found(
+        EngineDefect::FirstSentinelWins,
+        &["at most one holder", "a valid lease has its record"],
+        1_000,
+    );
+}
+
+#[test]
+fn connections_of_a_client_that_are_split_over_two_servers_are_found() {
+    found(EngineDefect::LanesSplit, &["a client is at one server"], 1_000);
+}
+
 /// The checks of the engine's histories see what scripts do wrong.
 #[test]
 fn defects_of_scripts_are_found_through_whole_clients() {
@@ -123,6 +137,11 @@ fn defects_of_scripts_are_found_through_whole_clients() {
             ["a valid lease has its record", "at most one holder"],
         ),
         (Defect::ReleaseForgets, ["nothing is left", "nothing is left"]),
+        (Defect::ReleaseWakesNobody, ["who waits is woken", "who waits is woken"]),
+        (
+            Defect::MutexReleaseWakesNobody,
+            ["who waits is woken", "who waits is woken"],
+        ),
     ] {
         found(EngineDefect::Script(defect), &promises, 300);
     }

@@ -19,6 +19,10 @@ pub enum EngineDefect {
     AskingIsLeftOut,
     /// A call that a cluster's node turned away runs after what undoes it.
     UndoneCallsRunLate,
+    /// The first sentinel that answers is believed.
+    FirstSentinelWins,
+    /// Connections of one client go to several servers of one name.
+    LanesSplit,
     /// A script that the servers run is another one.
     Script(Defect),
 }
@@ -33,6 +37,8 @@ impl EngineDefect {
             Self::MovedIsNotFollowed => Some(Mistake::MovedIsNotFollowed),
             Self::AskingIsLeftOut => Some(Mistake::AskingIsLeftOut),
             Self::UndoneCallsRunLate => Some(Mistake::UndoneCallsRunLate),
+            Self::FirstSentinelWins => Some(Mistake::FirstSentinelWins),
+            Self::LanesSplit => Some(Mistake::LanesSplit),
             Self::Script(_) => None,
         }
     }
@@ -46,7 +52,9 @@ impl EngineDefect {
             | Self::StuckShardDelaysOthers
             | Self::MovedIsNotFollowed
             | Self::AskingIsLeftOut
-            | Self::UndoneCallsRunLate => None,
+            | Self::UndoneCallsRunLate
+            | Self::FirstSentinelWins
+            | Self::LanesSplit => None,
         }
     }
 }

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::clock::Clock;
 use super::ledger::Ledger;
 use super::network::{Door, Network, Way};
-use super::plan::Plan;
+use super::plan::{Naming, Plan};
+use super::sentinels::Sentinels;
 use super::shards::Shards;
 use super::trace::Trace;
 use crate::random::Random;
@@ -47,6 +48,13 @@ pub enum EngineFault {
     SlotMove,
     /// A cluster's node, or all of them, refuse every call.
     Refusal,
+    /// Sentinels put a replica in the place of a primary that is gone, and learn of it one after another. The one
+    /// that was there comes back as it was, until it is told.
+    Election,
+    /// A sentinel answers nobody.
+    SentinelSilence,
+    /// A name leads to another server.
+    NameMove,
     /// A cluster's primary dies or stands still, and its replica takes over.
     Takeover,
     /// The same, and the replica has not heard the last of it.
@@ -55,7 +63,7 @@ pub enum EngineFault {
 
 impl EngineFault {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Cut(Path::Commands),
         Self::Cut(Path::Renewals),
         Self::Cut(Path::Subscriptions),
@@ -68,6 +76,9 @@ impl EngineFault {
         Self::Demotion,
         Self::LossyDemotion,
         Self::Failover,
+        Self::Election,
+        Self::SentinelSilence,
+        Self::NameMove,
         Self::SlotMove,
         Self::Refusal,
         Self::Takeover,
@@ -83,7 +94,11 @@ impl EngineFault {
             Self::Refusal | Self::Takeover => plan.shards > 0,
             Self::LossyTakeover => plan.shards > 0 && plan.is_lossy,
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
-            Self::Demotion => plan.shards == 0,
+            Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
+            Self::Election => plan.sentinels > 0,
+            // What is left must not be the one that knows less.
+            Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
+            Self::NameMove => plan.naming == Naming::Moving,
             Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,
         });
         kinds
@@ -111,7 +126,8 @@ pub(super) struct Faults {
     ledger: Arc<Ledger>,
     trace: Arc<Trace>,
     shards: Option<Arc<Shards>>,
-    /// Held by the one fault that changes which node of a cluster has which slots.
+    sentinels: Option<Arc<Sentinels>>,
+    /// Held by the one fault that changes which node of a cluster has which slots, or what sentinels say.
     reshaping: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -131,6 +147,7 @@ impl Faults {
         ledger: &Arc<Ledger>,
         trace: &Arc<Trace>,
         shards: Option<Arc<Shards>>,
+        sentinels: Option<Arc<Sentinels>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plan: plan.clone(),
@@ -139,6 +156,7 @@ impl Faults {
             ledger: Arc::clone(ledger),
             trace: Arc::clone(trace),
             shards,
+            sentinels,
             reshaping: tokio::sync::Mutex::default(),
             state: Mutex::new(State {
                 next_machine: plan.servers as u64,
@@ -195,9 +213,10 @@ impl Faults {
 
     async fn strike(self: Arc<Self>, fault: EngineFault, mut random: Random) {
         let shards = self.shards.clone();
-        let address = match &shards {
-            Some(shards) => random.pick(&shards.primaries()),
-            None => random.index(self.plan.servers),
+        let address = match (&shards, &self.sentinels) {
+            (Some(shards), _) => random.pick(&shards.primaries()),
+            (None, Some(sentinels)) => sentinels.primary(),
+            (None, None) => random.index(self.plan.servers),
         };
         let way = |path, random: &mut Random| Way {
             client: random.index(self.plan.clients),
@@ -239,6 +258,19 @@ impl Faults {
                 machine.forget_scripts();
                 self.network.cut_machine(machine.id());
                 machine.data().restore(heard, self.clock.server_time());
+            }
+            EngineFault::Election | EngineFault::SentinelSilence => {
+                let Some(sentinels) = self.sentinels.clone() else {
+                    return;
+                };
+                match fault {
+                    EngineFault::Election => self.elect(&sentinels, random).await,
+                    _ => self.silence_sentinel(random).await,
+                }
+            }
+            EngineFault::NameMove => {
+                self.trace.note(format_args!("the name leads to server {address}"));
+                self.network.name(vec![address]);
             }
             EngineFault::SlotMove | EngineFault::Refusal | EngineFault::Takeover | EngineFault::LossyTakeover => {
                 let Some(shards) = shards else { return };
@@ -300,12 +332,20 @@ impl Faults {
     }
 
     async fn demote(&self, address: usize, heard: Option<Snapshot>, mut random: Random) {
-        let old = self.network.machine(address);
-        let id = {
-            let mut state = self.lock();
-            state.next_machine += 1;
-            state.next_machine
-        };
+        let (mut old, mut replica) = (self.network.machine(address), None);
+        if self.plan.naming == Naming::WithReplica {
+            let mut other = self.network.machine(1 - address);
+            if old.is_replica() {
+                std::mem::swap(&mut old, &mut other);
+            }
+            replica = Some(other);
+        }
+        if old.is_replica() {
+            return;
+        }
+        let id = replica
+            .as_ref()
+            .map_or_else(|| self.next_machine(), |replica| replica.id());
         self.trace.note(format_args!(
             "server {address} is demoted, machine {} to {id}",
             old.id()
@@ -322,8 +362,14 @@ impl Faults {
             old.data().deafen(old.id());
         }
         sleep(lasts).await;
-        self.trace.note(format_args!("server {address} is machine {id}"));
-        self.network.lead(address, old.successor(id));
+        if let Some(replica) = replica {
+            self.trace.note(format_args!("machine {id} is a primary"));
+            replica.promote();
+            self.lock().demoted.retain(|demoted| demoted.machine != id);
+        } else {
+            self.trace.note(format_args!("server {address} is machine {id}"));
+            self.network.replace(old.id(), &old.successor(id));
+        }
         self.lock().demoted.push(Demoted {
             machine: old.id(),
             at,
@@ -331,6 +377,12 @@ impl Faults {
         });
         sleep(2 * LOOK).await;
         self.excuse_no_more(excuse);
+    }
+
+    fn next_machine(&self) -> u64 {
+        let mut state = self.lock();
+        state.next_machine += 1;
+        state.next_machine
     }
 
     /// Who has something there leaves a demoted server in time.
@@ -356,7 +408,7 @@ impl Faults {
     /// The locks of an address, if it is a cluster's.
     fn names_of(&self, address: usize) -> Option<Vec<usize>> {
         let shards = self.shards.as_ref()?;
-        Some(self.names_at(shards, address))
+        Some(self.names_meant_for(shards, address))
     }
 
     /// For so long, a server cannot be asked. What is renewed may be lost, if that is too long

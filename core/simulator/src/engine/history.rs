@@ -1,11 +1,10 @@
 //! One history of the engine, from its seed to its end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use steadlock::simulation::connect;
-use steadlock::{Client, Error};
+use steadlock::Client;
 use steadlock_store::Reply;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
@@ -16,12 +15,14 @@ use super::data::Data;
 use super::defect::EngineDefect;
 use super::faults::{EngineFault, Faults};
 use super::ledger::Ledger;
+use super::lives::Lives;
 use super::network::Network;
-use super::plan::Plan;
-use super::server::Machine;
+use super::plan::{Naming, Plan};
+use super::sentinels::Sentinels;
+use super::server::{Around, Machine};
 use super::shards::Shards;
-use super::task::Task;
 use super::trace::Trace;
+use super::whereabouts::Whereabouts;
 use super::world::ClientWorld;
 use crate::checks::Broken;
 use crate::random::Random;
@@ -85,6 +86,7 @@ struct History {
     data: Vec<Arc<Data>>,
     ledger: Arc<Ledger>,
     faults: Arc<Faults>,
+    sentinels: Option<Arc<Sentinels>>,
     worlds: Vec<Arc<ClientWorld>>,
     random: Random,
 }
@@ -95,19 +97,35 @@ impl History {
         let plan = Plan::draw(&mut random.fork());
         let clock = Clock::start();
         let trace = Trace::new(clock, print);
-        let data: Vec<Arc<Data>> = (0..plan.servers)
+        let data: Vec<Arc<Data>> = (0..plan.stores())
             .map(|_| Data::new(defect.and_then(EngineDefect::of_scripts)))
             .collect();
         let ledger = Ledger::new(&trace, plan.is_lossy && plan.shards == 0);
         let shards = (plan.shards > 0).then(|| Shards::new(plan.shards, plan.has_only_moves, &ledger));
-        let machines = (0..)
-            .zip(&data)
-            .map(|(id, data)| Machine::new(id, clock, &trace, data, shards.as_ref()));
-        let network = Network::new(random.fork(), plan.slowest, &trace, machines.collect());
-        for replica in plan.shards..2 * plan.shards {
-            network.machine(replica).demote();
+        let is_at_one = plan.shards == 0 && !plan.has_primaries();
+        let around = Arc::new(Around {
+            clock,
+            trace: Arc::clone(&trace),
+            shards: shards.clone(),
+            whereabouts: is_at_one.then(|| Whereabouts::new(&ledger)),
+            hides_run_id: plan.hides_run_id,
+        });
+        let mut machines: Vec<Arc<Machine>> = (0..)
+            .zip(data.iter().cycle().take(plan.servers))
+            .map(|(id, data)| Machine::new(id, &around, data))
+            .collect();
+        if plan.naming == Naming::Twice {
+            machines[1] = Arc::clone(&machines[0]);
         }
-        let faults = Faults::new(&plan, clock, &network, &ledger, &trace, shards);
+        for replica in plan.replicas() {
+            machines[replica].demote();
+        }
+        let sentinels = (plan.sentinels > 0).then(|| Sentinels::new(&plan, &mut random, &trace));
+        let network = Network::new(random.fork(), plan.slowest, &trace, machines, sentinels.clone());
+        if plan.naming == Naming::Moving {
+            network.name(vec![0]);
+        }
+        let faults = Faults::new(&plan, clock, &network, &ledger, &trace, shards, sentinels.clone());
         let mistake = defect.and_then(EngineDefect::of_client);
         let worlds = (0..plan.clients)
             .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, mistake))
@@ -120,6 +138,7 @@ impl History {
             data,
             ledger,
             faults,
+            sentinels,
             worlds,
             random,
         }
@@ -127,28 +146,20 @@ impl History {
 
     async fn play(&self) {
         let mut random = self.random.clone();
-        let mut clients = Vec::new();
-        for world in &self.worlds {
-            match self.connect(world).await {
-                Ok(client) => clients.push(client),
-                Err(error) => return self.ledger.break_promise("clients connect", error.to_string()),
-            }
-        }
         let until = Instant::now() + self.plan.work;
+        let open = Arc::new(Mutex::default());
         let mut work = vec![tokio::spawn(Arc::clone(&self.faults).run(random.fork(), until))];
-        for (client, handle) in clients.iter().enumerate() {
-            for number in 0..self.plan.tasks {
-                let task = Task {
-                    client,
-                    number,
-                    handle: handle.clone(),
-                    plan: self.plan.clone(),
-                    random: random.fork(),
-                    ledger: Arc::clone(&self.ledger),
-                    trace: Arc::clone(&self.trace),
-                };
-                work.push(tokio::spawn(task.run(until)));
-            }
+        for (client, world) in self.worlds.iter().enumerate() {
+            let lives = Lives {
+                client,
+                world: Arc::clone(world),
+                plan: self.plan.clone(),
+                random: random.fork(),
+                ledger: Arc::clone(&self.ledger),
+                trace: Arc::clone(&self.trace),
+                open: Arc::clone(&open),
+            };
+            work.push(tokio::spawn(lives.run(until)));
         }
         self.watch(&work, until + LAST_CALLS).await;
         for part in work.into_iter().filter(JoinHandle::is_finished) {
@@ -157,20 +168,9 @@ impl History {
             }
         }
         if self.ledger.broken().is_none() {
+            let clients = std::mem::take(&mut *open.lock().unwrap_or_else(PoisonError::into_inner));
             self.end(clients).await;
         }
-    }
-
-    async fn connect(&self, world: &Arc<ClientWorld>) -> Result<Client, Error> {
-        let builder = Client::builder()
-            .lease(self.plan.lease)
-            .command_timeout(self.plan.command_timeout);
-        let builder = match self.plan.servers {
-            _ if self.plan.shards > 0 => builder.url(Network::cluster_url(self.plan.shards)),
-            1 => builder.url(Network::url(0)),
-            servers => builder.primaries((0..servers).map(Network::url)),
-        };
-        connect(builder, Arc::clone(world) as _).await
     }
 
     /// Looks at everything again and again, until all have ended.
@@ -179,6 +179,8 @@ impl History {
         while !work.iter().all(JoinHandle::is_finished) && self.ledger.broken().is_none() {
             sleep(LOOK).await;
             self.ledger.check();
+            self.ledger
+                .check_wakes(self.plan.names.len(), |name| self.records(name) > 0);
             if !(self.plan.is_lossy && self.plan.is_rough) {
                 self.ledger
                     .check_backing(|name| self.records(name) >= self.plan.quorum());
@@ -199,6 +201,10 @@ impl History {
     async fn end(&self, clients: Vec<Client>) {
         // What is still owed is sent again a timeout later, and once more.
         sleep(4 * self.plan.command_timeout + Duration::from_secs(1)).await;
+        if self.plan.naming == Naming::Moving {
+            // What was left at a server where nobody is any more ends by itself.
+            sleep(LAPSED).await;
+        }
         for name in 0..self.plan.names.len() {
             let holders = self.records(name);
             if holders > 0 {
@@ -232,7 +238,10 @@ impl History {
         let key = Plan::name(name);
         let now = self.clock.server_time();
         let has_it = |data: &&Arc<Data>| data.look(&["EXISTS", &key], now) == Reply::Int(1);
-        self.data.iter().filter(has_it).count()
+        match &self.sentinels {
+            Some(sentinels) => usize::from(has_it(&&self.data[sentinels.primary()])),
+            None => self.data.iter().filter(has_it).count(),
+        }
     }
 
     /// Every key goes by itself.

@@ -16,6 +16,9 @@ const TOLD: Duration = Duration::from_millis(1_500);
 /// A server that could not be asked can be, so soon: connections are opened again, and what was held up is tried.
 const RECOVERY: Duration = Duration::from_secs(8);
 
+/// A lock that is free is granted to a waiter so soon.
+const WOKEN: Duration = Duration::from_millis(500);
+
 pub(super) struct Ledger {
     trace: Arc<Trace>,
     /// Any server may lose any data: a second holder is let in.
@@ -29,6 +32,10 @@ struct State {
     next: u64,
     tokens: BTreeMap<usize, u64>,
     busy: BTreeMap<usize, Busy>,
+    /// How many callers wait for a lock.
+    waiting: BTreeMap<usize, usize>,
+    /// Since when nobody has a lock that somebody waits for.
+    free_since: BTreeMap<usize, Instant>,
     /// When leases may be lost, since renewals had no way.
     losses: Excuses,
     /// When callers may be told that their server is not available.
@@ -145,6 +152,46 @@ impl Ledger {
     /// Since when a client has had something, without a break.
     pub(super) fn busy_since(&self, client: usize) -> Option<Instant> {
         self.lock().busy.get(&client).map(|busy| busy.since)
+    }
+
+    /// A caller begins to wait for a lock.
+    pub(super) fn waits(&self, name: usize) {
+        *self.lock().waiting.entry(name).or_default() += 1;
+    }
+
+    /// It does no more.
+    pub(super) fn waits_no_more(&self, name: usize) {
+        if let Some(count) = self.lock().waiting.get_mut(&name) {
+            *count -= 1;
+        }
+    }
+
+    /// What is free is soon granted to one who waits for it.
+    pub(super) fn check_wakes(&self, names: usize, is_held: impl Fn(usize) -> bool) {
+        let now = Instant::now();
+        let mut broken = Vec::new();
+        let mut state = self.lock();
+        let State {
+            waiting,
+            free_since,
+            errors,
+            ..
+        } = &mut *state;
+        for name in 0..names {
+            let count = waiting.get(&name).copied().unwrap_or(0);
+            if count == 0 || is_held(name) {
+                free_since.remove(&name);
+                continue;
+            }
+            let since = *free_since.entry(name).or_insert(now);
+            if now > since + WOKEN && !errors.any(name, since, RECOVERY) {
+                broken.push(format!("lock {name} is free, and {count} callers wait for it"));
+            }
+        }
+        drop(state);
+        for what in broken {
+            self.break_promise("who waits is woken", what);
+        }
     }
 
     /// From now on renewals of these locks, or of all, may have no way.

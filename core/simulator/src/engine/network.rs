@@ -1,28 +1,43 @@
-//! The way from clients to servers: which machine an address leads to, which connections there
-//! are, and which clients get none.
+//! The way from clients to servers: which address a name has, which machine an address leads to,
+//! which connections there are, and which clients get none.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use steadlock::simulation::{Path, Stream};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::cable::{Cable, End};
+use super::sentinels::Sentinels;
 use super::server::Machine;
 use super::trace::Trace;
 use crate::random::Random;
 
+/// The address of the first server, the others follow.
+const FIRST: u32 = Ipv4Addr::new(10, 0, 0, 0).to_bits();
+/// The number of the first sentinel's address.
+const SENTINELS: usize = 256;
+/// The name that has several addresses.
+const NAME: &str = "locks";
+
+/// After so long a connection is made, or given up.
+const LOOKED_AT: Duration = Duration::from_secs(1);
+
 pub(super) struct Network {
     trace: Arc<Trace>,
     slowest: u64,
+    sentinels: Option<Arc<Sentinels>>,
     state: Mutex<State>,
 }
 
 struct State {
     random: Random,
     addresses: Vec<Arc<Machine>>,
+    /// Where the name leads.
+    named: Vec<usize>,
     lines: BTreeMap<u64, Line>,
     doors: BTreeMap<Way, Door>,
     /// Addresses where nobody gets in.
@@ -41,7 +56,9 @@ pub(super) struct Way {
 /// A connection.
 struct Line {
     way: Way,
-    machine: u64,
+    /// `None` to a sentinel.
+    machine: Option<u64>,
+    since: Instant,
     cable: Arc<Cable>,
 }
 
@@ -55,12 +72,20 @@ pub(super) enum Door {
 }
 
 impl Network {
-    pub(super) fn new(random: Random, slowest: u64, trace: &Arc<Trace>, machines: Vec<Arc<Machine>>) -> Arc<Self> {
+    pub(super) fn new(
+        random: Random,
+        slowest: u64,
+        trace: &Arc<Trace>,
+        machines: Vec<Arc<Machine>>,
+        sentinels: Option<Arc<Sentinels>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             trace: Arc::clone(trace),
             slowest,
+            sentinels,
             state: Mutex::new(State {
                 random,
+                named: (0..machines.len()).collect(),
                 addresses: machines,
                 lines: BTreeMap::new(),
                 doors: BTreeMap::new(),
@@ -81,26 +106,59 @@ impl Network {
         format!("redis+cluster://{}", nodes.join(","))
     }
 
+    /// The first sentinels, and the service that they watch.
+    pub(super) fn sentinel_url(listed: usize) -> String {
+        let sentinels: Vec<String> = (0..listed).map(Sentinels::host).collect();
+        format!("redis+sentinel://{}/{}", sentinels.join(","), Sentinels::SERVICE)
+    }
+
+    /// The name that may have several addresses.
+    pub(super) fn named_url() -> String {
+        format!("redis://{NAME}")
+    }
+
+    /// The name has these addresses from now on.
+    pub(super) fn name(&self, addresses: Vec<usize>) {
+        self.lock().named = addresses;
+    }
+
+    /// The addresses of a host, in any order.
+    pub(super) fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr> {
+        let mut state = self.lock();
+        let State { named, random, .. } = &mut *state;
+        let mut numbers = match host {
+            NAME => named.clone(),
+            _ => number(host).into_iter().collect(),
+        };
+        random.shuffle(&mut numbers);
+        numbers.into_iter().map(|number| socket(number, port)).collect()
+    }
+
     /// Where an address leads now.
     pub(super) fn machine(&self, address: usize) -> Arc<Machine> {
         Arc::clone(&self.lock().addresses[address])
     }
 
-    /// It leads to another machine from now on.
-    pub(super) fn lead(&self, address: usize, machine: Arc<Machine>) {
-        self.lock().addresses[address] = machine;
+    /// All addresses of a machine lead to another one from now on.
+    pub(super) fn replace(&self, machine: u64, by: &Arc<Machine>) {
+        for place in &mut self.lock().addresses {
+            if place.id() == machine {
+                *place = Arc::clone(by);
+            }
+        }
     }
 
     /// Connects a client.
     pub(super) async fn dial(
         self: Arc<Self>,
         client: usize,
-        address: String,
+        address: SocketAddr,
         path: Path,
     ) -> io::Result<Box<dyn Stream>> {
-        let number = address.strip_prefix("server-").and_then(|rest| rest.split(':').next());
-        let address: usize = number.and_then(|number| number.parse().ok()).unwrap_or(usize::MAX);
-        let takes = self.lock().random.between(100, self.slowest);
+        let address = number_of(address);
+        let sentinel = self.sentinels.as_ref().filter(|_| address >= SENTINELS);
+        let slowest = sentinel.map_or(self.slowest, |of| of.slowest(address - SENTINELS));
+        let takes = self.lock().random.between(100, slowest);
         sleep(Duration::from_micros(takes)).await;
         let way = Way { client, address, path };
         let door = {
@@ -113,22 +171,35 @@ impl Network {
             None => {}
         }
         let mut state = self.lock();
-        let machine = Arc::clone(&state.addresses[address]);
-        let cable = Cable::new(state.random.fork(), self.slowest);
+        let cable = Cable::new(state.random.fork(), slowest);
         let id = state.next_line;
         state.next_line += 1;
         state.lines.retain(|_, line| line.cable.is_in_use());
+        let machine = match sentinel {
+            Some(sentinels) => {
+                let number = address - SENTINELS;
+                self.trace
+                    .note(format_args!("client {client} has connection {id} to sentinel {number}"));
+                tokio::spawn(Arc::clone(sentinels).serve(number, id, Arc::clone(&cable)));
+                None
+            }
+            None => {
+                let machine = Arc::clone(&state.addresses[address]);
+                self.trace.note(format_args!(
+                    "client {client} has connection {id} for {path:?} to machine {}",
+                    machine.id()
+                ));
+                tokio::spawn(Arc::clone(&machine).serve(id, client, Arc::clone(&cable)));
+                Some(machine.id())
+            }
+        };
         let line = Line {
             way,
-            machine: machine.id(),
+            machine,
+            since: Instant::now(),
             cable: Arc::clone(&cable),
         };
         state.lines.insert(id, line);
-        self.trace.note(format_args!(
-            "client {client} has connection {id} for {path:?} to machine {}",
-            machine.id()
-        ));
-        tokio::spawn(machine.serve(id, Arc::clone(&cable)));
         Ok(Box::new(End::new(cable)))
     }
 
@@ -162,17 +233,25 @@ impl Network {
 
     /// Resets all connections of a machine.
     pub(super) fn cut_machine(&self, machine: u64) {
-        self.each(|line| line.machine == machine, Cable::cut);
+        self.each(|line| line.machine == Some(machine), Cable::cut);
     }
 
-    /// What a client has connections to a machine for.
+    /// A sentinel answers nobody, or it does again: then who was connected is told.
+    pub(super) fn silence_sentinel(&self, sentinel: usize, is_silent: bool) {
+        let address = SENTINELS + sentinel;
+        self.set_closed(address, is_silent.then_some(Door::Silent));
+        let strike = if is_silent { Cable::silence } else { Cable::cut };
+        self.each(|line| line.way.address == address, strike);
+    }
+
+    /// What a client has connections to a machine for, but for those that it may just look at.
     pub(super) fn paths_to(&self, client: usize, machine: u64) -> Vec<Path> {
         let state = self.lock();
-        let lines = state.lines.values();
-        lines
-            .filter(|line| line.way.client == client && line.machine == machine && line.cable.is_in_use())
-            .map(|line| line.way.path)
-            .collect()
+        let is_kept = |line: &&Line| {
+            let is_there = line.way.client == client && line.machine == Some(machine);
+            is_there && line.cable.is_in_use() && line.since.elapsed() > LOOKED_AT
+        };
+        state.lines.values().filter(is_kept).map(|line| line.way.path).collect()
     }
 
     /// How many connections there are.
@@ -188,5 +267,23 @@ impl Network {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of the address that a host has, which is named by it.
+fn number(host: &str) -> Option<usize> {
+    let of = |prefix| host.strip_prefix(prefix)?.parse::<usize>().ok();
+    of("server-").or_else(|| Some(SENTINELS + of("sentinel-")?))
+}
+
+fn socket(number: usize, port: u16) -> SocketAddr {
+    let number = u32::try_from(number).unwrap_or(u32::MAX - FIRST);
+    (Ipv4Addr::from_bits(FIRST + number), port).into()
+}
+
+fn number_of(address: SocketAddr) -> usize {
+    match address {
+        SocketAddr::V4(address) => (address.ip().to_bits() - FIRST) as usize,
+        SocketAddr::V6(_) => unreachable!("no host has such an address"),
     }
 }

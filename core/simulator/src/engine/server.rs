@@ -14,18 +14,28 @@ use super::data::{Data, Kept, Listener, split};
 use super::resp;
 use super::shards::{Shards, error, slot};
 use super::trace::Trace;
+use super::whereabouts::Whereabouts;
 use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
 use crate::stores::Lent;
 
+/// What all machines of a history have around them.
+pub(super) struct Around {
+    pub(super) clock: Clock,
+    pub(super) trace: Arc<Trace>,
+    /// The cluster that they are nodes of. Then their channels are sharded ones.
+    pub(super) shards: Option<Arc<Shards>>,
+    /// Where clients are, if each is to be at one.
+    pub(super) whereabouts: Option<Arc<Whereabouts>>,
+    /// Nobody may ask which one it is.
+    pub(super) hides_run_id: bool,
+}
+
 /// One machine.
 pub(super) struct Machine {
     id: u64,
-    clock: Clock,
-    trace: Arc<Trace>,
+    around: Arc<Around>,
     data: Arc<Data>,
-    /// The cluster that it is a node of. Then its channels are sharded ones.
-    shards: Option<Arc<Shards>>,
     state: Mutex<State>,
     goes_on: Notify,
 }
@@ -46,6 +56,7 @@ struct State {
 /// What a machine knows of a connection.
 struct Line<'a> {
     id: u64,
+    client: usize,
     cable: &'a Arc<Cable>,
     /// The next call is to run though its slot is still on its way here.
     is_asking: bool,
@@ -54,18 +65,10 @@ struct Line<'a> {
 type Words = [Vec<u8>];
 
 impl Machine {
-    pub(super) fn new(
-        id: u64,
-        clock: Clock,
-        trace: &Arc<Trace>,
-        data: &Arc<Data>,
-        shards: Option<&Arc<Shards>>,
-    ) -> Arc<Self> {
+    pub(super) fn new(id: u64, around: &Arc<Around>, data: &Arc<Data>) -> Arc<Self> {
         Arc::new(Self {
-            shards: shards.cloned(),
             id,
-            clock,
-            trace: Arc::clone(trace),
+            around: Arc::clone(around),
             data: Arc::clone(data),
             state: Mutex::default(),
             goes_on: Notify::new(),
@@ -78,7 +81,7 @@ impl Machine {
 
     /// Another one in its place, that has all it has, and no script.
     pub(super) fn successor(&self, id: u64) -> Arc<Self> {
-        Self::new(id, self.clock, &self.trace, &self.data, self.shards.as_ref())
+        Self::new(id, &self.around, &self.data)
     }
 
     pub(super) const fn data(&self) -> &Arc<Data> {
@@ -140,11 +143,12 @@ impl Machine {
     }
 
     /// Serves a connection until it ends.
-    pub(super) async fn serve(self: Arc<Self>, id: u64, cable: Arc<Cable>) {
+    pub(super) async fn serve(self: Arc<Self>, id: u64, client: usize, cable: Arc<Cable>) {
         let mut came = Vec::new();
         let life = self.lock().deaths;
         let mut line = Line {
             id,
+            client,
             cable: &cable,
             is_asking: false,
         };
@@ -185,12 +189,28 @@ impl Machine {
         let is_asking = std::mem::take(&mut line.is_asking);
         let name = words[0].to_ascii_uppercase();
         let answer = match name.as_slice() {
-            b"HELLO" => self.greeting(),
+            b"HELLO" => {
+                let mode = if self.around.shards.is_some() {
+                    "cluster"
+                } else {
+                    "standalone"
+                };
+                greeting(mode, if self.is_replica() { "replica" } else { "master" })
+            }
             b"CLIENT" => Reply::OK,
+            b"INFO" if self.around.hides_run_id => error("NOPERM User has no permissions to run the 'info' command"),
             b"INFO" => Reply::Bytes(format!("# Server\r\nrun_id:{:040}\r\n", self.id).into_bytes()),
             b"PING" => Reply::Status("PONG".into()),
             b"SCRIPT" => self.load(&words[2]),
-            b"EVALSHA" => self.turn_away(words, is_asking).unwrap_or_else(|| self.run(words)),
+            // What shows that two connections are to one server.
+            b"SET" | b"DEL" if self.is_replica() => error("READONLY You can't write against a read only replica."),
+            b"SET" | b"GET" | b"DEL" => self.data.look(words, self.around.clock.server_time()),
+            b"EVALSHA" => {
+                if let Some(whereabouts) = &self.around.whereabouts {
+                    whereabouts.runs(line.client, line.id, line.cable, &self.data);
+                }
+                self.turn_away(words, is_asking).unwrap_or_else(|| self.run(words))
+            }
             b"SUBSCRIBE" | b"SSUBSCRIBE" => return self.listen(line, words, out),
             b"UNSUBSCRIBE" | b"SUNSUBSCRIBE" => return self.listen_no_more(line.id, words, out),
             b"ASKING" => {
@@ -206,7 +226,7 @@ impl Machine {
 
     /// The cluster that it is a node of.
     fn shards(&self) -> &Shards {
-        let shards = self.shards.as_deref();
+        let shards = self.around.shards.as_deref();
         shards.unwrap_or_else(|| unreachable!("machine {} is no node of a cluster", self.id))
     }
 
@@ -218,28 +238,17 @@ impl Machine {
     /// What it says to a call that it does not run.
     fn turn_away(&self, words: &Words, is_asking: bool) -> Option<Reply> {
         let refusal = self.lock().refusal.map(error);
-        let shards = self.shards.as_ref();
+        let shards = self.around.shards.as_ref();
         let (keys, _) = split(&words[2..]);
-        let now = self.clock.server_time();
+        let now = self.around.clock.server_time();
         let has = |key: &[u8]| self.data.look(&[b"EXISTS", key], now) == Reply::Int(1);
         let answer = refusal.or_else(|| shards?.turn_away(self.node(), keys, is_asking, has));
         if let Some(answer) = &answer {
-            self.trace.note(format_args!("machine {} says {answer:?}", self.id));
+            self.around
+                .trace
+                .note(format_args!("machine {} says {answer:?}", self.id));
         }
         answer
-    }
-
-    fn greeting(&self) -> Reply {
-        let text = |text: &str| Reply::Bytes(text.into());
-        let mode = if self.shards.is_some() { "cluster" } else { "standalone" };
-        let role = if self.is_replica() { "replica" } else { "master" };
-        let entries = [
-            ("server", "redis"),
-            ("version", "7.0.15"),
-            ("mode", mode),
-            ("role", role),
-        ];
-        Reply::Map(entries.map(|(key, value)| (text(key), text(value))).into())
     }
 
     fn load(&self, text: &[u8]) -> Reply {
@@ -259,26 +268,30 @@ impl Machine {
             )
         };
         let Some(script) = script else {
-            self.trace.note(format_args!("machine {} has no script", self.id));
+            self.around
+                .trace
+                .note(format_args!("machine {} has no script", self.id));
             return error("NOSCRIPT No matching script. Please use EVAL.");
         };
         let (keys, args) = split(&words[2..]);
-        let now = self.clock.server_time();
+        let now = self.around.clock.server_time();
         let mut kept = self.data.lock();
         if is_replica && writes(script, keys, args, &mut kept.store, now) {
-            self.trace
+            self.around
+                .trace
                 .note(format_args!("machine {} refuses {}", self.id, script.file()));
             return error("READONLY You can't write against a read only replica.");
         }
-        if let Some(shards) = &self.shards {
+        if let Some(shards) = &self.around.shards {
             kept.store.set_transit(shards.transit(self.node(), keys));
         }
         let reply = kept.run(script, &words[2..], now);
         kept.store.set_transit(Transit::None);
-        if let Some(shards) = &self.shards {
+        if let Some(shards) = &self.around.shards {
             shards.ran(script, args, &reply);
         }
-        self.trace
+        self.around
+            .trace
             .note(format_args!("machine {} runs {}: {reply:?}", self.id, script.file()));
         reply
     }
@@ -296,7 +309,7 @@ impl Machine {
                 machine: self.id,
                 channels: BTreeSet::new(),
             });
-            if self.shards.is_some() {
+            if self.around.shards.is_some() {
                 store.ssubscribe(SubscriberId(line.id), channel);
             } else {
                 store.subscribe(SubscriberId(line.id), channel);
@@ -326,7 +339,7 @@ impl Machine {
 
     /// What a node says to who wants to listen at another one's slot.
     fn turn_listener_away(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
-        let shards = self.shards.as_ref()?;
+        let shards = self.around.shards.as_ref()?;
         let command = command(words);
         assert!(command.starts_with('s'), "{command} in a cluster with sharded channels");
         shards.turn_listener_away(self.node(), channel)
@@ -339,7 +352,7 @@ impl Machine {
             let Some(listener) = kept.listeners.get(&delivery.subscriber.0) else {
                 continue;
             };
-            self.trace.note(format_args!(
+            self.around.trace.note(format_args!(
                 "connection {publisher} wakes connection {}",
                 delivery.subscriber.0
             ));
@@ -357,12 +370,24 @@ impl Machine {
     }
 }
 
+/// What a server or a sentinel says at first.
+pub(super) fn greeting(mode: &str, role: &str) -> Reply {
+    let text = |text: &str| Reply::Bytes(text.into());
+    let entries = [
+        ("server", "redis"),
+        ("version", "7.0.15"),
+        ("mode", mode),
+        ("role", role),
+    ];
+    Reply::Map(entries.map(|(key, value)| (text(key), text(value))).into())
+}
+
 /// The command, as confirmations name it.
 fn command(words: &Words) -> String {
     String::from_utf8_lossy(&words[0]).to_ascii_lowercase()
 }
 
-fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
+pub(super) fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let items = [
         Reply::Bytes(what.into()),

@@ -33,6 +33,14 @@ impl Faults {
             .collect()
     }
 
+    /// The locks whose calls may be sent to a node.
+    pub(super) fn names_meant_for(&self, shards: &Shards, node: usize) -> Vec<usize> {
+        let names = 0..self.plan().names.len();
+        names
+            .filter(|name| shards.is_meant(slot(Plan::name(*name).as_bytes()), node))
+            .collect()
+    }
+
     /// A slot goes to another node, key by key.
     pub(super) async fn move_slot(&self, shards: &Shards, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
@@ -86,7 +94,7 @@ impl Faults {
             false => None,
         };
         let losses = self.ledger().excuse_losses(Some(names.clone()));
-        let errors = self.ledger().excuse_errors(Some(names.clone()));
+        let errors = self.ledger().excuse_errors(Some(self.names_meant_for(shards, old)));
         let stands_still = random.chance(300);
         // It may go on as if nothing had happened, until it is told.
         let is_stale = stands_still && is_lossy && random.chance(500);
@@ -153,7 +161,10 @@ impl Faults {
         let longest = random.pick(&[300, 2_000, 12_000]);
         let lasts = up_to(&mut random, longest);
         self.note(format_args!("nodes {nodes:?} say {refusal} for {lasts:?}"));
-        let names: Vec<usize> = nodes.iter().flat_map(|node| self.names_at(shards, *node)).collect();
+        let names: Vec<usize> = nodes
+            .iter()
+            .flat_map(|node| self.names_meant_for(shards, *node))
+            .collect();
         let excuse = self.excuse(lasts, Some(names));
         for node in &nodes {
             self.network().machine(*node).refuse(Some(refusal));

@@ -35,6 +35,8 @@ struct State {
     primaries: Vec<usize>,
     /// Which shard has each slot, as soon as one node knows.
     shards: Vec<usize>,
+    /// Which nodes had a slot once: who has not asked for it since sends calls there.
+    former: BTreeSet<(usize, usize)>,
     views: Vec<View>,
     /// Who was released.
     released: BTreeSet<Vec<u8>>,
@@ -68,6 +70,7 @@ impl Shards {
             state: Mutex::new(State {
                 primaries: (0..count).collect(),
                 shards: owners,
+                former: BTreeSet::new(),
                 views: vec![view; 2 * count],
                 released: BTreeSet::new(),
             }),
@@ -108,7 +111,15 @@ impl Shards {
     /// A slot is another node's.
     pub(super) fn end_move(&self, slot: usize, to: usize) {
         let shard = to % self.count;
-        self.lock().shards[slot] = shard;
+        let mut state = self.lock();
+        let before = state.primaries[state.shards[slot]];
+        state.former.insert((slot, before));
+        state.shards[slot] = shard;
+    }
+
+    /// Whether a slot's calls may be sent to a node.
+    pub(super) fn is_meant(&self, slot: usize, node: usize) -> bool {
+        self.owner(slot) == node || self.lock().former.contains(&(slot, node))
     }
 
     /// A replica is the primary of its shard.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use steadlock::{Client, ErrorKind, Lease, Lock, ReleaseOutcome};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -30,13 +31,17 @@ pub(super) struct Task {
     pub(super) trace: Arc<Trace>,
 }
 
-/// How a lock is asked for.
+/// How a lock is asked for, and held.
 struct Asked {
+    name: usize,
     lock: Lock,
     wait: Option<Duration>,
     renewed: Option<Duration>,
     /// The caller goes away after so long.
     patience: Option<Duration>,
+    holds: Duration,
+    extends_after: Option<Duration>,
+    is_dropped: bool,
 }
 
 impl Task {
@@ -52,18 +57,40 @@ impl Task {
         self.note("ends");
     }
 
+    /// Takes one lock, or several at once, of which it has each as soon as it is granted.
     async fn take_and_give_back(&mut self) {
-        let name = self.random.index(self.plan.names.len());
-        let asked = self.ask(name);
-        let Some(lease) = self.acquire(name, &asked).await else {
-            return;
-        };
-        let lease = Arc::new(lease);
-        let id = self.ledger.granted(self.client, name, &lease, asked.renewed);
-        self.hold(name, &lease).await;
+        let count = self.plan.names.len();
+        let first = self.random.index(count);
+        let mut names = vec![first];
+        if count > 1 && self.random.chance(250) {
+            names.push((first + 1 + self.random.index(count - 1)) % count);
+        }
+        let is_alone = names.len() == 1;
+        let asked: Vec<Asked> = names.into_iter().map(|name| self.ask(name, is_alone)).collect();
+        let taken = join_all(asked.iter().map(|asked| self.take(asked))).await;
+        let held = asked
+            .iter()
+            .zip(taken)
+            .filter_map(|(asked, taken)| Some((asked, taken?)));
+        join_all(held.map(|(asked, (id, lease))| self.keep(asked, id, lease))).await;
+    }
+
+    async fn take(&self, asked: &Asked) -> Option<(u64, Arc<Lease>)> {
+        self.ledger.waits(asked.name);
+        let lease = self.acquire(asked).await;
+        self.ledger.waits_no_more(asked.name);
+        let lease = Arc::new(lease?);
+        let id = self.ledger.granted(self.client, asked.name, &lease, asked.renewed);
+        Some((id, lease))
+    }
+
+    /// Holds it for a while, and releases it.
+    async fn keep(&self, asked: &Asked, id: u64, lease: Arc<Lease>) {
+        let name = asked.name;
+        self.hold(asked, &lease).await;
         self.ledger.given_back(id);
         let Some(lease) = Arc::into_inner(lease) else { return };
-        if self.random.chance(100) {
+        if asked.is_dropped {
             self.note("drops its lease");
             return;
         }
@@ -83,7 +110,8 @@ impl Task {
         }
     }
 
-    fn ask(&mut self, name: usize) -> Asked {
+    /// A wait for several has a bound: another task may hold one of them and wait for the other.
+    fn ask(&mut self, name: usize, is_alone: bool) -> Asked {
         let full = Plan::name(name);
         let lock = match self.plan.names[name] {
             Kind::Lock => self.handle.lock(full),
@@ -92,7 +120,7 @@ impl Task {
         };
         let random = &mut self.random;
         let wait = match random.index(4) {
-            0 => None,
+            0 if is_alone => None,
             1 => Some(Duration::ZERO),
             _ => Some(Duration::from_millis(random.between(20, 12_000))),
         };
@@ -106,7 +134,17 @@ impl Task {
         let patience = random
             .chance(150)
             .then(|| Duration::from_millis(random.between(0, 3_000)));
+        let (shortest, longest) = match self.plan.is_quiet {
+            true => (5_000, 20_000),
+            false => (1, random.pick(&[50, 500, 4_000, 15_000])),
+        };
         Asked {
+            name,
+            holds: Duration::from_millis(random.between(shortest, longest)),
+            extends_after: random
+                .chance(200)
+                .then(|| Duration::from_millis(random.between(0, 1_000))),
+            is_dropped: random.chance(100),
             lock: wait.map_or_else(|| lock.clone(), |wait| lock.clone().wait(wait)),
             wait,
             renewed,
@@ -114,7 +152,8 @@ impl Task {
         }
     }
 
-    async fn acquire(&self, name: usize, asked: &Asked) -> Option<Lease> {
+    async fn acquire(&self, asked: &Asked) -> Option<Lease> {
+        let name = asked.name;
         let began = Instant::now();
         let limit = match asked.wait {
             None => UNBOUNDED,
@@ -156,14 +195,11 @@ impl Task {
     }
 
     /// Holds it for a while, and lets it go early if it is lost.
-    async fn hold(&mut self, name: usize, lease: &Lease) {
-        let (shortest, longest) = match self.plan.is_quiet {
-            true => (5_000, 20_000),
-            false => (1, self.random.pick(&[50, 500, 4_000, 15_000])),
-        };
-        let until = Instant::now() + Duration::from_millis(self.random.between(shortest, longest));
-        if self.random.chance(200) {
-            sleep(Duration::from_millis(self.random.between(0, 1_000))).await;
+    async fn hold(&self, asked: &Asked, lease: &Lease) {
+        let name = asked.name;
+        let until = Instant::now() + asked.holds;
+        if let Some(pause) = asked.extends_after {
+            sleep(pause).await;
             let limit = self.plan.command_timeout + SLACK;
             let began = Instant::now();
             match timeout(limit, lease.extend(None)).await {

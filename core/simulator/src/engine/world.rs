@@ -1,6 +1,7 @@
 //! The world of one client: virtual time, seeded randomness, connections of the simulated network.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,8 +63,12 @@ impl Simulated for ClientWorld {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
-    fn dial(&self, address: &str, path: Path) -> Later<io::Result<Box<dyn Stream>>> {
-        Box::pin(Arc::clone(&self.network).dial(self.client, address.to_owned(), path))
+    fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr> {
+        self.network.resolve(host, port)
+    }
+
+    fn dial(&self, address: SocketAddr, path: Path) -> Later<io::Result<Box<dyn Stream>>> {
+        Box::pin(Arc::clone(&self.network).dial(self.client, address, path))
     }
 
     fn spawn(&self, engine: Later<()>) {

@@ -28,6 +28,7 @@ use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
+use crate::world::Defect;
 
 /// A round ends so long after its first primary.
 const ROUND: Duration = Duration::from_millis(250);
@@ -61,13 +62,13 @@ impl Connector {
 
     /// Where the host is, and where the client is already: its name may lead elsewhere by now.
     async fn routes(&self, dialer: &Dialer) -> Result<Vec<Route>, Failure> {
-        let Some(tcp) = dialer.tcp().filter(|_| !self.world.is_virtual()) else {
+        let Some(tcp) = dialer.tcp() else {
             return Ok(vec![None]);
         };
         // Sentinels and nodes know better than a connection where the server is.
-        let here = self.identity.server().filter(|_| !self.is_led());
+        let here = self.here().filter(|_| !self.is_led());
         let known = here.and_then(|server| server.mark().address);
-        let mut routes: Vec<Route> = match tcp.addresses().await {
+        let mut routes: Vec<Route> = match tcp.addresses(&self.world).await {
             Ok(addresses) => addresses.into_iter().map(Some).collect(),
             // Nobody knows where the name leads, but for the connection that is there.
             Err(_) if known.is_some() => Vec::new(),
@@ -79,8 +80,13 @@ impl Connector {
         Ok(routes)
     }
 
+    /// The server where the client is.
+    fn here(&self) -> Option<Arc<Server>> {
+        self.identity.server().filter(|_| !self.world.has(Defect::LanesSplit))
+    }
+
     async fn choose(&self, way: &Way<'_>, routes: Vec<Route>) -> Result<Candidate, Failure> {
-        let here = self.identity.server().map(|server| server.mark().clone());
+        let here = self.here().map(|server| server.mark().clone());
         let last = self.identity.last();
         let tried = |route| async move { (route, self.greeted(way, route).await) };
         let mut tries: FuturesUnordered<_> = routes.into_iter().map(tried).collect();
@@ -148,7 +154,7 @@ impl Connector {
                 .await?;
         }
         // Last: others ask whoever is there, and nobody answers on a connection that is still being made.
-        if way.purpose.is_at_server() {
+        if way.purpose.is_at_server() && !self.world.has(Defect::LanesSplit) {
             let server = self.enter(candidate, way).await?;
             if way.purpose != Purpose::Proof {
                 candidate.wire.keep_at(server);

@@ -298,8 +298,8 @@ impl Connector {
         address: Option<SocketAddr>,
     ) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
         #[cfg(feature = "simulation")]
-        if let Some(world) = self.world.given() {
-            return Ok((Wire::new(world.dial(way.node, way.purpose.path()).await?), None));
+        if let (Some(world), Some(address)) = (self.world.given(), address) {
+            return Ok((Wire::new(world.dial(address, way.purpose.path()).await?), None));
         }
         Ok(match (way.dialer, address) {
             (Dialer::Tcp(tcp), Some(address)) => (Wire::new(tcp.connect(address).await?), None),

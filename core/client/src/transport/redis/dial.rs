@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::resolve::resolve;
 use super::socket::Socket;
-use crate::world::Stream;
+use crate::world::{Stream, World};
 
 /// A host and a port.
 pub(super) struct Tcp {
@@ -25,9 +25,9 @@ const MOST: usize = 16;
 
 impl Tcp {
     /// The addresses that the host has now, each once.
-    pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+    pub(super) async fn addresses(&self, world: &World) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
-        for address in resolve(&self.host, self.port).await? {
+        for address in resolve(world, &self.host, self.port).await? {
             if !addresses.contains(&address) && addresses.len() < MOST {
                 addresses.push(address);
             }

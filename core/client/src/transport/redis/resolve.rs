@@ -4,12 +4,18 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use crate::blocking_pool;
+use crate::world::World;
 
 /// The addresses that the system knows for a host, in its order. An address is its own.
 ///
 /// # Errors
 /// The system's. `WouldBlock`, with a text that says so, if no thread can be had to ask it.
-pub(super) async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(super) async fn resolve(world: &World, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(feature = "simulation")]
+    if let Some(given) = world.given() {
+        return Ok(given.resolve(host, port));
+    }
+    let _ = world;
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }

@@ -47,6 +47,7 @@ use super::{Failing, Redis, State};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::interface::{Seen, Transport};
+use crate::world::Defect;
 
 /// The least and the longest time between two rounds of questions.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -215,11 +216,12 @@ impl Sentinel {
     /// Asks all sentinels, but for one that has just answered.
     fn begin(&mut self, but: Option<&Address>, now: Instant) {
         self.is_wanted = false;
-        self.round = Some(if self.is_at() {
+        let round = if self.is_at() {
             Round::aside(now)
         } else {
             Round::awaited(self.settings.connect_timeout, now)
-        });
+        };
+        self.round = Some(round.hasty(self.settings.world.has(Defect::FirstSentinelWins)));
         for (address, watcher) in &mut self.watchers {
             if but != Some(address) {
                 watcher.ask(now);

@@ -44,6 +44,8 @@ pub(super) struct Outcome {
 pub(super) struct Round {
     /// Connections wait for what it comes to.
     is_awaited: bool,
+    /// A mistake: nobody is waited for after the first answer.
+    is_hasty: bool,
     /// So long it may take.
     patient_until: Instant,
     /// Until then those have time that are down. Set by the first answer that names a primary.
@@ -68,6 +70,7 @@ impl Round {
     pub(super) fn awaited(connect_timeout: Duration, now: Instant) -> Self {
         Self {
             is_awaited: true,
+            is_hasty: false,
             patient_until: now + connect_timeout / 2,
             first_until: None,
             due: None,
@@ -82,6 +85,12 @@ impl Round {
             is_awaited: false,
             ..Self::awaited(Duration::ZERO, now)
         }
+    }
+
+    /// The same, with that mistake or without it.
+    pub(super) const fn hasty(mut self, is_hasty: bool) -> Self {
+        self.is_hasty = is_hasty;
+        self
     }
 
     pub(super) fn answered(&mut self, address: Address, vote: Option<Vote>, now: Instant) {
@@ -128,6 +137,7 @@ impl Round {
             .is_some_and(|(vote, count)| is_most(count) && newest.is_none_or(|newest| vote.epoch >= newest.epoch));
         let mut missing = all.iter().filter(|one| one.answer.is_none()).peekable();
         let is_over = agreed
+            || self.is_hasty && !votes.is_empty()
             || missing.peek().is_none()
             || match self.first_until {
                 Some(until) if now < until => false,

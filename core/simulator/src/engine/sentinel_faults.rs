@@ -1,0 +1,82 @@
+//! What happens where sentinels watch a primary and its replica.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::faults::Faults;
+use super::network::Door;
+use super::sentinels::Sentinels;
+use crate::random::Random;
+use crate::snapshot::Snapshot;
+
+/// Clients hear so soon what sentinels name: they look every ten seconds.
+const HEARD: Duration = Duration::from_secs(11);
+
+/// So long at the most, in milliseconds.
+fn up_to(random: &mut Random, longest: u64) -> Duration {
+    Duration::from_millis(random.between(0, longest))
+}
+
+impl Faults {
+    /// The primary is gone, and the replica takes its place with all that it had. Most sentinels know that when the
+    /// old one is back, as a primary, until it is told.
+    pub(super) async fn elect(&self, sentinels: &Sentinels, mut random: Random) {
+        let Some(_alone) = self.reshape() else { return };
+        let old = sentinels.primary();
+        let new = 1 - old;
+        let excuse = self.excuse(HEARD, None);
+        let (gone, next) = (self.network().machine(old), self.network().machine(new));
+        self.note(format_args!("server {old} is gone"));
+        let door = random.pick(&[Door::Shut, Door::Silent]);
+        self.network().set_closed(old, Some(door));
+        gone.die();
+        self.network().cut_machine(gone.id());
+        sleep(Duration::from_millis(500) + up_to(&mut random, 6_000)).await;
+        let now = self.clock().server_time();
+        next.data().restore(gone.data().snapshot(now), now);
+        next.forget_scripts();
+        next.promote();
+        self.note(format_args!("server {new} has taken its place"));
+        sentinels.elect(new);
+        let mut late: Vec<usize> = (0..self.plan().sentinels).collect();
+        random.shuffle(&mut late);
+        let in_time = late.split_off(random.index(self.plan().sentinels.div_ceil(2)));
+        self.learn(sentinels, &in_time, &mut random).await;
+        sleep(up_to(&mut random, 5_000)).await;
+        if random.chance(700) {
+            self.note(format_args!("server {old} is back, and knows nothing of it"));
+            if random.chance(300) {
+                gone.data().restore(Snapshot::empty(), self.clock().server_time());
+            }
+            self.network().set_closed(old, None);
+            sleep(up_to(&mut random, 15_000)).await;
+        }
+        gone.demote();
+        gone.data().restore(Snapshot::empty(), self.clock().server_time());
+        self.network().cut_machine(gone.id());
+        self.note(format_args!("server {old} is a replica"));
+        self.learn(sentinels, &late, &mut random).await;
+        self.network().set_closed(old, None);
+        sleep(HEARD).await;
+        self.excuse_no_more(excuse);
+    }
+
+    async fn learn(&self, sentinels: &Sentinels, who: &[usize], random: &mut Random) {
+        for sentinel in who {
+            sleep(up_to(random, 400)).await;
+            sentinels.learn(*sentinel, random.chance(800));
+        }
+    }
+
+    /// One sentinel answers nobody for a while.
+    pub(super) async fn silence_sentinel(&self, mut random: Random) {
+        let Some(_alone) = self.reshape() else { return };
+        let sentinel = random.index(self.plan().sentinels);
+        self.note(format_args!("sentinel {sentinel} is silent"));
+        self.network().silence_sentinel(sentinel, true);
+        sleep(up_to(&mut random, 12_000)).await;
+        self.note(format_args!("sentinel {sentinel} answers again"));
+        self.network().silence_sentinel(sentinel, false);
+    }
+}

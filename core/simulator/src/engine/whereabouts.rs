@@ -1,0 +1,48 @@
+//! Which server each client is at: its calls all run at one, as long as it has a connection on
+//! which calls ran there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::cable::Cable;
+use super::data::Data;
+use super::ledger::Ledger;
+
+pub(super) struct Whereabouts {
+    ledger: Arc<Ledger>,
+    /// By client and connection: what keeps the data that calls ran on.
+    used: Mutex<BTreeMap<(usize, u64), Used>>,
+}
+
+struct Used {
+    cable: Arc<Cable>,
+    data: Arc<Data>,
+}
+
+impl Whereabouts {
+    pub(super) fn new(ledger: &Arc<Ledger>) -> Arc<Self> {
+        Arc::new(Self {
+            ledger: Arc::clone(ledger),
+            used: Mutex::default(),
+        })
+    }
+
+    /// A call of a client is about to run on this connection.
+    pub(super) fn runs(&self, client: usize, connection: u64, cable: &Arc<Cable>, data: &Arc<Data>) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.retain(|_, used| used.cable.is_in_use());
+        if !cable.is_in_use() {
+            // It was sent before the client left.
+            return;
+        }
+        let mut of_client = used.iter().filter(|((of, _), _)| *of == client);
+        if let Some(((_, other), _)) = of_client.find(|(_, used)| !Arc::ptr_eq(&used.data, data)) {
+            let what = format!("client {client} uses connections {other} and {connection}, to two servers");
+            self.ledger.break_promise("a client is at one server", what);
+        }
+        used.entry((client, connection)).or_insert_with(|| Used {
+            cable: Arc::clone(cable),
+            data: Arc::clone(data),
+        });
+    }
+}
