@@ -166,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// What is free is soon granted to one who waits for it.
+    /// What is free is soon granted to a waiter.
     pub(super) fn check_wakes(&self, names: usize, is_held: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();
