@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use steadlock_protocol::{
-    ErrorKind, Event as Told, Grant, Holder, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token,
+    Error, ErrorKind, Event as Told, Grant, Holder, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token,
 };
 
 use crate::acquiring::check_not_owner;
@@ -227,7 +227,9 @@ impl World {
                     Some((_, Wish::Refusal)) => check_not_owner(client, Some(kind))?,
                     _ => {}
                 }
-                if kind == ErrorKind::Unavailable
+                // Answers that always come too late are no silence.
+                let is_silence = kind == ErrorKind::Unavailable && !is_too_slow(&error);
+                if is_silence
                     && self.plan.breaker.is_none()
                     && let Some((_, wish)) = &wish
                 {
@@ -237,7 +239,7 @@ impl World {
                 let since = self.now.saturating_sub(micros(self.plan.poll.1) + self.plan.timeout());
                 let is_heard = self.following.reaches((client, &self.clients[client]), since);
                 let is_heard = is_heard && !self.may_have_open_breakers();
-                if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() && is_heard {
+                if is_unbounded && is_silence && self.is_settled() && is_heard {
                     broken(
                         "I6",
                         format!("client {client}: {ticket:?} is told that the server is silent; it is not"),
@@ -420,4 +422,12 @@ fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked
         "I9",
         format!("client {client}: {ticket:?} is told that {:?} is {info}", holder.owner),
     )
+}
+
+/// Whether a caller is told that answers take too long for its lease.
+fn is_too_slow(error: &Error) -> bool {
+    let words = ["the primaries take ", "granted too late to be relied on"];
+    words
+        .iter()
+        .any(|words| error.cause().is_some_and(|cause| cause.contains(words)))
 }
