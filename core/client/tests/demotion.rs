@@ -7,10 +7,14 @@
 mod support;
 
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+#[cfg(target_os = "linux")]
+use steadlock::observe::{Detail, Observation, Observer};
 use steadlock::{Client, Lease, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 #[cfg(target_os = "linux")]
@@ -114,8 +118,26 @@ fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
 
+/// How far clocks were ahead, as a client told.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Default)]
+struct Ahead(Arc<Mutex<Vec<Duration>>>);
+
+#[cfg(target_os = "linux")]
+impl Observer for Ahead {
+    fn observe(&self, observation: &Observation) {
+        if let Observation::ClockAhead { by, .. } = observation {
+            self.0.lock().unwrap().push(*by);
+        }
+    }
+
+    fn detail(&self) -> Detail {
+        Detail::Trouble
+    }
+}
+
 /// A primary sends the time at which a record ends, and a promoted replica goes by its own clock: T1 and T2 need
-/// clocks that are together.
+/// clocks that are together. A client that is granted a lock by one and then by the other tells of it.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
@@ -123,7 +145,9 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     let primary = Redis::start_version(Version::System, &[], None);
     let replica = Redis::start_with_clock(ClockOffset(AHEAD), &[]);
     replicate(&primary, &replica).await;
-    let client = Client::connect(&primary.url()).await.unwrap();
+    let (proxy, ahead) = (Proxy::to(primary.port), Ahead::default());
+    let builder = Client::builder().url(proxy.url());
+    let client = builder.observer(ahead.clone()).connect().await.unwrap();
     let lease = client.lock("a").lease(Duration::from_secs(60)).acquire().await.unwrap();
     let left = |server: &Redis| match server.run(&["PTTL", "a"]) {
         Reply::Int(left) => left,
@@ -136,6 +160,26 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     assert!((AHEAD - 1_000..=AHEAD + 1_000).contains(&early), "{here} {there}");
     let deadline = i64::try_from(lease.remaining().as_millis()).unwrap();
     assert!(there < deadline, "its holder still relies on it: {there} {deadline}");
+    assert!(ahead.0.lock().unwrap().is_empty(), "one clock alone is not ahead");
+    proxy.lead_to(replica.port);
+    proxy.cut_all();
+    for name in ["b", "c"] {
+        client
+            .lock(name)
+            .wait(SOON)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+    let told = ahead.0.lock().unwrap().clone();
+    let [by] = told[..] else {
+        panic!("it is told once: {told:?}")
+    };
+    let by = i64::try_from(by.as_millis()).unwrap();
+    assert!((AHEAD - 1_000..=AHEAD).contains(&by), "{by} ms");
     lease.release().await.unwrap();
 }
 

@@ -65,6 +65,7 @@ mod owner;
 mod periods;
 mod reply;
 mod script;
+mod server_clocks;
 mod session;
 mod shown;
 mod slot;

@@ -113,6 +113,14 @@ pub enum Observed {
         /** How long it did not. */
         open: Duration,
     },
+    /// The clock of a primary is ahead of what it was, or of that of the one before: records that were made by that
+    /// end early.
+    ClockAhead {
+        /** Which. */
+        primary: Primary,
+        /** By how much, at the least. */
+        by: Duration,
+    },
     /// A hold is lost.
     Lost {
         /** Where. */

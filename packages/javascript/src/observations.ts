@@ -32,6 +32,8 @@ export interface Observation {
   readonly missingMs?: number;
   /** How long a circuit breaker was open. */
   readonly openMs?: number;
+  /** How far a server's clock is ahead of what it was. */
+  readonly aheadMs?: number;
   /** How long the renewal took that succeeded again. */
   readonly tookMs?: number;
   /** How many renewals or attempts to connect in a row have failed. */
@@ -61,6 +63,8 @@ export interface ClientEvents {
   breakerOpened: [observation: Observation];
   /** It is closed again. */
   breakerClosed: [observation: Observation];
+  /** The clock of a server is ahead of what it was, or of that of the server before it: its records end early. */
+  clockAhead: [observation: Observation];
 }
 
 /** The emitter of one client, and what it emits. */

@@ -205,6 +205,10 @@ impl Observing {
                 server: self.primary(primary),
                 open,
             },
+            Observed::ClockAhead { primary, by } => Observation::ClockAhead {
+                server: self.primary(primary),
+                by,
+            },
             Observed::Lost {
                 place,
                 leases,
@@ -234,7 +238,7 @@ impl Observing {
             Observed::RenewalFailed { place, .. } => (place, false),
             Observed::BreakerOpened { .. } => return metering.breaker(true),
             Observed::BreakerClosed { .. } => return metering.breaker(false),
-            Observed::Attempt { .. } | Observed::Lost { .. } => return,
+            Observed::Attempt { .. } | Observed::ClockAhead { .. } | Observed::Lost { .. } => return,
         };
         let name = self.settings.without_prefix(place.name.as_str());
         metering.renewed(place.kind.name(), name, is_confirmed);

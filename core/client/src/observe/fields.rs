@@ -117,6 +117,7 @@ impl Fields {
             }
             Observation::BreakerOpened { cause, .. } => self.text("cause", cause),
             Observation::BreakerClosed { open, .. } => self.time("open_ms", Some(*open)),
+            Observation::ClockAhead { by, .. } => self.time("ahead_ms", Some(*by)),
             Observation::ConnectFailing {
                 link,
                 cause,

@@ -229,6 +229,14 @@ pub enum Observation {
         /** How long it was open. */
         open: Duration,
     },
+    /// The clock of a server is ahead of what it was, or of that of the server before it: records that it took over
+    /// end early, by as much. It is seen by the tokens of two grants, if it is more than leases allow for.
+    ClockAhead {
+        /** Which server. */
+        server: Arc<str>,
+        /** By how much, at the least. */
+        by: Duration,
+    },
     /// An attempt to connect failed; the client makes another one.
     ConnectFailing {
         /** To which server. */
@@ -261,6 +269,7 @@ impl Observation {
             Self::Disconnected { .. } => "disconnected",
             Self::BreakerOpened { .. } => "breaker_opened",
             Self::BreakerClosed { .. } => "breaker_closed",
+            Self::ClockAhead { .. } => "clock_ahead",
             Self::ConnectFailing { .. } => "connect_failing",
         }
     }
@@ -284,6 +293,7 @@ impl Observation {
             Self::RenewalFailing { .. }
             | Self::Disconnected { .. }
             | Self::BreakerOpened { .. }
+            | Self::ClockAhead { .. }
             | Self::ConnectFailing { .. } => Level::Warn,
             Self::Renewed { failures: 1.., .. }
             | Self::Connected { missing: Some(_), .. }
@@ -314,6 +324,7 @@ impl Observation {
             | Self::Disconnected { .. }
             | Self::BreakerOpened { .. }
             | Self::BreakerClosed { .. }
+            | Self::ClockAhead { .. }
             | Self::ConnectFailing { .. } => None,
         }
     }
@@ -330,6 +341,7 @@ impl Observation {
             | Self::Disconnected { server, .. }
             | Self::BreakerOpened { server, .. }
             | Self::BreakerClosed { server, .. }
+            | Self::ClockAhead { server, .. }
             | Self::ConnectFailing { server, .. } => Some(server),
             Self::WaitBegan { .. } | Self::WaitEnded { .. } | Self::Granted { .. } | Self::Released { .. } => None,
         }

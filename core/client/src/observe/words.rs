@@ -33,6 +33,7 @@ impl fmt::Display for Observation {
             | Self::Disconnected { .. }
             | Self::BreakerOpened { .. }
             | Self::BreakerClosed { .. }
+            | Self::ClockAhead { .. }
             | Self::ConnectFailing { .. } => self.connecting(f),
         }
     }
@@ -147,6 +148,12 @@ impl Observation {
                 f,
                 "the circuit breaker of {server} is closed again, after {}",
                 Told(*open)
+            ),
+            Self::ClockAhead { server, by } => write!(
+                f,
+                "the clock of {server} is {} ahead of what it was, or of that of the server before it: records made \
+                 before end early",
+                Told(*by)
             ),
             Self::ConnectFailing {
                 server,

@@ -19,6 +19,11 @@ pub(super) fn answered(io: &mut Io, request: &Request, call: InFlight, verdict: 
         },
         took: call.sent.map(|sent| now.saturating_since(sent)),
     });
+    if let (Verdict::Granted(granted), Some(sent)) = (verdict, call.sent)
+        && let Some(token) = granted.token
+    {
+        io.token_came(request.keys(), token, (sent, now));
+    }
 }
 
 /// Its answer is overdue. A late one is told of too.

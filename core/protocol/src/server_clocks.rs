@@ -1,0 +1,124 @@
+//! The clocks of servers, as far as their grants tell them: a new token is the clock of the server that drew it, unless
+//! an earlier one was higher.
+//!
+//! Where another server takes over whose clock is ahead, the records that it took over end early. A client has no
+//! connection to the one before any more, but it knows when that one's last token came.
+
+use std::time::Duration;
+
+use crate::ids::NodeId;
+use crate::instant::Instant;
+use crate::lease::{LeaseDuration, reliable};
+use crate::sorted::SortedMap;
+use crate::token::Token;
+
+/// Of a cluster each slot is known for itself, as another server may take it over.
+type Place = (NodeId, Option<u16>);
+
+/// What the last tokens were.
+#[derive(Debug, Default)]
+pub(crate) struct ServerClocks(SortedMap<Place, Seen>);
+
+/// The last token of a place.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// By how many microseconds the server's clock was ahead of ours, at the most.
+    most: i128,
+    at: Instant,
+}
+
+impl ServerClocks {
+    /// A token came of a call that was sent at `sent`. Gives how far the clock is ahead of what the tokens before
+    /// showed, at the least, if that may end a record of this lease before its holder's deadline.
+    pub(crate) fn told(
+        &mut self,
+        place: Place,
+        token: Token,
+        (sent, now): (Instant, Instant),
+        lease: LeaseDuration,
+    ) -> Option<Duration> {
+        let ahead_of = |ours: Instant| i128::from(token.get()) - i128::from(ours.as_micros());
+        let before = self.0.get(&place).copied();
+        self.0.insert(
+            place,
+            Seen {
+                most: ahead_of(sent),
+                at: now,
+            },
+        );
+        let before = before?;
+        let step = u64::try_from(ahead_of(now) - before.most).ok()?;
+        // The two clocks may run unevenly meanwhile.
+        let drift = now.saturating_since(before.at).checked_div(100).unwrap_or_default();
+        let margin = lease.get().saturating_sub(reliable(lease.get())).saturating_add(drift);
+        Some(Duration::from_micros(step)).filter(|step| *step > margin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = (NodeId(0), None);
+    /// What a server's clock shows when ours shows nothing.
+    const AHEAD: u64 = 1_795_000_000_000_000;
+
+    /// The calls that were sent at such times, in milliseconds, took so long, and were answered by a clock that was so
+    /// far ahead of that of the first; and what is told of each.
+    fn told(calls: &[(u64, u64, i64)]) -> Vec<Option<Duration>> {
+        let mut clocks = ServerClocks::default();
+        let lease = LeaseDuration::DEFAULT;
+        let mut answers = Vec::new();
+        for (sent, took, step) in calls {
+            let run = sent + took / 2;
+            let token = (AHEAD + run * 1_000).saturating_add_signed(step * 1_000);
+            let token = Token::parse(token.to_string().as_bytes()).unwrap();
+            let at = |millis: u64| Instant::from_micros(millis * 1_000);
+            answers.push(clocks.told(PLACE, token, (at(*sent), at(sent + took)), lease));
+        }
+        answers
+    }
+
+    fn ms(millis: u64) -> Option<Duration> {
+        Some(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_of_the_one_before_is_told_once() {
+        assert_eq!(
+            told(&[(0, 2, 0), (1_000, 2, 1_000), (2_000, 2, 1_000)]),
+            [None, ms(998), None]
+        );
+        // The margin of 30 s is 320 ms, and 10 ms for the second between the two.
+        assert_eq!(told(&[(0, 0, 0), (1_000, 0, 330)]), [None, None]);
+        assert_eq!(told(&[(0, 0, 0), (1_000, 0, 331)]), [None, ms(331)]);
+    }
+
+    #[test]
+    fn what_may_be_the_time_of_the_calls_or_of_uneven_clocks_is_not_told() {
+        assert_eq!(told(&[(0, 800, 0), (1_000, 800, 1_000)]), [None, None]);
+        assert_eq!(told(&[(0, 2, 0), (200_000, 2, 2_000)]), [None, None]);
+        assert_eq!(told(&[(0, 2, 0), (200_000, 2, 2_400)]), [None, ms(2_398)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_is_not_told() {
+        assert_eq!(told(&[(0, 2, 0), (1_000, 2, -5_000), (2_000, 2, -5_000)]), [None; 3]);
+        // It is as far ahead again as it was.
+        assert_eq!(told(&[(0, 2, 0), (1_000, 2, -500), (2_000, 2, 0)])[2], ms(498));
+    }
+
+    #[test]
+    fn each_slot_of_a_cluster_has_its_own() {
+        let mut clocks = ServerClocks::default();
+        let lease = LeaseDuration::DEFAULT;
+        let now = (Instant::ZERO, Instant::ZERO);
+        let token = |number: u64| Token::parse(number.to_string().as_bytes()).unwrap();
+        assert_eq!(clocks.told((NodeId(0), Some(1)), token(0), now, lease), None);
+        assert_eq!(clocks.told((NodeId(0), Some(2)), token(9_000_000), now, lease), None);
+        assert_eq!(
+            clocks.told((NodeId(0), Some(1)), token(9_000_000), now, lease),
+            Some(Duration::from_secs(9))
+        );
+    }
+}
