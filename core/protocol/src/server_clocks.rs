@@ -37,7 +37,7 @@ impl ServerClocks {
         (sent, now): (Instant, Instant),
         lease: LeaseDuration,
     ) -> Option<Duration> {
-        let ahead_of = |ours: Instant| i128::from(token.get()) - i128::from(ours.as_micros());
+        let ahead_of = |ours: Instant| i128::from(token.get()).saturating_sub(i128::from(ours.as_micros()));
         let before = self.0.get(&place).copied();
         self.0.insert(
             place,
@@ -47,7 +47,7 @@ impl ServerClocks {
             },
         );
         let before = before?;
-        let step = u64::try_from(ahead_of(now) - before.most).ok()?;
+        let step = u64::try_from(ahead_of(now).saturating_sub(before.most)).ok()?;
         // The two clocks may run unevenly meanwhile.
         let drift = now.saturating_since(before.at).checked_div(100).unwrap_or_default();
         let margin = lease.get().saturating_sub(reliable(lease.get())).saturating_add(drift);
