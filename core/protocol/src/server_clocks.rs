@@ -69,12 +69,14 @@ mod tests {
         let mut clocks = ServerClocks::default();
         let lease = LeaseDuration::DEFAULT;
         let mut answers = Vec::new();
-        for (sent, took, step) in calls {
-            let run = sent + took / 2;
-            let token = (AHEAD + run * 1_000).saturating_add_signed(step * 1_000);
+        for &(sent, took, step) in calls {
+            let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
+            let (begun, ended) = (at(sent), at(sent) + Duration::from_millis(took));
+            let run = begun + Duration::from_millis(took.div_euclid(2));
+            let clock = AHEAD.saturating_add(run.as_micros());
+            let token = clock.saturating_add_signed(step.saturating_mul(1_000));
             let token = Token::parse(token.to_string().as_bytes()).unwrap();
-            let at = |millis: u64| Instant::from_micros(millis * 1_000);
-            answers.push(clocks.told(PLACE, token, (at(*sent), at(sent + took)), lease));
+            answers.push(clocks.told(PLACE, token, (begun, ended), lease));
         }
         answers
     }
