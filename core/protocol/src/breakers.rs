@@ -122,6 +122,12 @@ impl Breakers {
         self.slots.contains_key(&node)
     }
 
+    /// The node of a lock, and its slot if that is a cluster.
+    pub(crate) fn place(&self, keys: &Keys) -> (NodeId, Option<u16>) {
+        let slot = self.is_cluster(keys.node).then(|| slot(&keys.record));
+        (keys.node, slot)
+    }
+
     /// The primary that has a key.
     pub(crate) fn primary(&self, node: NodeId, key: &[u8]) -> Primary {
         let number = self.slots.get(&node);

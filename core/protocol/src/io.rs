@@ -2,6 +2,7 @@
 //! which connections are open, which calls are in flight, what is due, and what is to be sent.
 
 mod identities;
+mod tokens;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,11 +20,9 @@ use crate::links::Links;
 use crate::observed::{Detail, Observed};
 use crate::owner::{ClientId, Entropy, OwnerId};
 use crate::server_clocks::ServerClocks;
-use crate::slot::slot;
 use crate::sorted::SortedSet;
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
-use crate::token::Token;
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
 
 /// What all machines share.
@@ -231,21 +230,6 @@ impl Io {
         if self.detail >= detail {
             let observed = observed(self);
             self.observed.push_back(observed);
-        }
-    }
-
-    /// A server drew a token for a call that was sent and answered at these times.
-    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, times: (Instant, Instant)) {
-        if self.detail < Detail::Trouble {
-            return;
-        }
-        let slot = self.breakers.is_cluster(keys.node).then(|| slot(&keys.record));
-        let ahead = self
-            .server_clocks
-            .told((keys.node, slot), token, times, self.config.lease);
-        if let Some(by) = ahead {
-            let primary = self.breakers.primary(keys.node, &keys.record);
-            self.observe(Detail::Trouble, |_| Observed::ClockAhead { primary, by });
         }
     }
 
