@@ -96,13 +96,18 @@ impl EngineFault {
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
             Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
             Self::Election => plan.sentinels > 0,
-            // What is left must not be the one that knows less.
+            // The sentinel that knows less must not be the only one left.
             Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
             Self::NameMove => plan.naming == Naming::Moving,
             Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,
         });
         kinds
     }
+}
+
+/// A time of so many milliseconds at the most.
+pub(super) fn up_to(random: &mut Random, longest: u64) -> Duration {
+    Duration::from_millis(random.between(0, longest))
 }
 
 /// What is excused while a fault lasts.

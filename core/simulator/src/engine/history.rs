@@ -202,7 +202,7 @@ impl History {
         // What is still owed is sent again a timeout later, and once more.
         sleep(4 * self.plan.command_timeout + Duration::from_secs(1)).await;
         if self.plan.naming == Naming::Moving {
-            // What was left at a server where nobody is any more ends by itself.
+            // Records at a server that the client has left end by themselves.
             sleep(LAPSED).await;
         }
         for name in 0..self.plan.names.len() {

@@ -16,7 +16,7 @@ const TOLD: Duration = Duration::from_millis(1_500);
 /// A server that could not be asked can be, so soon: connections are opened again, and what was held up is tried.
 const RECOVERY: Duration = Duration::from_secs(8);
 
-/// A lock that is free is granted to a waiter so soon.
+/// The longest time from the end of a hold until a waiter is granted the lock.
 const WOKEN: Duration = Duration::from_millis(500);
 
 pub(super) struct Ledger {
@@ -166,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// What is free is soon granted to a waiter.
+    /// A lock that is free is soon granted to a waiter.
     pub(super) fn check_wakes(&self, names: usize, is_held: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();

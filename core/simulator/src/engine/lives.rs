@@ -15,7 +15,7 @@ use super::trace::Trace;
 use super::world::ClientWorld;
 use crate::random::Random;
 
-/// Who could not connect tries again after so long.
+/// The pause between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) struct Lives {

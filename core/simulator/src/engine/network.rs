@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::cable::{Cable, End};
 use super::sentinels::Sentinels;
 use super::server::Machine;
+use super::shards::host;
 use super::trace::Trace;
 use crate::random::Random;
 
@@ -23,7 +24,7 @@ const SENTINELS: usize = 256;
 /// The name that has several addresses.
 const NAME: &str = "locks";
 
-/// After so long a connection is made, or given up.
+/// The longest time for which a client looks at a server that it may leave alone.
 const LOOKED_AT: Duration = Duration::from_secs(1);
 
 pub(super) struct Network {
@@ -97,12 +98,12 @@ impl Network {
 
     /// The name of an address, of which clients have the number.
     pub(super) fn url(address: usize) -> String {
-        format!("redis://server-{address}")
+        format!("redis://{}", host(address))
     }
 
     /// The names of the first addresses, as those of a cluster.
     pub(super) fn cluster_url(addresses: usize) -> String {
-        let nodes: Vec<String> = (0..addresses).map(|address| format!("server-{address}")).collect();
+        let nodes: Vec<String> = (0..addresses).map(host).collect();
         format!("redis+cluster://{}", nodes.join(","))
     }
 
@@ -244,7 +245,7 @@ impl Network {
         self.each(|line| line.way.address == address, strike);
     }
 
-    /// What a client has connections to a machine for, but for those that it may just look at.
+    /// The purposes of the connections that a client keeps to a machine. One to look at it does not count.
     pub(super) fn paths_to(&self, client: usize, machine: u64) -> Vec<Path> {
         let state = self.lock();
         let is_kept = |line: &&Line| {

@@ -165,7 +165,7 @@ impl Plan {
         self.sentinels > 0 || !matches!(self.naming, Naming::Plain)
     }
 
-    /// Those of the servers that follow another one at first.
+    /// The servers that follow another one at first.
     pub(super) const fn replicas(&self) -> std::ops::Range<usize> {
         match self.naming {
             _ if self.shards > 0 => self.shards..2 * self.shards,

@@ -1,7 +1,25 @@
 //! What comes over a simulated connection: commands, in RESP.
 
+use steadlock_store::Reply;
+
+/// Takes the words of each command that is there in full.
+pub(super) fn take_commands(came: &mut Vec<u8>) -> Vec<Vec<Vec<u8>>> {
+    let (mut commands, mut done) = (Vec::new(), 0);
+    while let Some((words, length)) = command(&came[done..]) {
+        done += length;
+        commands.push(words);
+    }
+    came.drain(..done);
+    commands
+}
+
+/// A reply that is text.
+pub(super) fn text(text: impl Into<Vec<u8>>) -> Reply {
+    Reply::Bytes(text.into())
+}
+
 /// The words of the first command, and how many bytes it takes; `None` until all of it is there.
-pub(super) fn command(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
+fn command(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     let mut at = 0;
     let count = number(bytes, &mut at, b'*')?;
     let mut words = Vec::with_capacity(count);

@@ -1,10 +1,10 @@
-//! What happens where sentinels watch a primary and its replica.
+//! Faults of a primary and its replica, and of the sentinels that watch them.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::faults::Faults;
+use super::faults::{Faults, up_to};
 use super::network::Door;
 use super::sentinels::Sentinels;
 use crate::random::Random;
@@ -12,11 +12,6 @@ use crate::snapshot::Snapshot;
 
 /// Clients hear so soon what sentinels name: they look every ten seconds.
 const HEARD: Duration = Duration::from_secs(11);
-
-/// So long at the most, in milliseconds.
-fn up_to(random: &mut Random, longest: u64) -> Duration {
-    Duration::from_millis(random.between(0, longest))
-}
 
 impl Faults {
     /// The primary is gone, and the replica takes its place with all that it had. Most sentinels know that when the

@@ -10,15 +10,13 @@ use steadlock_store::encode::{self, Protocol};
 
 use super::cable::Cable;
 use super::plan::Plan;
-use super::resp;
+use super::resp::{self, text};
 use super::server::{confirm, greeting};
-use super::shards::error;
+use super::shards::{self, error};
 use super::trace::Trace;
 use crate::random::Random;
 
 const PORT: u16 = 26_379;
-/// The port of the servers that they watch.
-const SERVERS: u16 = 6_379;
 
 /// All sentinels of a history.
 pub(super) struct Sentinels {
@@ -98,9 +96,10 @@ impl Sentinels {
         if before == *primary || !is_heard {
             return;
         }
-        let event = format!("{} server-{before} {SERVERS} server-{primary} {SERVERS}", Self::SERVICE);
+        let address = |number| format!("{} {}", shards::host(number), shards::PORT);
+        let event = format!("{} {} {}", Self::SERVICE, address(before), address(*primary));
         let mut out = Vec::new();
-        let items = ["message", "+switch-master", &event].map(|text| Reply::Bytes(text.into()));
+        let items = ["message", "+switch-master", &event].map(text);
         encode::push(&items, Protocol::Resp3, &mut out);
         for listener in view.listeners.values() {
             listener.send(out.clone());
@@ -112,9 +111,8 @@ impl Sentinels {
         let mut came = Vec::new();
         while let Some(bytes) = cable.receive().await {
             came.extend(bytes);
-            let (mut done, mut out) = (0, Vec::new());
-            while let Some((words, length)) = resp::command(&came[done..]) {
-                done += length;
+            let mut out = Vec::new();
+            for words in resp::take_commands(&mut came) {
                 if words[0].eq_ignore_ascii_case(b"SUBSCRIBE") {
                     for (count, channel) in (1..).zip(&words[1..]) {
                         confirm("subscribe", channel, count, &mut out);
@@ -124,7 +122,6 @@ impl Sentinels {
                     encode::reply(&self.answer(number, &words), Protocol::Resp3, &mut out);
                 }
             }
-            came.drain(..done);
             cable.send(out);
         }
         self.lock().views[number].listeners.remove(&id);
@@ -141,9 +138,9 @@ impl Sentinels {
             (b"SENTINEL", b"MASTER") if self.hides_epochs => {
                 error("NOPERM User has no permissions to run the 'sentinel|master' command")
             }
-            (b"SENTINEL", b"MASTER") => Reply::Map(vec![(text("config-epoch".into()), text(epoch.to_string()))]),
+            (b"SENTINEL", b"MASTER") => Reply::Map(vec![(text("config-epoch"), text(epoch.to_string()))]),
             (b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME") => {
-                Reply::Array(vec![text(format!("server-{primary}")), text(SERVERS.to_string())])
+                Reply::Array(vec![text(shards::host(primary)), text(shards::PORT.to_string())])
             }
             (b"SENTINEL", b"SENTINELS") => {
                 let others = (0..state.views.len()).filter(|other| *other != number);
@@ -177,8 +174,4 @@ fn described(number: usize) -> Reply {
 
 fn id(number: usize) -> String {
     format!("{number:040}")
-}
-
-fn text(text: String) -> Reply {
-    Reply::Bytes(text.into_bytes())
 }

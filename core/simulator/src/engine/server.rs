@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::cable::Cable;
 use super::clock::Clock;
 use super::data::{Data, Kept, Listener, split};
-use super::resp;
+use super::resp::{self, text};
 use super::shards::{Shards, error, slot};
 use super::trace::Trace;
 use super::whereabouts::Whereabouts;
@@ -19,7 +19,7 @@ use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
 use crate::stores::Lent;
 
-/// What all machines of a history have around them.
+/// The surroundings of all machines of a history.
 pub(super) struct Around {
     pub(super) clock: Clock,
     pub(super) trace: Arc<Trace>,
@@ -158,12 +158,10 @@ impl Machine {
             if self.lock().deaths != life {
                 break;
             }
-            let (mut done, mut out) = (0, Vec::new());
-            while let Some((words, length)) = resp::command(&came[done..]) {
-                done += length;
+            let mut out = Vec::new();
+            for words in resp::take_commands(&mut came) {
                 self.execute(&mut line, &words, &mut out);
             }
-            came.drain(..done);
             cable.send(out);
         }
         let mut kept = self.data.lock();
@@ -372,7 +370,6 @@ impl Machine {
 
 /// What a server or a sentinel says at first.
 pub(super) fn greeting(mode: &str, role: &str) -> Reply {
-    let text = |text: &str| Reply::Bytes(text.into());
     let entries = [
         ("server", "redis"),
         ("version", "7.0.15"),
@@ -389,11 +386,7 @@ fn command(words: &Words) -> String {
 
 pub(super) fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let items = [
-        Reply::Bytes(what.into()),
-        Reply::Bytes(channel.into()),
-        Reply::Int(count),
-    ];
+    let items = [text(what), text(channel), Reply::Int(count)];
     encode::push(&items, Protocol::Resp3, out);
 }
 

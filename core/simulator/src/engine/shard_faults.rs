@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::faults::Faults;
+use super::faults::{Faults, up_to};
 use super::network::Door;
 use super::plan::Plan;
 use super::shards::{Shards, slot};
@@ -19,26 +19,21 @@ const HEARD: Duration = Duration::from_secs(2);
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
 
-/// So long at the most, in milliseconds.
-fn up_to(random: &mut Random, longest: u64) -> Duration {
-    Duration::from_millis(random.between(0, longest))
-}
-
 impl Faults {
     /// The locks whose slots a node has.
     pub(super) fn names_at(&self, shards: &Shards, node: usize) -> Vec<usize> {
-        let names = 0..self.plan().names.len();
-        names
-            .filter(|name| shards.owner(slot(Plan::name(*name).as_bytes())) == node)
-            .collect()
+        self.names_in(|slot| shards.owner(slot) == node)
     }
 
     /// The locks whose calls may be sent to a node.
     pub(super) fn names_meant_for(&self, shards: &Shards, node: usize) -> Vec<usize> {
+        self.names_in(|slot| shards.is_meant(slot, node))
+    }
+
+    /// The locks in slots of which this is so.
+    fn names_in(&self, is_so: impl Fn(usize) -> bool) -> Vec<usize> {
         let names = 0..self.plan().names.len();
-        names
-            .filter(|name| shards.is_meant(slot(Plan::name(*name).as_bytes()), node))
-            .collect()
+        names.filter(|name| is_so(slot(Plan::name(*name).as_bytes()))).collect()
     }
 
     /// A slot goes to another node, key by key.
@@ -48,8 +43,7 @@ impl Faults {
         let from = shards.owner(slot);
         let others: Vec<usize> = shards.primaries().into_iter().filter(|node| *node != from).collect();
         let to = random.pick(&others);
-        let names = (0..self.plan().names.len()).filter(|name| self::slot(Plan::name(*name).as_bytes()) == slot);
-        let excuse = self.ledger().excuse_errors(Some(names.collect()));
+        let excuse = self.ledger().excuse_errors(Some(self.names_in(|of| of == slot)));
         self.note(format_args!("slot {slot} is to move from {from} to {to}"));
         shards.begin_import(slot, to);
         sleep(up_to(&mut random, 50)).await;

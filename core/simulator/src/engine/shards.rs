@@ -15,11 +15,13 @@ use steadlock_protocol::Script;
 use steadlock_store::{Reply, StoreError, Transit};
 
 use super::ledger::Ledger;
+use super::resp::text;
 use crate::kinds::{Role, role};
 
 /// The slots of a cluster.
 const SLOTS: usize = 16_384;
-const PORT: u16 = 6379;
+/// The port of all servers.
+pub(super) const PORT: u16 = 6379;
 
 /// The nodes have the numbers of their addresses: first the primaries, then a replica of each.
 pub(super) struct Shards {
@@ -243,11 +245,15 @@ impl Shards {
     }
 }
 
+/// The name of a server's host.
+pub(super) fn host(server: usize) -> String {
+    format!("server-{server}")
+}
+
 /// A node, as others speak of it.
 fn described(node: usize) -> Reply {
-    let text = |text: String| Reply::Bytes(text.into_bytes());
     Reply::Array(vec![
-        text(format!("server-{node}")),
+        text(host(node)),
         number(usize::from(PORT)),
         text(format!("{node:040}")),
     ])
@@ -262,7 +268,7 @@ fn is_granted(reply: &Reply) -> bool {
 }
 
 fn redirection(code: &str, slot: usize, node: usize) -> Reply {
-    error(&format!("{code} {slot} server-{node}:{PORT}"))
+    error(&format!("{code} {slot} {}:{PORT}", host(node)))
 }
 
 pub(super) fn error(line: &str) -> Reply {
