@@ -22,7 +22,7 @@ use support::clock_offset::ClockOffset;
 use support::proxy::Proxy;
 #[cfg(target_os = "linux")]
 use support::version::Version;
-use support::{Redis, eventually, is_timed};
+use support::{Redis, eventually, is_timed, works};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -164,15 +164,7 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
     proxy.lead_to(replica.port);
     proxy.cut_all();
     for name in ["b", "c"] {
-        client
-            .lock(name)
-            .wait(SOON)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        works(&client, name).await;
     }
     let told = ahead.0.lock().unwrap().clone();
     let [by] = told[..] else {

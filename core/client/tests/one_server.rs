@@ -8,7 +8,7 @@ use steadlock::{Builder, Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::hosts::Hosts;
 use support::proxy::{Carries, Proxy};
-use support::{Redis, eventually, free_port};
+use support::{Redis, eventually, free_port, works};
 
 const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(1);
@@ -62,11 +62,6 @@ impl Two {
 
 fn hide_run_id(server: &Redis) {
     server.run(&[&HIDDEN[..], &["-info"]].concat());
-}
-
-async fn works(client: &Client, name: &str) {
-    let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
 }
 
 async fn refused(builder: Builder) -> Error {

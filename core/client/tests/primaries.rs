@@ -64,8 +64,7 @@ impl Causes {
 }
 
 async fn works(client: &Client) {
-    let lease = client.lock("works").wait(SOON).acquire().await.unwrap();
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    support::works(client, "works").await;
 }
 
 async fn is_refused(urls: impl IntoIterator<Item = String>) {

@@ -14,7 +14,7 @@ use steadlock_protocol::Reply;
 use support::crowd::{Crowd, Times, Used, hands_over, has_tokens_only, is_replicated, kinds, patient, times};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
-use support::{Redis, eventually, nobodys_port};
+use support::{Redis, eventually, nobodys_port, works};
 
 const SOON: Duration = Duration::from_secs(10);
 /// Sentinels that do not agree at first take a second try.
@@ -31,11 +31,6 @@ async fn refusal(url: &str) -> steadlock::Error {
     let error = Client::connect(url).await.map(drop).expect_err(url);
     assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
     error
-}
-
-async fn works(client: &Client, name: &str) {
-    let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
 }
 
 /// Has sentinels promote a replica, as soon as all have everything; says which.

@@ -14,16 +14,12 @@ mod support;
 
 use std::time::Duration;
 
-use steadlock::{Client, ErrorKind, ReleaseOutcome};
+use steadlock::{Client, ErrorKind};
+use support::works;
 
 const SOON: Duration = Duration::from_secs(10);
 /// Nobody is there.
 const ELSEWHERE: &str = "10.255.0.1";
-
-async fn works(client: &Client, name: &str) {
-    let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
-    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
-}
 
 /// Takes locks until `is_there`.
 async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use clock_offset::ClockOffset;
 use rustix::process::{Pid, Signal, kill_process};
+use steadlock::{Client, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use steadlock_store::Embedded;
 use version::Version;
@@ -333,6 +334,12 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// The client is granted a lock, and releases it.
+pub async fn works(client: &Client, name: &str) {
+    let lease = client.lock(name).wait(Duration::from_secs(10)).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
 }
 
 /// A port that nobody listens on, and that no server of another test is started at meanwhile.
