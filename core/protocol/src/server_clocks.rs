@@ -12,10 +12,10 @@ use crate::lease::{LeaseDuration, reliable};
 use crate::sorted::SortedMap;
 use crate::token::Token;
 
-/// Of a cluster each slot is known for itself, as another server may take it over.
+/// A server, or a slot of a cluster, which another server may take over.
 type Place = (NodeId, Option<u16>);
 
-/// What the last tokens were.
+/// The last token of each place.
 #[derive(Debug, Default)]
 pub(crate) struct ServerClocks(SortedMap<Place, Seen>);
 
@@ -23,7 +23,7 @@ pub(crate) struct ServerClocks(SortedMap<Place, Seen>);
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// By how many microseconds the server's clock was ahead of ours, at the most.
-    most: i128,
+    most: i64,
     at: Instant,
 }
 
@@ -37,16 +37,9 @@ impl ServerClocks {
         (sent, now): (Instant, Instant),
         lease: LeaseDuration,
     ) -> Option<Duration> {
-        let ahead_of = |ours: Instant| i128::from(token.get()).saturating_sub(i128::from(ours.as_micros()));
-        let before = self.0.get(&place).copied();
-        self.0.insert(
-            place,
-            Seen {
-                most: ahead_of(sent),
-                at: now,
-            },
-        );
-        let before = before?;
+        let ahead_of = |ours: Instant| micros_of(token.get()).saturating_sub(micros_of(ours.as_micros()));
+        let (most, at) = (ahead_of(sent), now);
+        let before = self.0.insert(place, Seen { most, at })?;
         let step = u64::try_from(ahead_of(now).saturating_sub(before.most)).ok()?;
         // The two clocks may run unevenly meanwhile.
         let drift = now.saturating_since(before.at).checked_div(100).unwrap_or_default();
@@ -55,12 +48,17 @@ impl ServerClocks {
     }
 }
 
+/// A clock's time with a sign: no clock gets as far as the largest.
+fn micros_of(clock: u64) -> i64 {
+    i64::try_from(clock).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PLACE: Place = (NodeId(0), None);
-    /// What a server's clock shows when ours shows nothing.
+    /// The time on a server's clock when ours begins.
     const AHEAD: u64 = 1_795_000_000_000_000;
 
     /// The calls that were sent at such times, in milliseconds, took so long, and were answered by a clock that was so

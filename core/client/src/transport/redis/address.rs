@@ -25,7 +25,7 @@ impl Address {
         }
     }
 
-    /// What a server says; `None` if no host is called so. Errors and logs repeat it.
+    /// The address that a server gives of another; `None` if no host has that name. Errors and logs repeat it.
     pub(super) fn announced(host: &str, port: u16) -> Option<Self> {
         let is_odd = |character: char| is_harmful(character) || character.is_whitespace();
         let is_host = !host.is_empty() && host.len() <= LONGEST && !host.contains(is_odd);

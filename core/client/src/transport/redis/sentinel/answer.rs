@@ -40,7 +40,7 @@ pub(super) fn is_newer(vote: &Vote, known: Option<&Vote>) -> bool {
     known.is_none_or(|known| vote.epoch > known.epoch)
 }
 
-/// What is followed, beside a newer answer than the known one.
+/// The answers that are followed, beside one that is newer than the known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trust {
     /// Nothing: few have answered, and there are connections to the known primary.
