@@ -1,7 +1,7 @@
 //! Panics of code that is not the engine's: what wakes a task, or a host, is the program's or its runtime's.
 //!
-//! A runtime panics when it is to wake a task and its descriptors were closed. A thread that has a result
-//! to hand out, or a call to begin, must not end for it.
+//! A runtime panics when it is to wake a task, or to set a timer, and its descriptors were closed. A thread that has
+//! a result to hand out, or a call to begin, must not end for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
