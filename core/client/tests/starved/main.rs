@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
+mod hardship;
 mod limits;
 #[path = "../support/mod.rs"]
 mod support;
