@@ -1,8 +1,10 @@
 //! Timers that end no engine.
 //!
 //! tokio wakes its runtime for a timer that is to ring before all others, and panics if the program has closed the
-//! descriptor which that takes. By then the timer is set. The engine leaves such a runtime soon (`engine/sentry.rs`).
+//! descriptor which that takes. The timer may never ring then, so the thread remembers it until its engine leaves
+//! the runtime (`engine/sentry.rs`).
 
+use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,6 +13,20 @@ use futures_util::future::{Either, select};
 use tokio::time::Instant;
 
 use crate::unwind::quietly;
+
+thread_local! {
+    static IS_LOST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread has met a descriptor of its runtime that is gone.
+pub(crate) fn note_lost() {
+    IS_LOST.set(true);
+}
+
+/// Whether this thread has met one since it was last asked.
+pub(crate) fn has_lost() -> bool {
+    IS_LOST.take()
+}
 
 /// Completes at a moment of tokio's clock.
 pub(crate) struct Sleep(Pin<Box<tokio::time::Sleep>>);
@@ -21,7 +37,9 @@ impl Sleep {
     }
 
     pub(crate) fn reset(&mut self, at: Instant) {
-        quietly(|| self.0.as_mut().reset(at));
+        if !quietly(|| self.0.as_mut().reset(at)) {
+            note_lost();
+        }
     }
 }
 
@@ -30,7 +48,9 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut rings = Poll::Pending;
-        quietly(|| rings = self.0.as_mut().poll(context));
+        if !quietly(|| rings = self.0.as_mut().poll(context)) {
+            note_lost();
+        }
         rings
     }
 }

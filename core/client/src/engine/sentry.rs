@@ -7,8 +7,8 @@
 //! Another thread that wakes the runtime looks here, too: there tokio would panic in the program's thread.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
@@ -24,9 +24,10 @@ const EVERY: Duration = Duration::from_micros(100);
 /// Whether a runtime still has its descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Sentry {
-    /// A descriptor that nobody needs, opened just before the runtime's. Once it is gone, these are taken for gone, too.
-    /// `None` if the runtime has no descriptors.
-    watched: Option<Watched>,
+    /// Descriptors that nobody needs, one opened just before the runtime's and one just after. Once either is gone, these
+    /// are taken for gone, too. One that is closed alone shows when it is used. `None` if the runtime has no descriptors.
+    before: Option<Watched>,
+    after: OnceLock<Watched>,
     due: AtomicU64,
     is_broken: AtomicBool,
     broke: Notify,
@@ -39,14 +40,24 @@ impl Sentry {
     /// The system's, if it gives no descriptor.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            watched: Some(Watched::open()?),
+            before: Some(Watched::open()?),
             ..Self::default()
         })
     }
 
+    /// The runtime has been built.
+    ///
+    /// # Errors
+    /// The system's, if it gives no descriptor.
+    pub(super) fn built(&self) -> io::Result<()> {
+        let after = Watched::open()?;
+        self.after.get_or_init(|| after);
+        Ok(())
+    }
+
     /// Looks, unless somebody did just now. Returns true if the descriptors are there, as far as is known.
     pub(super) fn look(&self) -> bool {
-        if self.watched.is_none() {
+        if self.before.is_none() {
             return !self.is_broken();
         }
         let now = clock::now();
@@ -59,7 +70,8 @@ impl Sentry {
 
     /// Looks. Returns true if the descriptors are there.
     pub(super) fn look_now(&self) -> bool {
-        if self.watched.as_ref().is_some_and(|watched| !watched.is_there()) {
+        let both = self.before.iter().chain(self.after.get());
+        if !both.into_iter().all(Watched::is_there) {
             self.give_up();
         }
         !self.is_broken()
@@ -70,6 +82,12 @@ impl Sentry {
         if !self.look() {
             self.broke.notify_waiters();
         }
+    }
+
+    /// Its engine has met a descriptor that is gone, in a thread of the runtime.
+    pub(super) fn lost(&self) {
+        self.give_up();
+        self.broke.notify_waiters();
     }
 
     /// The runtime cannot be used any more. A thread that sleeps there finds out when it wakes up.
@@ -135,8 +153,9 @@ impl Wake for Careful {
     fn wake_by_ref(self: &Arc<Self>) {
         // There it needs no descriptor.
         let is_here = runtime::Handle::try_current().is_ok_and(|here| here.id() == self.runtime);
-        if is_here || self.sentry.look_now() {
-            quietly(|| self.task.wake_by_ref());
+        let wake = || self.task.wake_by_ref();
+        if (is_here || self.sentry.look_now()) && !quietly(wake) {
+            self.sentry.give_up();
         }
     }
 }

@@ -18,6 +18,7 @@ use super::turn::Engine;
 use crate::blocking_pool;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
+use crate::sleep::has_lost;
 use crate::target::{Scheme, Target};
 use crate::transport::{self, First};
 use crate::world::World;
@@ -68,16 +69,21 @@ fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
 
 /// A runtime for one thread. Without connections it has no descriptors either.
 fn build(settings: &Settings) -> io::Result<Watched> {
-    let is_memory = |target: &Target| matches!(target.scheme, Scheme::Memory { .. });
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time();
-    if settings.targets.iter().all(is_memory) {
+    if !has_descriptors(settings) {
         return Ok(Watched::new(builder.build()?, Arc::default()));
     }
     let sentry = Arc::new(Sentry::new()?);
     let looks = Arc::clone(&sentry);
-    builder.enable_io().on_thread_unpark(move || looks.woke());
-    Ok(Watched::new(builder.build()?, sentry))
+    let runtime = builder.enable_io().on_thread_unpark(move || looks.woke()).build()?;
+    sentry.built()?;
+    Ok(Watched::new(runtime, sentry))
+}
+
+fn has_descriptors(settings: &Settings) -> bool {
+    let is_memory = |target: &Target| matches!(target.scheme, Scheme::Memory { .. });
+    !settings.targets.iter().all(is_memory)
 }
 
 /// Runs the engine until it ends. When the program has closed the descriptors of its runtime, it goes on in
@@ -123,7 +129,7 @@ impl Running {
         let transport = transport::open(settings, first)?;
         Ok(Self {
             engine: Engine::new(settings, port, commands, transport, first),
-            inbox: Inbox::new(settings.world.clone()),
+            inbox: Inbox::new(settings.world.clone(), has_descriptors(settings)),
             driver: Arc::clone(driver),
             world: settings.world.clone(),
         })
@@ -166,7 +172,7 @@ impl Running {
 
     /// Leaves everything that is of a runtime that is no more. False if it cannot.
     fn starts_again(&mut self) -> bool {
-        self.inbox = Inbox::new(self.world.clone());
+        self.inbox = Inbox::new(self.world.clone(), true);
         self.engine.start_again()
     }
 
@@ -215,9 +221,15 @@ impl Turns {
 
     async fn run(self) {
         let mut wakers = Wakers::default();
-        poll_fn(|context| match &mut *lock(&self.task) {
-            Some(task) => wakers.with(&self.sentry, context, |context| task.as_mut().poll(context)),
-            None => Poll::Ready(()),
+        poll_fn(|context| {
+            let polled = match &mut *lock(&self.task) {
+                Some(task) => wakers.with(&self.sentry, context, |context| task.as_mut().poll(context)),
+                None => Poll::Ready(()),
+            };
+            if has_lost() {
+                self.sentry.lost();
+            }
+            polled
         })
         .await;
     }
