@@ -8,14 +8,14 @@ from collections.abc import Callable
 from steadlock import _native
 
 LOOK = 1.0
-"""How often a watcher looks whether the program has closed it, in seconds."""
+"""How often a reader looks whether the program has closed it, in seconds."""
 
 
 class Descriptor:
-    """The one that is watched, of one client by one watcher.
+    """The one that a reader polls.
 
     A program that closes descriptors which it did not open, as `os.closerange` does, closes
-    this one too, and may open files that get its number. Nothing tells the watcher of that.
+    this one too, and may open files that get its number. Nothing tells the reader of that.
     """
 
     def __init__(self, native: _native.Client) -> None:
@@ -23,12 +23,12 @@ class Descriptor:
         self._watched: tuple[int, int] | None = None
 
     def look(self) -> int:
-        """Gives the descriptor to watch from now on. Raises an `OSError` if the system gives none."""
+        """Gives the descriptor to poll from now on. Raises an `OSError` if the system gives none."""
         self._watched = self._native.fd()
         return self._watched[0]
 
     def is_there(self) -> bool:
-        """Whether the watched descriptor is still the client's."""
+        """Whether the descriptor that is polled is still the client's."""
         try:
             return self._watched == self._native.fd()
         except OSError:

@@ -1,4 +1,4 @@
-//! Whether a runtime still hears of its sockets.
+//! Whether a runtime still learns of its sockets.
 //!
 //! A program may have closed just one of the runtime's descriptors, and another runtime's may have its number by now.
 //! Then no connection can be made any more, and nothing else shows why.
@@ -14,7 +14,7 @@ pub(super) async fn probe() {
     use super::socket::Socket;
     use crate::sleep::{note_lost, timeout};
 
-    /// A healthy runtime hears of a new socket when it next looks.
+    /// A healthy runtime learns of a new socket when it next looks.
     const LONGEST: Duration = Duration::from_secs(1);
     /// The limits of the process and of the system: they say nothing of the runtime.
     const NO_MORE_DESCRIPTORS: [i32; 2] = [23, 24];
