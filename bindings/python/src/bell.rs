@@ -1,59 +1,62 @@
 //! How the engine thread wakes Python without touching the interpreter.
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::mem;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use steadlock::host::Process;
 
 /// A file descriptor that is readable while events are queued.
 ///
-/// Ringing it is one system call that takes no GIL and never blocks; an event
-/// loop, or a thread in `poll`, watches the other end. A forked child gets a
-/// pair of its own on first use: the inherited one is its parent's.
+/// Ringing it takes no GIL and never blocks; an event loop, or a thread in `poll`, watches the other end. A forked
+/// child gets a pair of its own on first use: the inherited one is its parent's. So does a program that closed
+/// descriptors which it did not open, as `os.closerange` does: their numbers may belong to the program's own files by
+/// now, so the bell never writes to, reads or closes a number that is no longer its own. Python looks once a second
+/// whether the descriptor is the same.
 pub(crate) struct Bell {
     process: Process,
-    // Both ends live as long as either user, so that ringing never meets a closed pipe.
-    ring: UnixStream,
-    listen: UnixStream,
+    pair: Mutex<Pair>,
     child: OnceLock<Option<Box<Self>>>,
 }
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
-        let (ring, listen) = UnixStream::pair()?;
-        ring.set_nonblocking(true)?;
-        listen.set_nonblocking(true)?;
         Ok(Self {
             process: Process::current(),
-            ring,
-            listen,
+            pair: Mutex::new(Pair::new()?),
             child: OnceLock::new(),
         })
     }
 
-    /// Makes [`Bell::fd`] readable. A full buffer is no loss: the bell has rung.
+    /// Makes the descriptor readable. A full buffer is no loss: the bell has rung.
     pub(crate) fn ring(&self) {
-        if let Ok(bell) = self.own() {
-            let _ = (&bell.ring).write(&[1]);
+        if let Ok(pair) = self.pair() {
+            let _ = pair.ring.file().map(|mut file| file.write(&[1]));
         }
     }
 
-    /// Makes [`Bell::fd`] unreadable until the next ring. Call it before taking the events.
+    /// Makes it unreadable until the next ring. Call it before taking the events.
     pub(crate) fn silence(&self) {
-        if let Ok(bell) = self.own() {
+        if let Ok(pair) = self.pair() {
             let mut rings = [0; 16];
-            let _ = (&bell.listen).read(&mut rings);
+            let _ = pair.listen.file().map(|mut file| file.read(&mut rings));
         }
     }
 
-    /// What to watch for reading.
-    pub(crate) fn fd(&self) -> io::Result<RawFd> {
-        Ok(self.own()?.listen.as_raw_fd())
+    /// The descriptor to poll for reading, and a number that no other one of this process ever had.
+    pub(crate) fn fd(&self) -> io::Result<(RawFd, u64)> {
+        let pair = self.pair()?;
+        let file = pair.listen.file().ok_or(io::ErrorKind::NotConnected)?;
+        Ok((file.as_raw_fd(), pair.number))
     }
 
-    fn own(&self) -> io::Result<&Self> {
+    /// Both ends, which are there.
+    fn pair(&self) -> io::Result<MutexGuard<'_, Pair>> {
         let mut bell = self;
         while !bell.process.is_current() {
             let child = bell.child.get_or_init(|| Self::new().ok().map(Box::new));
@@ -61,6 +64,70 @@ impl Bell {
                 .as_deref()
                 .ok_or_else(|| io::Error::other("no file descriptor for the bell of a forked child"))?;
         }
-        Ok(bell)
+        let mut pair = bell.pair.lock().unwrap_or_else(PoisonError::into_inner);
+        if !pair.ring.is_there() || !pair.listen.is_there() {
+            *pair = Pair::new()?;
+        }
+        Ok(pair)
     }
+}
+
+/// Both ends live as long as either user, so that ringing never meets a closed pipe.
+struct Pair {
+    ring: End,
+    listen: End,
+    number: u64,
+}
+
+impl Pair {
+    fn new() -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (ring, listen) = UnixStream::pair()?;
+        Ok(Self {
+            ring: End::new(ring)?,
+            listen: End::new(listen)?,
+            number: COUNT.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+}
+
+/// An end, and by what it is told from a file that has its number later.
+struct End {
+    /// `None` in its drop only.
+    file: Option<File>,
+    identity: (u64, u64),
+}
+
+impl End {
+    fn new(socket: UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let file = File::from(OwnedFd::from(socket));
+        Ok(Self {
+            identity: identity(&file)?,
+            file: Some(file),
+        })
+    }
+
+    const fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    fn is_there(&self) -> bool {
+        let known = self.file().and_then(|file| identity(file).ok());
+        known == Some(self.identity)
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if !self.is_there() {
+            // Its number is the program's now.
+            mem::forget(self.file.take());
+        }
+    }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let known = file.metadata()?;
+    Ok((known.dev(), known.ino()))
 }

@@ -116,9 +116,9 @@ impl Client {
         Ok(Self { host, bell })
     }
 
-    /// Readable while `drain()` has something to give.
-    #[getter]
-    fn fd(&self) -> PyResult<RawFd> {
+    /// A file descriptor that is readable while `drain()` has something to give, and a number that no other one has.
+    /// After a fork it is another one, and after the program has closed it.
+    fn fd(&self) -> PyResult<(RawFd, u64)> {
         Ok(self.bell.fd()?)
     }
 
@@ -165,7 +165,7 @@ impl Client {
         Ok(group.as_ref().to_owned())
     }
 
-    /// Makes `fd` readable once, for a thread that should look up.
+    /// Makes `fd()` readable once, for a thread that should look up.
     fn ring(&self) {
         self.bell.ring();
     }

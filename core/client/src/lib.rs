@@ -105,6 +105,8 @@ mod settings;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+#[cfg(feature = "native")]
+mod sleep;
 mod sync;
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "there the program connects"))]
 mod target;

@@ -1,16 +1,15 @@
 //! Panics of code that is not the engine's: what wakes a task, or a host, is the program's or its runtime's.
 //!
-//! A runtime panics when it is to wake a task and its descriptors were closed. A thread that has a result
-//! to hand out, or a call to begin, must not end for it.
+//! A runtime panics when it is to wake a task, or to set a timer, and its descriptors were closed. A thread that has
+//! a result to hand out, or a call to begin, must not end for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
 
 use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
 
-/// Does this, and goes on if it panics.
-pub(crate) fn quietly(work: impl FnOnce()) {
-    let _: thread::Result<()> = catch_unwind(AssertUnwindSafe(work));
+/// Does this, and goes on if it panics. Returns true if it did not.
+pub(crate) fn quietly(work: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(work)).is_ok()
 }
 
 /// Does what a host asked for. A panic is an error like any other to it: in Python it would pass `except Exception`.

@@ -282,10 +282,10 @@ async def test_a_client_refuses_a_second_running_loop(aclient: aio.Client) -> No
 
 async def test_no_reader_stays_in_the_loop_after_close(url: str) -> None:
     client = await aio.connect(url)
-    mailbox = client._connection.mailbox
+    fd = client._connection.native.fd()[0]
     await client.close()
     await client.close()
-    assert asyncio.get_running_loop().remove_reader(mailbox._fd) is False
+    assert asyncio.get_running_loop().remove_reader(fd) is False
 
 
 async def test_a_task_that_asks_while_the_client_closes_is_answered(url: str) -> None:
@@ -307,4 +307,4 @@ async def test_a_task_that_asks_while_the_client_closes_is_answered(url: str) ->
         await client.close()
         await asyncio.wait_for(asking, 5)
         await client.close()
-        assert asyncio.get_running_loop().remove_reader(client._connection.mailbox._fd) is False
+        assert asyncio.get_running_loop().remove_reader(client._connection.native.fd()[0]) is False

@@ -65,6 +65,10 @@ impl Watched {
         Self { runtime, sentry }
     }
 
+    pub(super) const fn sentry(&self) -> &Arc<Sentry> {
+        &self.sentry
+    }
+
     /// Runs this future, and whatever else is of the runtime. `None` if that cannot be used any more.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         if !self.sentry.look() {
@@ -94,12 +98,14 @@ impl Driver {
         take_back: impl FnOnce() -> Option<E>,
     ) -> Option<E> {
         let runtime = Arc::new(runtime);
-        let mut engine = runtime.runtime.spawn(engine);
-        self.set_runtime(Some(Arc::clone(&runtime)));
-        while let Some(Either::Right(_)) = runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
-            self.who.stand_by(clock::now);
+        // Inside of the runtime, which to wake from outside takes its descriptors.
+        if let Some(mut engine) = runtime.block_on(async { Some(tokio::spawn(engine)) }).flatten() {
+            self.set_runtime(Some(Arc::clone(&runtime)));
+            while let Some(Either::Right(_)) = runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
+                self.who.stand_by(clock::now);
+            }
+            self.set_runtime(None);
         }
-        self.set_runtime(None);
         let left = take_back();
         if runtime.sentry.is_broken() {
             // It would close numbers that may be those of the program's files by now.
@@ -148,10 +154,17 @@ impl Driver {
         }
     }
 
-    /// Wakes the engine's thread. Where the runtime's descriptors were closed this panics, and the engine's thread
+    /// Wakes the engine's thread. Where the runtime's descriptors were closed this would panic, and the engine's thread
     /// finds out by itself.
     fn have_it_stand_by(&self) {
-        quietly(|| self.stand_by.notify_one());
+        let has_descriptors = self.runtime().is_some_and(|runtime| runtime.sentry.look_now());
+        if has_descriptors {
+            quietly(|| self.stand_by.notify_one());
+        }
+    }
+
+    fn runtime(&self) -> Option<Arc<Watched>> {
+        self.runtime.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -173,10 +186,7 @@ impl Caller<'_> {
         if !self.driver.elect() {
             return None;
         }
-        let runtime = {
-            let runtime = self.driver.runtime.read();
-            runtime.unwrap_or_else(PoisonError::into_inner).clone()?
-        };
+        let runtime = self.driver.runtime()?;
         let driven = runtime.block_on(async {
             tokio::time::timeout(timeout.min(LONGEST_DRIVE), poll_fn(&mut poll))
                 .await

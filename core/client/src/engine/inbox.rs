@@ -16,11 +16,13 @@ pub(super) struct Inbox {
     spin: Spin,
     /// Who asked last.
     callers: Callers,
+    /// Whether it never sleeps without a timer: nothing wakes a runtime whose descriptors were closed.
+    ticks: bool,
     world: World,
 }
 
 impl Inbox {
-    pub(super) fn new(world: World) -> Self {
+    pub(super) fn new(world: World, has_descriptors: bool) -> Self {
         // To look again in virtual time would be to look at the same moment for ever.
         let processors = match world.is_virtual() {
             true => 1,
@@ -30,6 +32,7 @@ impl Inbox {
             timer: Timer::default(),
             spin: Spin::on(processors),
             callers: Callers::Apart,
+            ticks: has_descriptors && !world.is_virtual(),
             world,
         }
     }
@@ -85,6 +88,7 @@ impl Inbox {
         if awaited.take(context, now) {
             return Poll::Ready(());
         }
-        self.timer.poll(awaited.due(), now, context)
+        let due = awaited.due().or_else(|| self.ticks.then_some(Instant::FAR_FUTURE));
+        self.timer.poll(due, now, context)
     }
 }

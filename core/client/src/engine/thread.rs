@@ -13,11 +13,12 @@ use tokio::runtime;
 
 use super::driver::{Driver, Watched};
 use super::inbox::Inbox;
-use super::sentry::Sentry;
+use super::sentry::{Sentry, Wakers};
 use super::turn::Engine;
 use crate::blocking_pool;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
+use crate::sleep::has_lost;
 use crate::target::{Scheme, Target};
 use crate::transport::{self, First};
 use crate::world::World;
@@ -68,18 +69,21 @@ fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
 
 /// A runtime for one thread. Without connections it has no descriptors either.
 fn build(settings: &Settings) -> io::Result<Watched> {
-    let is_memory = |target: &Target| matches!(target.scheme, Scheme::Memory { .. });
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time();
-    if settings.targets.iter().all(is_memory) {
+    if !has_descriptors(settings) {
         return Ok(Watched::new(builder.build()?, Arc::default()));
     }
-    let sentry = Arc::new(Sentry::new());
+    let sentry = Arc::new(Sentry::new()?);
     let looks = Arc::clone(&sentry);
-    builder.enable_io().on_thread_unpark(move || {
-        looks.look();
-    });
-    Ok(Watched::new(builder.build()?, sentry))
+    let runtime = builder.enable_io().on_thread_unpark(move || looks.woke()).build()?;
+    sentry.built()?;
+    Ok(Watched::new(runtime, sentry))
+}
+
+fn has_descriptors(settings: &Settings) -> bool {
+    let is_memory = |target: &Target| matches!(target.scheme, Scheme::Memory { .. });
+    !settings.targets.iter().all(is_memory)
 }
 
 /// Runs the engine until it ends. When the program has closed the descriptors of its runtime, it goes on in
@@ -88,7 +92,7 @@ fn run(driver: &Driver, settings: &Settings, mut runtime: Watched, mut running: 
     let _open = blocking_pool::Open::new();
     loop {
         let handed_back = HandedBack::default();
-        let turns = Turns::of(running.run(Arc::clone(&handed_back)));
+        let turns = Turns::of(running.run(Arc::clone(&handed_back)), runtime.sentry());
         let engine = tokio::task::unconstrained(turns.clone().run());
         let take_back = || {
             turns.end();
@@ -125,33 +129,39 @@ impl Running {
         let transport = transport::open(settings, first)?;
         Ok(Self {
             engine: Engine::new(settings, port, commands, transport, first),
-            inbox: Inbox::new(settings.world.clone()),
+            inbox: Inbox::new(settings.world.clone(), has_descriptors(settings)),
             driver: Arc::clone(driver),
             world: settings.world.clone(),
         })
     }
 
-    /// Until the engine has ended. If this future is dropped before that, the engine is handed back.
-    async fn run(self, handed_back: HandedBack) {
+    /// Until the engine has ended. If this future is dropped before that, polled or not, the engine is handed back.
+    fn run(self, handed_back: HandedBack) -> impl Future<Output = ()> + Send {
         let mut kept = Kept {
             running: Some(self),
             handed_back,
         };
-        while let Some(running) = &mut kept.running {
-            running.wait().await;
-            running.engine.work();
-            // Callers that wait in virtual time are tasks, and drive nothing.
-            if !running.world.is_virtual() {
-                let (lanes, renewal) = running.engine.outlook();
-                running.driver.allow_callers(lanes, renewal);
+        async move {
+            while let Some(running) = &mut kept.running {
+                running.turn().await;
+                if running.engine.is_over() {
+                    drop(kept.running.take());
+                    return;
+                }
+                let_connections_run().await;
             }
-            running.engine.deliver();
-            if running.engine.is_over() {
-                kept.running = None;
-                return;
-            }
-            let_connections_run().await;
         }
+    }
+
+    async fn turn(&mut self) {
+        self.wait().await;
+        self.engine.work();
+        // Callers that wait in virtual time are tasks, and drive nothing.
+        if !self.world.is_virtual() {
+            let (lanes, renewal) = self.engine.outlook();
+            self.driver.allow_callers(lanes, renewal);
+        }
+        self.engine.deliver();
     }
 
     /// Waits until there is something to do.
@@ -162,7 +172,7 @@ impl Running {
 
     /// Leaves everything that is of a runtime that is no more. False if it cannot.
     fn starts_again(&mut self) -> bool {
-        self.inbox = Inbox::new(self.world.clone());
+        self.inbox = Inbox::new(self.world.clone(), true);
         self.engine.start_again()
     }
 
@@ -194,25 +204,38 @@ impl Drop for Kept {
 
 /// A task that can also be ended from outside its runtime, which may be broken.
 #[derive(Clone)]
-struct Turns(Arc<Mutex<Option<Task>>>);
+struct Turns {
+    task: Arc<Mutex<Option<Task>>>,
+    sentry: Arc<Sentry>,
+}
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Turns {
-    fn of(task: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(Some(Box::pin(task)))))
+    fn of(task: impl Future<Output = ()> + Send + 'static, sentry: &Arc<Sentry>) -> Self {
+        Self {
+            task: Arc::new(Mutex::new(Some(Box::pin(task)))),
+            sentry: Arc::clone(sentry),
+        }
     }
 
     async fn run(self) {
-        poll_fn(|context| match &mut *lock(&self.0) {
-            Some(task) => task.as_mut().poll(context),
-            None => Poll::Ready(()),
+        let mut wakers = Wakers::default();
+        poll_fn(|context| {
+            let polled = match &mut *lock(&self.task) {
+                Some(task) => wakers.with(&self.sentry, context, |context| task.as_mut().poll(context)),
+                None => Poll::Ready(()),
+            };
+            if has_lost() {
+                self.sentry.lost();
+            }
+            polled
         })
         .await;
     }
 
     fn end(&self) {
-        let task = lock(&self.0).take();
+        let task = lock(&self.task).take();
         drop(task);
     }
 }

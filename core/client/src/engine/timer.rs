@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadlock_protocol::Instant;
-use tokio::time::Sleep;
+
+use crate::sleep::Sleep;
 
 /// The longest sleep while something is waited for. Timers stand still while the
 /// machine sleeps; the clock does not.
@@ -15,7 +16,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// A tokio timer that is set again only when it must ring earlier.
 #[derive(Default)]
 pub(super) struct Timer {
-    sleep: Option<Pin<Box<Sleep>>>,
+    sleep: Option<Sleep>,
     rings: Option<Instant>,
 }
 
@@ -30,14 +31,14 @@ impl Timer {
             let length = due.saturating_since(now).min(LONGEST_SLEEP);
             let at = tokio::time::Instant::now() + length;
             match &mut self.sleep {
-                Some(sleep) => sleep.as_mut().reset(at),
-                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
+                Some(sleep) => sleep.reset(at),
+                None => self.sleep = Some(Sleep::until(at)),
             }
             self.rings = Some(now + length);
         }
         match &mut self.sleep {
             // An early ring is answered by looking at the clock.
-            Some(sleep) => match sleep.as_mut().poll(context) {
+            Some(sleep) => match Pin::new(sleep).poll(context) {
                 Poll::Ready(()) => {
                     self.rings = None;
                     Poll::Ready(())

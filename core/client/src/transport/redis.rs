@@ -35,6 +35,7 @@ pub(super) mod peers;
 mod permission;
 mod place;
 mod primary;
+mod probe;
 mod proof;
 mod purpose;
 mod resolve;

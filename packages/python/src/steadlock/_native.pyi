@@ -166,8 +166,9 @@ class Client:
         language: str,
         log: str | None,
     ) -> Client: ...
-    @property
-    def fd(self) -> int: ...
+    # A descriptor that is readable while `drain()` has something to give, and a number that no other one has: after
+    # the program has closed it there is another one. An `OSError` if none is to be had.
+    def fd(self) -> tuple[int, int]: ...
     def drain(
         self,
     ) -> tuple[

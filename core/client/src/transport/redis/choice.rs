@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures_util::future::select_ok;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use steadlock_protocol::{ClientId, Reply};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::connect::{Connector, is_forbidden};
 use super::failure::Failure;
@@ -28,6 +28,7 @@ use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
+use crate::sleep::timeout_at;
 use crate::world::Defect;
 
 /// A round ends so long after its first primary.
@@ -95,7 +96,7 @@ impl Connector {
         loop {
             let next = match end {
                 None => tries.next().await,
-                Some(end) => timeout_at(end, tries.next()).await.unwrap_or(None),
+                Some(end) => timeout_at(end, tries.next()).await.flatten(),
             };
             match next {
                 None => break,

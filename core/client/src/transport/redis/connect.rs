@@ -21,6 +21,7 @@ use super::outage::{self, LONGEST, Limits, Outage, Until};
 use super::peers::{self, Peers};
 use super::place::{self, Announced};
 use super::primary::{Elected, Named};
+use super::probe::probe;
 use super::purpose::Purpose;
 use super::resp::{self, ServerError};
 use super::role::{self, Greeting};
@@ -173,6 +174,9 @@ impl Connector {
                 elected.ask_again();
             }
             let connected = this.connect(purpose, &Until::after(limit)).await;
+            if connected.is_err() && !this.world.is_virtual() {
+                probe().await;
+            }
             connected.map_err(|failure| failure.without(&this.secrets))
         })
     }

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 
 use super::resolve::resolve;
 use super::socket::Socket;
+use crate::sleep::note_lost;
 use crate::world::{Stream, World};
 
 /// A host and a port.
@@ -40,7 +41,7 @@ impl Tcp {
 
     /// Connects to one of them.
     pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<Socket<TcpStream>> {
-        let tcp = TcpStream::connect(address).await?;
+        let tcp = TcpStream::connect(address).await.inspect_err(note_if_closed)?;
         tcp.set_nodelay(true)?;
         let socket = SockRef::from(&tcp);
         // The kernel counts keepalive in whole seconds.
@@ -54,7 +55,16 @@ impl Tcp {
 
 #[cfg(unix)]
 pub(super) async fn unix(path: &PathBuf) -> io::Result<impl Stream + use<>> {
-    tokio::net::UnixStream::connect(path).await.map(Socket::new)
+    let connected = tokio::net::UnixStream::connect(path).await;
+    connected.inspect_err(note_if_closed).map(Socket::new)
+}
+
+/// No new socket is refused for a descriptor that is gone, but for one of the runtime.
+fn note_if_closed(error: &io::Error) {
+    const BAD_DESCRIPTOR: i32 = 9;
+    if cfg!(unix) && error.raw_os_error() == Some(BAD_DESCRIPTOR) {
+        note_lost();
+    }
 }
 
 #[cfg(not(unix))]

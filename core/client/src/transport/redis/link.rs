@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{CallError, Error, Instant, Operation, Reply};
-use tokio::time::timeout;
 
 use super::connect::Connector;
 use super::failure::Failure;
@@ -16,6 +15,7 @@ use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
+use crate::sleep::timeout;
 use crate::target::{Scheme, Target};
 
 /// One server, connected to at the first command.
@@ -78,7 +78,7 @@ impl Link {
         for command in commands {
             let is_pushed = command.as_ref().first().is_some_and(|word| is_pushed(word.as_ref()));
             let answer = timeout(self.patience, answer(&mut wire, is_pushed)).await;
-            let late = |_| Err(Failure::unavailable(format!("no answer within {:?}", self.patience)));
+            let late = || Err(Failure::unavailable(format!("no answer within {:?}", self.patience)));
             match answer.unwrap_or_else(late) {
                 Ok(Ok(reply)) => answers.push(Ok(reply)),
                 Ok(Err(error)) => answers.push(Err(self.connector.discreet(&error))),

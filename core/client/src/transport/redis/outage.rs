@@ -7,6 +7,7 @@ use std::time::Duration;
 use steadlock_protocol::Instant;
 
 use super::failure::Failure;
+use crate::sleep::{sleep, timeout_at};
 use crate::world::World;
 
 /// A connection that lived so long was good.
@@ -131,8 +132,8 @@ impl Until {
         step: impl Future<Output = Result<T, Failure>>,
         late: impl FnOnce(Duration) -> Failure,
     ) -> Result<T, Failure> {
-        let in_time = tokio::time::timeout_at(self.at, step).await;
-        in_time.unwrap_or_else(|_| Err(late(self.limit)))
+        let in_time = timeout_at(self.at, step).await;
+        in_time.unwrap_or_else(|| Err(late(self.limit)))
     }
 }
 
@@ -145,7 +146,7 @@ pub(super) fn up_to(world: &World, longest: Duration) -> Duration {
 pub(super) async fn wait(pause: Duration) {
     // The first connection does not wait for a tick of the timer.
     if !pause.is_zero() {
-        tokio::time::sleep(pause).await;
+        sleep(pause).await;
     }
 }
 

@@ -28,6 +28,7 @@ use super::failure::Failure;
 use super::resp::{self, ServerError, text};
 use super::wire::Wire;
 use crate::settings::Settings;
+use crate::sleep::timeout;
 
 /// What asks a server for its run id.
 pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
@@ -157,7 +158,7 @@ impl Peers {
                 proved.await;
             }
         };
-        let _ = tokio::time::timeout(limit, all).await;
+        timeout(limit, all).await;
     }
 
     async fn prove(&self, wire: &mut Wire, database: i64) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! A socket that closes no descriptor but its own.
+//! A socket that uses no descriptor but its own.
 
 use std::io;
 use std::mem;
@@ -8,10 +8,13 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::sleep::note_lost;
 use crate::world::Stream;
 
 /// A connected socket. A program may close descriptors that it did not open, as daemons do, and then
-/// open files that get the same numbers. Dropped after that, this socket leaves the number alone.
+/// open files that get the same numbers; or another client opens a connection. Dropped after that, this socket leaves
+/// the number alone. It writes nothing to it, and believes nothing that it read there: that may be the answer to
+/// somebody else's command.
 pub(super) struct Socket<S: Connected> {
     /// `None` in its drop only.
     stream: Option<S>,
@@ -52,6 +55,20 @@ impl<S: Connected> Socket<S> {
         }
     }
 
+    /// Whether its number is still its own, as far as names tell.
+    fn is_own(&self) -> bool {
+        let name = self.stream.as_ref().map(Connected::name);
+        name.is_some_and(|name| name.ok() == self.name)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.is_own() {
+            return Ok(());
+        }
+        note_lost();
+        Err(io::Error::new(io::ErrorKind::NotConnected, "its descriptor was closed"))
+    }
+
     fn stream(&mut self) -> io::Result<Pin<&mut S>> {
         let stream = self.stream.as_mut().map(Pin::new);
         stream.ok_or_else(|| io::ErrorKind::NotConnected.into())
@@ -60,10 +77,8 @@ impl<S: Connected> Socket<S> {
 
 impl<S: Connected> Drop for Socket<S> {
     fn drop(&mut self) {
-        if let Some(stream) = self.stream.take()
-            && stream.name().ok() != self.name
-        {
-            mem::forget(stream);
+        if !self.is_own() {
+            mem::forget(self.stream.take());
         }
     }
 }
@@ -74,12 +89,21 @@ impl<S: Connected> AsyncRead for Socket<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.stream()?.poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = self.stream()?.poll_read(context, buffer);
+        if read.is_ready()
+            && let Err(error) = self.check()
+        {
+            buffer.set_filled(before);
+            return Poll::Ready(Err(error));
+        }
+        read
     }
 }
 
 impl<S: Connected> AsyncWrite for Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check()?;
         self.stream()?.poll_write(context, bytes)
     }
 
@@ -96,6 +120,7 @@ impl<S: Connected> AsyncWrite for Socket<S> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check()?;
         self.stream()?.poll_write_vectored(context, parts)
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import select
 import sys
 from collections.abc import Callable, Iterable
 from os import PathLike
@@ -13,10 +12,12 @@ from typing import Literal, ParamSpec, Self, TypeVar, overload
 from steadlock import _log, _native
 from steadlock._client import ClientBase
 from steadlock._context import running_hub
+from steadlock._descriptor import Descriptor
 from steadlock._options import AddressMap, open_native, url_list
 from steadlock._settings import Duration, LockSettings, OnUnavailable
 from steadlock._threads.connection import Connection
-from steadlock._threads.greenlets import READABLE
+from steadlock._threads.events import wait_for
+from steadlock._threads.greenlets import wait_in
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import BaseLock, Lock, ReadWriteLock
 from steadlock._threads.semaphore import Semaphore
@@ -369,14 +370,12 @@ def _client_of(native: _native.Client, lazy: bool) -> Client:
 
 def _wait_connected(native: _native.Client) -> None:
     hub = running_hub()
-    # Waiting in `poll` lets Ctrl-C through.
-    poller = select.poll()
-    poller.register(native.fd, select.POLLIN)
+    descriptor = Descriptor(native)
     while True:
         if hub is None:
-            poller.poll()
+            wait_for(descriptor)
         else:
-            hub.wait(hub.loop.io(native.fd, READABLE))
+            wait_in(hub, descriptor)
         completed, _, lines = native.drain()
         _log.write(lines)
         for request, _, error in completed:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from steadlock import _log, _native
 from steadlock._context import lock_of_threads, reentrant_lock_of_threads, running_hub, threads_are_greenlets
+from steadlock._descriptor import LOOK, Descriptor
 from steadlock._endings import LostReason
 from steadlock._threads.greenlets import Waits
 from steadlock._watchlist import Watched, Watchlist
@@ -141,8 +142,16 @@ class Events(Generic[L]):
         _log.write(lines)
 
     def _run(self) -> None:
-        poller = select.poll()
-        poller.register(self._native.fd, select.POLLIN)
+        descriptor = Descriptor(self._native)
         while not self._stopped:
-            poller.poll()
+            wait_for(descriptor)
             self.deliver()
+
+
+def wait_for(descriptor: Descriptor) -> None:
+    """Waits until something has happened, but no longer than `LOOK`. Ctrl-C comes through."""
+    poller = select.poll()
+    # If there is none to be had, it is looked again after that time.
+    with contextlib.suppress(OSError):
+        poller.register(descriptor.look(), select.POLLIN)
+    poller.poll(LOOK * 1_000)

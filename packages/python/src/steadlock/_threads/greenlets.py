@@ -7,12 +7,14 @@ program has imported it, and whether it has patched the standard library does no
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from steadlock import _native
 from steadlock._context import lock_of_threads
+from steadlock._descriptor import LOOK, Descriptor
 
 Hub: TypeAlias = Any
 """A `gevent.hub.Hub`."""
@@ -90,15 +92,13 @@ class Waits:
 
     def stop_listening(self) -> None:
         for ear in list(self._listening.values()):
-            ear.watcher.stop()
+            ear.stop()
 
     def _listen(self, hub: Hub) -> None:
         ear = self._listening.get(hub)
         if ear is None:
-            ear = self._listening[hub] = _Ear(hub.loop.io(self._native.fd, READABLE))
-        if not ear.watcher.active:
-            # Not `_hear` itself: gevent stops a watcher whose callback raises, as Ctrl-C may make it.
-            ear.watcher.start(hub.loop.run_callback, self._hear)
+            ear = self._listening[hub] = _Ear(hub, self._native, self._hear)
+        ear.listen()
         ear.listeners += 1
 
     def _listen_no_more(self, hub: Hub) -> None:
@@ -109,18 +109,74 @@ class Waits:
         if ear.listeners == 0:
             # A watcher that goes on would keep the program from its end.
             del self._listening[hub]
-            ear.watcher.stop()
-            ear.watcher.close()
+            ear.close()
 
 
 class _Ear:
-    """How a hub gets results, and for how many of its greenlets."""
+    """How a hub gets results, and for how many of its greenlets.
 
-    __slots__ = ("listeners", "watcher")
+    The program may close the descriptor that it listens to: so it looks now and then, and
+    listens to another one.
+    """
 
-    def __init__(self, watcher: Any) -> None:
-        self.watcher = watcher
+    __slots__ = ("_descriptor", "_hear", "_hub", "_timer", "_watcher", "listeners")
+
+    def __init__(self, hub: Hub, native: _native.Client, hear: Callable[[], None]) -> None:
+        self._hub = hub
+        self._hear = hear
+        self._descriptor = Descriptor(native)
+        self._watcher: Any = None
+        # The watcher keeps the program from its end.
+        self._timer = hub.loop.timer(LOOK, LOOK, ref=False)
         self.listeners = 0
+
+    def listen(self) -> None:
+        run = self._hub.loop.run_callback
+        if self._watcher is None:
+            # If there is none to be had, results come when it looks.
+            with contextlib.suppress(OSError):
+                self._watcher = self._hub.loop.io(self._descriptor.look(), READABLE)
+        # Not `_hear` itself: gevent stops a watcher whose callback raises, as Ctrl-C may make it.
+        if self._watcher is not None and not self._watcher.active:
+            self._watcher.start(run, self._hear)
+        if not self._timer.active:
+            self._timer.start(run, self._look)
+
+    def stop(self) -> None:
+        self._timer.stop()
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def close(self) -> None:
+        self.stop()
+        self._timer.close()
+        self._leave()
+
+    def _look(self) -> None:
+        if not self._timer.active or self._descriptor.is_there():
+            return
+        self._leave()
+        self.listen()
+        self._hear()
+
+    def _leave(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
+            watcher.close()
+
+
+def wait_in(hub: Hub, descriptor: Descriptor) -> None:
+    """Waits in a hub until something has happened, or it is time to look whether the descriptor is there."""
+    gevent = sys.modules["gevent"]
+    try:
+        watcher = hub.loop.io(descriptor.look(), READABLE)
+    except OSError:
+        # There is none to be had.
+        gevent.sleep(LOOK)
+        return
+    with gevent.Timeout(LOOK, False):
+        hub.wait(watcher)
 
 
 class _Request:

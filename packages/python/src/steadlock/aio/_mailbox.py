@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from steadlock import _log, _native
+from steadlock._descriptor import LOOK, Descriptor
 from steadlock._watchlist import Watched, Watchlist
 from steadlock.errors import MisconfiguredError
 
@@ -24,8 +26,9 @@ class Mailbox(Generic[L]):
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
         self._native = native
         self._watched = watched
-        self._fd = native.fd
+        self._descriptor = Descriptor(native)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._outgoing: list[Request] = []
         # How many were posted in this turn of the loop, and whether tasks come one at a time.
         self._posted = 0
@@ -104,8 +107,11 @@ class Mailbox(Generic[L]):
     def detach(self) -> None:
         """Leaves the loop. What comes later is not passed on."""
         loop, self._loop = self._loop, None
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
         if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._fd)
+            self._descriptor.leave(loop.remove_reader)
 
     def detach_soon(self) -> None:
         """Leaves the loop, from any thread."""
@@ -162,8 +168,23 @@ class Mailbox(Generic[L]):
             )
         self.detach()
         self.end_last_loop()
-        loop.add_reader(self._fd, self.deliver)
+        loop.add_reader(self._descriptor.look(), self.deliver)
         self._loop = loop
+        self._next_look = loop.call_later(LOOK, self._look)
+
+    def _look(self) -> None:
+        """Has the loop watch another descriptor if the program has closed the one before."""
+        loop = self._loop
+        if loop is None:
+            return
+        self._next_look = loop.call_later(LOOK, self._look)
+        if self._descriptor.is_there():
+            return
+        self._descriptor.leave(loop.remove_reader)
+        # If there is none to be had, results come when the loop looks.
+        with contextlib.suppress(OSError):
+            loop.add_reader(self._descriptor.look(), self.deliver)
+        self.deliver()
 
 
 class Request:

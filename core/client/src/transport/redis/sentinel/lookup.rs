@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures_util::future::select_all;
 use steadlock_protocol::{Error, Instant, Operation, Reply};
-use tokio::time::timeout;
 
 use super::OTHERS;
 use super::answer::{self, Choice, Other, Trust, Vote};
 use super::round::{Known, Outcome, Round};
 use crate::settings::Settings;
+use crate::sleep::timeout;
 use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::connect::Boxed;
@@ -124,7 +124,7 @@ impl Lookup<'_> {
         let due = self.round.poll_timeout();
         let left = due.map_or(LONG, |due| due.saturating_since(now));
         let mut waiting = select_all(mem::take(&mut self.asking));
-        let Ok((answer, _, others)) = timeout(left, &mut waiting).await else {
+        let Some((answer, _, others)) = timeout(left, &mut waiting).await else {
             self.asking = waiting.into_inner();
             return;
         };

@@ -1,17 +1,18 @@
 //! Clients whose process may have no more threads or files, or that lost the descriptors of its connections.
 #![cfg(target_os = "linux")]
+#![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
+mod hardship;
+mod limits;
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, Uid, getrlimit, getuid, setrlimit};
-use rustix::thread::set_thread_res_uid;
+use limits::{Limited, Unprivileged, are_open, close, close_at_once, descriptors, open_files};
+use rustix::process::Resource;
 use steadlock::blocking::{Client, Lease};
 use steadlock::{Builder, Error, ErrorKind, LostReason};
 use support::Redis;
@@ -21,9 +22,6 @@ const LEASE: Duration = Duration::from_secs(9);
 
 /// Says to the process that it is the one of its own.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
-/// Of no right, and with no processes.
-const NOBODY: u32 = 65_534;
-
 /// Runs the scenario of this test in a process of its own: limits are a process's, and descriptors are.
 fn alone(test: &str, scenario: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
@@ -43,54 +41,6 @@ fn alone(test: &str, scenario: impl FnOnce()) {
         "{}: {said}",
         output.status
     );
-}
-
-/// Threads that this thread starts from now on are counted: root may have as many as it likes.
-struct Unprivileged;
-
-impl Unprivileged {
-    fn new() -> Self {
-        Self::set(NOBODY);
-        Self
-    }
-
-    fn set(uid: u32) {
-        if Uid::ROOT == getuid() || uid == 0 {
-            let uid = Uid::from_raw(uid);
-            set_thread_res_uid(uid, uid, Uid::ROOT).expect("root may be anybody");
-        }
-    }
-}
-
-/// Back to who can stop the server.
-impl Drop for Unprivileged {
-    fn drop(&mut self) {
-        if getuid() == Uid::from_raw(NOBODY) {
-            Self::set(0);
-        }
-    }
-}
-
-/// A limit, until it is dropped.
-struct Limited(Resource, Rlimit);
-
-impl Limited {
-    fn to(resource: Resource, most: u64) -> Self {
-        let before = getrlimit(resource);
-        let this = Self(resource, before);
-        let lower = Rlimit {
-            current: Some(most),
-            maximum: before.maximum,
-        };
-        setrlimit(resource, lower).expect("a limit");
-        this
-    }
-}
-
-impl Drop for Limited {
-    fn drop(&mut self) {
-        setrlimit(self.0, self.1).expect("the limit of before");
-    }
 }
 
 /// A client of a server that it knows by name.
@@ -123,10 +73,12 @@ fn recovers(client: &Client, name: &str) {
                 lease.release().expect("a release");
                 return;
             }
-            Ok(None) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            Ok(None) => assert!(start.elapsed() < SOON, "it does not recover: another has the lock"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                assert!(start.elapsed() < SOON, "it does not recover: {error}");
+            }
         }
-        assert!(start.elapsed() < SOON, "it does not recover");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -222,41 +174,6 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
     );
 }
 
-/// All but the first three.
-fn descriptors() -> Vec<RawFd> {
-    let listed = std::fs::read_dir("/proc/self/fd").expect("a list");
-    let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let numbers: Vec<RawFd> = numbers.filter(|number| *number > 2).collect();
-    // That of the list is closed by now.
-    let is_open = |number: &RawFd| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
-    numbers.into_iter().filter(is_open).collect()
-}
-
-/// As `os.closerange` does, while every client is idle: for a moment after a call it looks at its descriptors again and
-/// again, and could not find out before tokio does.
-fn close(descriptors: Vec<RawFd>) {
-    thread::sleep(Duration::from_millis(50));
-    for number in descriptors {
-        // SAFETY: it is open. That its owner does not know of this is what the test is about.
-        drop(unsafe { OwnedFd::from_raw_fd(number) });
-    }
-}
-
-/// Files whose numbers were those of the client's descriptors.
-fn open_files() -> Vec<File> {
-    (0..64)
-        .map(|_| File::open("/proc/self/cmdline").expect("a file"))
-        .collect()
-}
-
-fn are_open(files: Vec<File>) {
-    for mut file in files {
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).expect("the file is open");
-        assert!(!text.is_empty());
-    }
-}
-
 #[test]
 fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases() {
     alone(
@@ -280,6 +197,35 @@ fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases()
                 assert!(held.is_valid(), "it is renewed");
                 held.release().unwrap();
                 are_open(files);
+            }
+        },
+    );
+}
+
+/// A timer that is set then makes tokio panic.
+#[test]
+fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
+    alone(
+        "descriptors_that_are_closed_while_clients_connect_end_none_of_them",
+        || {
+            let server = Redis::start();
+            for turn in 0..20 {
+                let clients: Vec<Client> = (0..12)
+                    .map(|_| by_name(&server).lazy().connect_blocking().unwrap())
+                    .collect();
+                thread::scope(|scope| {
+                    let call = |client: &Client| client.lock("a").try_acquire().map(drop);
+                    let calls: Vec<_> = clients.iter().map(|client| scope.spawn(move || call(client))).collect();
+                    thread::sleep(Duration::from_micros(turn * 200));
+                    close_at_once(descriptors());
+                    for call in calls {
+                        if let Err(error) = call.join().expect("no panic") {
+                            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                            assert!(!error.to_string().contains("the client's engine failed"), "{error}");
+                        }
+                    }
+                });
+                recovers(&clients[0], "a");
             }
         },
     );

@@ -1,0 +1,332 @@
+//! The process of the clients: what happens to it, and when it is over.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rustix::process::Resource;
+
+use super::worker::{Dice, Place, Shared, Worker, at_once, builder, say};
+use crate::limits::{Limited, Unprivileged, close_at_once, descriptors, open_files};
+
+/// By then a client works again.
+const RECOVERED: Duration = Duration::from_secs(20);
+pub const LONGEST_LEASE: Duration = Duration::from_secs(3);
+/// Clients are idle when they have been left alone so long.
+const IDLE: Duration = Duration::from_millis(60);
+/// Workers of each client.
+const WORKERS: usize = 2;
+
+/// What happens to the process.
+#[derive(Clone, Copy, Debug)]
+enum Hardship {
+    NoThreads,
+    NoFiles,
+    ClosedWhileIdle,
+    ClosedMeanwhile,
+    ClosedAndNoFiles,
+    ClosedAndNoThreads,
+    Names,
+    Cuts,
+    Refused,
+    Paused,
+    Removed,
+}
+
+const ALL: [Hardship; 11] = [
+    Hardship::NoThreads,
+    Hardship::NoFiles,
+    Hardship::ClosedWhileIdle,
+    Hardship::ClosedMeanwhile,
+    Hardship::ClosedAndNoFiles,
+    Hardship::ClosedAndNoThreads,
+    Hardship::Names,
+    Hardship::Cuts,
+    Hardship::Refused,
+    Hardship::Paused,
+    Hardship::Removed,
+];
+
+pub fn run(port: &str, time: Duration) {
+    let seed = std::env::var("STEADLOCK_TEST_HARDSHIP_SEED").map_or_else(
+        |_| u64::from(std::process::id()) * 0x9E37_79B9,
+        |seed| seed.parse().expect("a number"),
+    );
+    say(&format!("seed {seed}"));
+    let _unprivileged = Unprivileged::new();
+    let shared = Arc::new(Shared::new());
+    tell_panics(&shared);
+    let places = places(port);
+    let workers = start(&places, &shared, seed);
+    let mut trouble = Trouble {
+        shared: Arc::clone(&shared),
+        places,
+        dice: Dice(seed | 1),
+        longest: Duration::ZERO,
+    };
+    let end = Instant::now() + time;
+    trouble.recover();
+    let mut count = 0;
+    while Instant::now() < end || count < ALL.len() {
+        // Each once, and then any.
+        let number = trouble.dice.below(ALL.len() as u64);
+        let hardship = ALL[usize::try_from(number).expect("few")];
+        let hardship = if count < ALL.len() { ALL[count] } else { hardship };
+        trouble.happen(hardship);
+        count += 1;
+        trouble.recover();
+    }
+    shared.is_over.store(true, Ordering::SeqCst);
+    for worker in workers {
+        while !worker.is_finished() {
+            trouble.wait(Duration::from_millis(5));
+        }
+        worker.join().expect("no panic");
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    say(&format!(
+        "{:?}, threads {tasks}, descriptors {}, longest recovery {:?}, in {time:?}",
+        shared.counts(),
+        descriptors().len(),
+        trouble.longest
+    ));
+}
+
+/// Only tokio may panic, when it looks at descriptors that were closed in the midst of a call. The client catches that.
+fn tell_panics(shared: &Arc<Shared>) {
+    let shared = Arc::clone(shared);
+    panic::set_hook(Box::new(move |panicked| {
+        let place = panicked.location().map_or("", |location| location.file());
+        if place.contains("/tokio-") {
+            shared.count("panics of tokio");
+        } else {
+            shared.fail(&format!("{:?}: {panicked}", thread::current().name()));
+        }
+    }));
+}
+
+fn places(port: &str) -> Vec<Arc<Place>> {
+    let place = |name: &str, is_async: bool, user: &'static str, lease: u64, is_lazy: bool| {
+        let port = port.to_owned();
+        Arc::new(Place::new(name, is_async, move || {
+            let builder = builder(&port, user, Duration::from_millis(lease));
+            if is_lazy { builder.lazy() } else { builder }
+        }))
+    };
+    vec![
+        place("blocking", false, "", 1_000, false),
+        place("lazy", false, "", 2_000, true),
+        place("user", false, "locks:secret@", 3_000, false),
+        place("tasks", true, "", 1_500, false),
+        place("lazy-tasks", true, "locks:secret@", 3_000, true),
+    ]
+}
+
+fn start(places: &[Arc<Place>], shared: &Arc<Shared>, seed: u64) -> Vec<thread::JoinHandle<()>> {
+    let (mut threads, mut tasks) = (Vec::new(), Vec::new());
+    for (number, place) in places.iter().enumerate() {
+        for which in 0..WORKERS {
+            let worker = Worker {
+                name: format!("{}-{which}", place.name),
+                place: Arc::clone(place),
+                shared: Arc::clone(shared),
+                dice: Dice((seed + (number * WORKERS + which) as u64 * 0x5851_F42D) | 1),
+            };
+            if place.name.ends_with("tasks") {
+                tasks.push(worker);
+            } else {
+                threads.push(thread::spawn(|| at_once(worker.run())));
+            }
+        }
+    }
+    threads.push(thread::spawn(|| {
+        // Without descriptors of its own.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let all = join_all(tasks.into_iter().map(Worker::run));
+        runtime.expect("a runtime").block_on(async {
+            all.await;
+        });
+    }));
+    threads
+}
+
+struct Trouble {
+    shared: Arc<Shared>,
+    places: Vec<Arc<Place>>,
+    dice: Dice,
+    longest: Duration,
+}
+
+impl Trouble {
+    fn happen(&mut self, hardship: Hardship) {
+        self.shared.count(&format!("hardship: {hardship:?}"));
+        match hardship {
+            Hardship::NoThreads => {
+                let _limited = Limited::to(Resource::Nproc, 1);
+                self.cuts();
+            }
+            Hardship::NoFiles => {
+                let _limited = Limited::to(Resource::Nofile, 3);
+                self.cuts();
+            }
+            Hardship::ClosedWhileIdle => self.close_while_idle(),
+            Hardship::ClosedMeanwhile => self.close_meanwhile(),
+            Hardship::ClosedAndNoFiles => {
+                close_at_once(descriptors());
+                let _limited = Limited::to(Resource::Nofile, 3);
+                self.wait_random(100, 2_000);
+            }
+            Hardship::ClosedAndNoThreads => {
+                let _limited = Limited::to(Resource::Nproc, 1);
+                self.close_meanwhile();
+            }
+            Hardship::Names => self.names(),
+            Hardship::Cuts => self.cuts(),
+            Hardship::Refused => {
+                say("do refuse");
+                self.cuts();
+            }
+            Hardship::Paused => {
+                say("do pause");
+                self.wait_random(100, 2_500);
+            }
+            Hardship::Removed => {
+                for _ in 0..5 {
+                    let number = self.dice.below(self.places.len() as u64);
+                    let place = &self.places[usize::try_from(number).expect("few")];
+                    say(&format!(
+                        "do remove own-{}-{}",
+                        place.name,
+                        self.dice.below(WORKERS as u64)
+                    ));
+                    self.wait_random(10, 300);
+                }
+            }
+        }
+    }
+
+    fn cuts(&mut self) {
+        for _ in 0..1 + self.dice.below(5) {
+            let what = ["commands", "renewals", "messages", "all"];
+            match what.get(usize::try_from(self.dice.below(5)).expect("few")) {
+                Some(what) => say(&format!("do cut {what}")),
+                None => say("do kill"),
+            }
+            self.wait_random(1, 500);
+        }
+    }
+
+    fn names(&mut self) {
+        const LISTS: [&str; 6] = [
+            "second first",
+            "first",
+            "second",
+            "nobody second",
+            "replica first",
+            "replica nobody second first",
+        ];
+        for _ in 0..1 + self.dice.below(4) {
+            let list = LISTS[usize::try_from(self.dice.below(6)).expect("few")];
+            say(&format!("do lead {list}"));
+            self.cuts();
+        }
+    }
+
+    fn close_meanwhile(&mut self) {
+        for _ in 0..1 + self.dice.below(4) {
+            close_at_once(descriptors());
+            let files = (self.dice.below(2) == 0).then(files);
+            self.wait_random(0, 400);
+            // A client in the midst of a call may have closed some.
+            files.into_iter().flatten().for_each(Numbered::close);
+            self.wait_random(0, 1_500);
+        }
+    }
+
+    /// Files that get the numbers stay open.
+    fn close_while_idle(&mut self) {
+        self.shared.is_quiet.store(true, Ordering::SeqCst);
+        while !self.shared.is_idle() {
+            self.wait(Duration::from_millis(1));
+        }
+        thread::sleep(IDLE);
+        close_at_once(descriptors());
+        let files = files();
+        self.shared.is_quiet.store(false, Ordering::SeqCst);
+        self.wait_random(1_500, 3_000);
+        for file in &files {
+            if !file.is_open() {
+                self.shared.fail("an idle client has closed a file of the program");
+            }
+        }
+        files.into_iter().for_each(Numbered::close);
+    }
+
+    /// Until every client works.
+    fn recover(&mut self) {
+        say("do calm");
+        let start = Instant::now();
+        for place in self.places.clone() {
+            while !place.has_worked_since(start) {
+                self.wait(Duration::from_millis(1));
+                if start.elapsed() > RECOVERED {
+                    self.shared.fail(&format!("{} does not recover", place.name));
+                }
+            }
+        }
+        self.shared.count("recoveries");
+        self.longest = self.longest.max(start.elapsed());
+    }
+
+    fn wait_random(&mut self, from: u64, to: u64) {
+        let time = self.dice.millis(from, to);
+        self.wait(time);
+    }
+
+    fn wait(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.shared.check_calls();
+            thread::sleep(Duration::from_millis(10).min(time));
+        }
+    }
+}
+
+/// A file that somebody else may have closed.
+struct Numbered {
+    file: File,
+    identity: Option<(u64, u64, i64)>,
+}
+
+fn files() -> Vec<Numbered> {
+    let files = open_files().into_iter();
+    files
+        .map(|file| Numbered {
+            identity: identity(&file),
+            file,
+        })
+        .collect()
+}
+
+fn identity(file: &File) -> Option<(u64, u64, i64)> {
+    let known = file.metadata().ok()?;
+    Some((known.dev(), known.ino(), known.mtime()))
+}
+
+impl Numbered {
+    fn is_open(&self) -> bool {
+        self.file.as_raw_fd() > 2 && identity(&self.file) == self.identity
+    }
+
+    fn close(self) {
+        if !self.is_open() {
+            let _ = self.file.into_raw_fd();
+        }
+    }
+}

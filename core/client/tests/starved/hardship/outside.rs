@@ -1,0 +1,215 @@
+//! The server of the clients, and what happens to it and to the ways there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use steadlock_protocol::Reply;
+
+use super::NAME;
+use crate::support::hosts::Hosts;
+use crate::support::proxy::{Carries, Proxy};
+use crate::support::{Redis, free_port};
+
+const FIRST: &str = "127.0.0.2";
+const SECOND: &str = "127.0.0.3";
+/// Nobody is there.
+const NOBODY: &str = "127.0.0.4";
+const REPLICA: &str = "127.0.0.5";
+/// What the user of some clients may do: not INFO.
+const USER: [&str; 9] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-info"];
+/// A busy machine may need so long to say something, or to look.
+const STALL: Duration = Duration::from_secs(3);
+
+pub struct Outside {
+    hosts: Hosts,
+    server: Arc<Redis>,
+    /// Whose order it is that the names change.
+    _replica: Redis,
+    ways: Vec<Proxy>,
+    port: u16,
+    holds: Arc<Holds>,
+}
+
+/// The holds that the clients believe in.
+#[derive(Default)]
+struct Holds {
+    live: Mutex<HashMap<String, Hold>>,
+    is_over: AtomicBool,
+}
+
+struct Hold {
+    lock: String,
+    lease: Duration,
+    /// Since when its record is not there.
+    gone: Option<Instant>,
+}
+
+impl Outside {
+    pub fn start(hosts: Hosts) -> Self {
+        let server = Arc::new(Redis::start());
+        let replica = Redis::start();
+        for one in [&*server, &replica] {
+            one.run(&USER);
+        }
+        replica.run(&["REPLICAOF", "127.0.0.1", &server.port.to_string()]);
+        let port = free_port();
+        let ways = vec![
+            Proxy::at(FIRST, port, server.port),
+            Proxy::at(SECOND, port, server.port),
+            Proxy::at(REPLICA, port, replica.port),
+        ];
+        let holds = Arc::new(Holds::default());
+        let (of_thread, looked_at) = (Arc::clone(&holds), Arc::clone(&server));
+        thread::spawn(move || of_thread.check(&looked_at));
+        let this = Self {
+            hosts,
+            server,
+            _replica: replica,
+            ways,
+            port,
+            holds,
+        };
+        this.lead(&[FIRST, SECOND]);
+        this
+    }
+
+    /// At every address.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the process of the clients says.
+    pub fn hear(&self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["hold", id, lock, millis] => self.holds.add(id, lock, millis),
+            ["over", id] => self.holds.remove(id),
+            ["do", "lead", ref addresses @ ..] => {
+                self.lead(&addresses.iter().map(|at| address(at)).collect::<Vec<_>>())
+            }
+            ["do", "cut", what] => self.cut(what),
+            ["do", "kill"] => self.kill(),
+            ["do", "refuse"] => self.ways[..2].iter().for_each(Proxy::refuse),
+            ["do", "pause"] => self.server.pause(),
+            ["do", "remove", lock] => drop(self.server.run(&["DEL", lock])),
+            ["do", "calm"] => self.calm(),
+            _ => println!("{line}"),
+        }
+    }
+
+    /// Afterwards: what is left ends by itself, and does.
+    pub fn end(self) {
+        self.calm();
+        self.holds.is_over.store(true, Ordering::Relaxed);
+        let Reply::Array(keys) = self.server.run(&["KEYS", "*"]) else {
+            panic!("no keys")
+        };
+        let keys: Vec<String> = keys.into_iter().filter_map(text).collect();
+        for key in &keys {
+            assert_ne!(self.server.run(&["PTTL", key]), Reply::Int(-1), "{key} stays for ever");
+        }
+        println!("keys left, each with a TTL: {}", keys.len());
+    }
+
+    fn lead(&self, addresses: &[&str]) {
+        self.hosts.lead(&[(NAME, addresses)]);
+    }
+
+    fn cut(&self, what: &str) {
+        for way in &self.ways {
+            match what {
+                "commands" => way.cut(Carries::Commands),
+                "renewals" => way.cut(Carries::Renewals),
+                "messages" => way.cut(Carries::Subscriptions),
+                _ => way.cut_all(),
+            }
+        }
+    }
+
+    fn kill(&self) {
+        for kind in ["normal", "pubsub"] {
+            self.server.run(&["CLIENT", "KILL", "TYPE", kind]);
+        }
+    }
+
+    fn calm(&self) {
+        self.server.resume();
+        for way in &self.ways[..2] {
+            way.lead_to(self.server.port);
+        }
+        self.lead(&[FIRST, SECOND]);
+    }
+}
+
+fn address(name: &str) -> &'static str {
+    match name {
+        "first" => FIRST,
+        "second" => SECOND,
+        "replica" => REPLICA,
+        "nobody" => NOBODY,
+        other => panic!("{other} is no address"),
+    }
+}
+
+fn text(reply: Reply) -> Option<String> {
+    let Reply::Bytes(bytes) = reply else { return None };
+    String::from_utf8(bytes).ok()
+}
+
+impl Holds {
+    fn add(&self, id: &str, lock: &str, millis: &str) {
+        let hold = Hold {
+            lock: lock.into(),
+            lease: Duration::from_millis(millis.parse().expect("milliseconds")),
+            gone: None,
+        };
+        self.live.lock().expect("no panic").insert(id.into(), hold);
+    }
+
+    fn remove(&self, id: &str) {
+        self.live.lock().expect("no panic").remove(id);
+    }
+
+    /// Looks for the record of each hold.
+    fn check(&self, server: &Redis) {
+        let mut connection = server.connection();
+        while !self.is_over.load(Ordering::Relaxed) {
+            let mut locks: Vec<String> = Vec::new();
+            for hold in self.live.lock().expect("no panic").values() {
+                locks.push(hold.lock.clone());
+            }
+            let mut pipe = redis::pipe();
+            for lock in &locks {
+                pipe.cmd("EXISTS").arg(lock);
+            }
+            match pipe.query::<Vec<bool>>(&mut connection) {
+                Ok(there) => self.note(&locks.iter().zip(there).collect()),
+                // It is one of the connections that were killed.
+                Err(_) => connection = server.connection(),
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn note(&self, there: &HashMap<&String, bool>) {
+        for (id, hold) in &mut *self.live.lock().expect("no panic") {
+            match there.get(&hold.lock) {
+                Some(true) => hold.gone = None,
+                Some(false) => {
+                    let gone = *hold.gone.get_or_insert_with(Instant::now);
+                    if gone.elapsed() > hold.lease + STALL {
+                        println!(
+                            "FAILED: the record of {} has gone, and hold {id} was not told",
+                            hold.lock
+                        );
+                        std::process::exit(1);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! Threads and tasks that acquire, hold, extend and release, and look at what they are told.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use steadlock::{Builder, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
+
+use super::NAME;
+
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Of a machine that does other things, too.
+const STALL: Duration = Duration::from_secs(4);
+/// A hold that lasts so long is told to those outside.
+const LONG: Duration = Duration::from_millis(100);
+/// A client that has ended answers within this.
+const AT_ONCE: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(4);
+
+/// A client, and the one in its place when it has ended.
+pub struct Place {
+    pub name: String,
+    builder: Box<dyn Fn() -> Builder + Send + Sync>,
+    is_async: bool,
+    way: Mutex<Way>,
+    /// When the last call began that was granted.
+    worked: Mutex<Option<Instant>>,
+}
+
+#[derive(Clone)]
+enum Way {
+    Blocking(blocking::Client),
+    Tasks(steadlock::Client),
+    /// It has ended, and there is no other one yet.
+    None,
+}
+
+enum Held {
+    Blocking(blocking::Lease),
+    Tasks(steadlock::Lease),
+}
+
+/// What a worker wants next.
+struct Ask {
+    lock: String,
+    wait: Duration,
+    /// `None` has it renewed.
+    lease: Option<Duration>,
+    hold: Duration,
+}
+
+/// What all of them share.
+pub struct Shared {
+    pub is_over: AtomicBool,
+    /// They begin nothing.
+    pub is_quiet: AtomicBool,
+    active: AtomicUsize,
+    holds: AtomicU64,
+    counts: Mutex<BTreeMap<String, u64>>,
+    holders: Mutex<HashMap<String, Vec<Arc<Held>>>>,
+    /// Calls that have begun, and by when each is to end.
+    calls: Mutex<HashMap<u64, (Instant, String)>>,
+}
+
+/// Random numbers that can be had again.
+#[derive(Clone)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % most
+    }
+
+    pub fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.below(to - from))
+    }
+}
+
+pub fn builder(port: &str, user: &str, lease: Duration) -> Builder {
+    steadlock::Client::builder()
+        .url(format!("redis://{user}{NAME}:{port}"))
+        .lease(lease)
+        .command_timeout(COMMAND_TIMEOUT)
+        .connect_timeout(CONNECT_TIMEOUT)
+}
+
+impl Place {
+    pub fn new(name: &str, is_async: bool, builder: impl Fn() -> Builder + Send + Sync + 'static) -> Self {
+        Self {
+            name: name.into(),
+            builder: Box::new(builder),
+            is_async,
+            way: Mutex::new(Way::None),
+            worked: Mutex::new(None),
+        }
+    }
+
+    /// Whether a call was granted that began after this.
+    pub fn has_worked_since(&self, start: Instant) -> bool {
+        lock(&self.worked).is_some_and(|worked| worked > start)
+    }
+
+    async fn connect(&self, shared: &Shared) -> Result<Way, Error> {
+        let builder = (self.builder)();
+        let call = shared.begin("connect", CONNECT_TIMEOUT + COMMAND_TIMEOUT);
+        let made = match self.is_async {
+            true => builder.connect().await.map(Way::Tasks),
+            false => builder.connect_blocking().map(Way::Blocking),
+        };
+        shared.end(call);
+        made
+    }
+
+    /// The client, which is made if there is none.
+    async fn way(&self, shared: &Shared) -> Option<Way> {
+        let way = lock(&self.way).clone();
+        if !matches!(way, Way::None) {
+            return Some(way);
+        }
+        match self.connect(shared).await {
+            Ok(made) => {
+                shared.count("clients made");
+                *lock(&self.way) = made.clone();
+                Some(made)
+            }
+            Err(error) => {
+                shared.note_error("connect", &error, &[ErrorKind::Unavailable]);
+                None
+            }
+        }
+    }
+
+    /// It has said that it is of no use any more. Then that is so, and said at once.
+    async fn ended(&self, way: &Way, shared: &Shared) {
+        shared.count("clients ended");
+        for _ in 0..10 {
+            let start = Instant::now();
+            let ask = Ask::once("ended");
+            match way.acquire(&ask).await {
+                Err(error) if has_ended(&error) => {}
+                Err(error) => shared.fail(&format!("a client that has ended says {error}")),
+                Ok(_) => shared.fail("a client that has ended grants a lock"),
+            }
+            if start.elapsed() > AT_ONCE {
+                shared.fail("a client that has ended does not say so at once");
+            }
+        }
+        *lock(&self.way) = Way::None;
+    }
+}
+
+fn has_ended(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.to_string().contains("make a new client")
+}
+
+impl Ask {
+    fn once(lock: &str) -> Self {
+        Self {
+            lock: lock.into(),
+            wait: Duration::ZERO,
+            lease: None,
+            hold: Duration::ZERO,
+        }
+    }
+
+    fn random(dice: &mut Dice, worker: &str) -> Self {
+        let lock = match dice.below(4) {
+            0 => format!("own-{worker}"),
+            1 => "fair".into(),
+            number => format!("shared-{number}"),
+        };
+        let wait = match dice.below(3) {
+            0 => Duration::ZERO,
+            _ => dice.millis(1, 700),
+        };
+        let lease = (dice.below(3) == 0).then(|| dice.millis(300, 1_500));
+        let hold = match dice.below(10) {
+            0 => dice.millis(500, 4_000),
+            1..4 => dice.millis(1, 200),
+            _ => Duration::ZERO,
+        };
+        Self {
+            lock,
+            wait,
+            lease,
+            hold,
+        }
+    }
+}
+
+impl Way {
+    async fn acquire(&self, ask: &Ask) -> Result<Option<Held>, Error> {
+        // Both have the same methods.
+        macro_rules! prepared {
+            ($client:expr) => {{
+                let lock = match ask.lock.as_str() {
+                    "fair" => $client.fair_lock(&ask.lock),
+                    name => $client.lock(name),
+                };
+                let lock = match ask.lease {
+                    Some(lease) => lock.lease(lease),
+                    None => lock,
+                };
+                lock.wait(ask.wait)
+            }};
+        }
+        let is_once = ask.wait.is_zero();
+        Ok(match self {
+            Self::Blocking(client) if is_once => prepared!(client).try_acquire()?.map(Held::Blocking),
+            Self::Blocking(client) => Some(Held::Blocking(prepared!(client).acquire()?)),
+            Self::Tasks(client) if is_once => prepared!(client).try_acquire().await?.map(Held::Tasks),
+            Self::Tasks(client) => Some(Held::Tasks(prepared!(client).acquire().await?)),
+            Self::None => None,
+        })
+    }
+}
+
+impl Held {
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Blocking(lease) => lease.is_valid(),
+            Self::Tasks(lease) => lease.is_valid(),
+        }
+    }
+
+    fn lost_reason(&self) -> Option<LostReason> {
+        match self {
+            Self::Blocking(lease) => lease.lost_reason(),
+            Self::Tasks(lease) => lease.lost_reason(),
+        }
+    }
+
+    async fn extend(&self, by: Duration) -> Result<(), Error> {
+        match self {
+            Self::Blocking(lease) => lease.extend(Some(by)),
+            Self::Tasks(lease) => lease.extend(Some(by)).await,
+        }
+    }
+
+    async fn release(self) -> Result<ReleaseOutcome, Error> {
+        match self {
+            Self::Blocking(lease) => lease.release(),
+            Self::Tasks(lease) => lease.release().await,
+        }
+    }
+}
+
+/// One that uses a client.
+pub struct Worker {
+    pub name: String,
+    pub place: Arc<Place>,
+    pub shared: Arc<Shared>,
+    pub dice: Dice,
+}
+
+impl Worker {
+    pub async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        while !shared.is_over.load(Ordering::Relaxed) {
+            if shared.is_quiet.load(Ordering::SeqCst) {
+                self.pause(TICK).await;
+                continue;
+            }
+            shared.active.fetch_add(1, Ordering::SeqCst);
+            self.turn().await;
+            shared.active.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    async fn turn(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(way) = self.place.way(&shared).await else {
+            self.pause(5 * TICK).await;
+            return;
+        };
+        let count = if self.dice.below(20) == 0 { 200 } else { 1 };
+        for _ in 0..count {
+            let ask = match count {
+                1 => Ask::random(&mut self.dice, &self.name),
+                _ => Ask::once(&format!("quick-{}", self.name)),
+            };
+            if shared.is_quiet.load(Ordering::SeqCst) || !self.once(&way, &ask).await {
+                return;
+            }
+        }
+    }
+
+    /// Says whether to go on.
+    async fn once(&mut self, way: &Way, ask: &Ask) -> bool {
+        let start = Instant::now();
+        let call = self.shared.begin("acquire", ask.wait + COMMAND_TIMEOUT);
+        let acquired = match (way, self.dice.below(10)) {
+            // The caller goes away.
+            (Way::Tasks(_), 0) => {
+                let patience = self.dice.millis(1, 40);
+                tokio::time::timeout(patience, way.acquire(ask))
+                    .await
+                    .unwrap_or(Ok(None))
+            }
+            _ => way.acquire(ask).await,
+        };
+        self.shared.end(call);
+        match acquired {
+            Ok(Some(held)) => {
+                self.shared.count("grants");
+                *lock(&self.place.worked) = Some(start);
+                self.hold(ask, held).await;
+                true
+            }
+            Ok(None) => {
+                self.shared.count("not granted");
+                true
+            }
+            Err(error) if has_ended(&error) => {
+                self.place.ended(way, &self.shared).await;
+                false
+            }
+            Err(error) => {
+                let allowed = [ErrorKind::Unavailable, ErrorKind::LockTimeout];
+                self.shared.note_error("acquire", &error, &allowed);
+                self.pause(TICK).await;
+                false
+            }
+        }
+    }
+
+    async fn hold(&mut self, ask: &Ask, held: Held) {
+        let shared = Arc::clone(&self.shared);
+        let held = Arc::new(held);
+        shared.enter(&ask.lock, &held);
+        let id = shared.holds.fetch_add(1, Ordering::Relaxed);
+        let end = Instant::now() + ask.hold;
+        let lease = ask.lease.unwrap_or(super::clients::LONGEST_LEASE);
+        let is_told = ask.hold > LONG;
+        if is_told {
+            say(&format!("hold {id} {} {}", ask.lock, lease.as_millis()));
+        }
+        while Instant::now() < end && held.is_valid() && !shared.is_quiet.load(Ordering::Relaxed) {
+            if self.dice.below(100) == 0 {
+                let call = shared.begin("extend", COMMAND_TIMEOUT);
+                let extended = held.extend(lease.min(super::clients::LONGEST_LEASE)).await;
+                shared.end(call);
+                match extended {
+                    Ok(()) => shared.count("extensions"),
+                    Err(error) => {
+                        let allowed = [ErrorKind::Unavailable, ErrorKind::LockLost, ErrorKind::Closed];
+                        shared.note_error("extend", &error, &allowed);
+                    }
+                }
+            }
+            self.pause(TICK).await;
+        }
+        let is_lost = !held.is_valid();
+        if is_told {
+            say(&format!("over {id}"));
+        }
+        if is_lost {
+            self.is_told_why(&held).await;
+        }
+        shared.leave(&ask.lock, &held);
+        let Ok(held) = Arc::try_unwrap(held) else {
+            return shared.fail("somebody else has a lease");
+        };
+        if self.dice.below(10) == 0 {
+            drop(held);
+            return;
+        }
+        let call = shared.begin("release", COMMAND_TIMEOUT);
+        let released = held.release().await;
+        shared.end(call);
+        match released {
+            Ok(outcome) => shared.count(&format!("released: {outcome:?}")),
+            Err(error) => shared.note_error("release", &error, &[ErrorKind::Unavailable, ErrorKind::Closed]),
+        }
+    }
+
+    /// A lease that may not be relied on is lost, and says why.
+    async fn is_told_why(&self, held: &Held) {
+        let start = Instant::now();
+        loop {
+            if let Some(reason) = held.lost_reason() {
+                return self.shared.count(&format!("lost: {reason:?}"));
+            }
+            if start.elapsed() > STALL {
+                return self.shared.fail("a lease is over, and nobody says why");
+            }
+            self.pause(TICK).await;
+        }
+    }
+
+    async fn pause(&self, time: Duration) {
+        match self.place.is_async {
+            true => tokio::time::sleep(time).await,
+            false => thread::sleep(time),
+        }
+    }
+}
+
+impl Shared {
+    pub fn new() -> Self {
+        Self {
+            is_over: AtomicBool::new(false),
+            is_quiet: AtomicBool::new(false),
+            active: AtomicUsize::new(0),
+            holds: AtomicU64::new(0),
+            counts: Mutex::default(),
+            holders: Mutex::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.active.load(Ordering::SeqCst) == 0
+    }
+
+    pub fn count(&self, what: &str) {
+        *lock(&self.counts).entry(what.into()).or_default() += 1;
+    }
+
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        lock(&self.counts).clone()
+    }
+
+    pub fn note_error(&self, call: &str, error: &Error, allowed: &[ErrorKind]) {
+        if !allowed.contains(&error.kind()) || error.to_string().contains("report this") {
+            self.fail(&format!("{call} says {}: {error}", error.kind().name()));
+        }
+        self.count(&format!("{call}: {}", error.kind().name()));
+    }
+
+    /// A call that takes so long at the most.
+    pub fn begin(&self, what: &str, most: Duration) -> u64 {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        lock(&self.calls).insert(number, (Instant::now() + most + STALL, what.into()));
+        number
+    }
+
+    pub fn end(&self, call: u64) {
+        lock(&self.calls).remove(&call);
+    }
+
+    /// Every call ends in time.
+    pub fn check_calls(&self) {
+        let now = Instant::now();
+        let late = lock(&self.calls)
+            .values()
+            .find(|(due, _)| *due < now)
+            .map(|(_, what)| what.clone());
+        if let Some(what) = late {
+            self.fail(&format!("{what} does not end"));
+        }
+    }
+
+    fn enter(&self, name: &str, held: &Arc<Held>) {
+        let mut holders = lock(&self.holders);
+        let these = holders.entry(name.into()).or_default();
+        // In this order: who holds it still does so after the others did.
+        let is_anothers = these.iter().any(|other| other.is_valid());
+        if is_anothers && held.is_valid() {
+            self.fail(&format!("{name} has two holders"));
+        }
+        these.push(Arc::clone(held));
+    }
+
+    fn leave(&self, name: &str, held: &Arc<Held>) {
+        let mut holders = lock(&self.holders);
+        if let Some(these) = holders.get_mut(name) {
+            these.retain(|one| !Arc::ptr_eq(one, held));
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "it is the end of all that is shared")]
+    pub fn fail(&self, what: &str) {
+        say(&format!("FAILED: {what}"));
+        std::process::exit(1);
+    }
+}
+
+/// To those outside.
+pub fn say(line: &str) {
+    // One write, and not through the test's own capture.
+    let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The result of a future that never waits: a blocking client blocks.
+pub fn at_once(future: impl Future<Output = ()>) {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_ready(), "it waits");
+}
