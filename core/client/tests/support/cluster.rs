@@ -117,6 +117,14 @@ pub async fn move_slot(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
     })
     .await;
     end_move(nodes, slot, from, to);
+    // Else one that has not heard of the new owner's epoch believes an old claim that arrives late. Once it sees
+    // the old owner with a newer epoch, it tells the new owner that the slot is the old one's.
+    eventually("all primaries know the new owner and its epoch", SOON, || {
+        let epoch = to.epoch_of(to);
+        let mut primaries = nodes.iter().filter(|node| node.is_primary());
+        primaries.all(|node| node.owner(slot) == Some(to.port) && node.epoch_of(to) == epoch)
+    })
+    .await;
 }
 
 fn begin_move(slot: u16, from: &Node, to: &Node) {
