@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::RawFd;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -58,6 +60,35 @@ impl Drop for Limited {
     fn drop(&mut self) {
         setrlimit(self.0, self.1).expect("the limit of before");
     }
+}
+
+/// Threads that live until this is dropped.
+pub struct Others {
+    _end: Sender<()>,
+}
+
+impl Others {
+    /// Until no more can be had: the stacks of those that have ended are used again.
+    pub fn as_many_as_possible() -> Self {
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let wait = || {
+            let ended = Arc::clone(&ended);
+            thread::Builder::new().spawn(move || drop(ended.lock().map(|ended| ended.recv())))
+        };
+        while wait().is_ok() {}
+        Self { _end: end }
+    }
+}
+
+/// How many bytes of addresses this process has.
+pub fn address_space() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kilobytes: u64 = size
+        .and_then(|size| size.trim().strip_suffix(" kB")?.parse().ok())
+        .expect("a size");
+    kilobytes * 1024
 }
 
 /// All but the first three.

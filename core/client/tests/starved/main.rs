@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use limits::{Limited, Unprivileged, are_open, close, close_at_once, descriptors, open_files};
+use limits::{Limited, Others, Unprivileged, address_space, are_open, close, close_at_once, descriptors, open_files};
 use rustix::process::Resource;
 use steadlock::blocking::{Client, Lease};
 use steadlock::{Builder, Error, ErrorKind, LostReason};
@@ -19,6 +19,8 @@ use support::Redis;
 
 const SOON: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(9);
+/// Enough for what a call allocates, too little for a thread's stack.
+const A_LITTLE: u64 = 1 << 20;
 
 /// Says to the process that it is the one of its own.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
@@ -122,6 +124,32 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
             }
             drop(limited);
             recovers(&lazy, "a");
+        },
+    );
+}
+
+#[test]
+fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on() {
+    alone(
+        "without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on",
+        || {
+            let server = Redis::start();
+            let mut connection = server.connection();
+            let client = by_name(&server).connect_blocking().unwrap();
+            let lazy = by_name(&server).lazy().connect_blocking().unwrap();
+            let held = client.lock("held").acquire().unwrap();
+            let limited = Limited::to(Resource::As, address_space() + A_LITTLE);
+            let _others = Others::as_many_as_possible();
+            cut(&mut connection);
+            recovers(&client, "a");
+            for _ in 0..3 {
+                let error = is_unavailable(lazy.lock("b").try_acquire());
+                assert!(error.to_string().contains("threads"), "{error}");
+            }
+            assert!(held.is_valid());
+            drop(limited);
+            recovers(&lazy, "b");
+            held.release().unwrap();
         },
     );
 }
