@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from certificates import Certificates
 from cluster import cluster
-from processes import EndedError, NotStartedError, Servers
+from processes import EndedError, NotStartedError, PortTakenError, Servers
 from redis_server import server_program
 from rig import Rig
 from sentinel import sentinel
@@ -36,6 +36,8 @@ MEMORY = "/dev/shm"
 # What ends the command, and how often it looks whether something does.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK = 0.5
+# How often it starts anew with other ports.
+TRIES = 5
 
 
 def main() -> int:
@@ -92,10 +94,16 @@ def serve(options: argparse.Namespace, program: str) -> None:
     with tempfile.TemporaryDirectory(prefix="steadlock-servers-", dir=parent_folder()) as name:
         folder = Path(name)
         certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
-        with Servers(program, folder, certificates, lambda: bool(asked)) as servers:
-            rig = build(servers)
-            print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
-            wait(servers, options.until_stdin_closes, parent if options.until_parent_ends else None)
+        for is_last in [False] * (TRIES - 1) + [True]:
+            with Servers(program, folder, certificates, lambda: bool(asked)) as servers:
+                try:
+                    rig = build(servers)
+                except PortTakenError:
+                    if is_last:
+                        raise
+                    continue
+                print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
+                wait(servers, options.until_stdin_closes, parent if options.until_parent_ends else None)
 
 
 def parent_folder() -> str | None:

@@ -28,6 +28,10 @@ class NotStartedError(Exception):
     """A rig did not come up. Its text is for the user who started it."""
 
 
+class PortTakenError(NotStartedError):
+    """Another program took a port between our look and the server's start. Others may be free."""
+
+
 @dataclass(frozen=True)
 class Server:
     """One server process, and a connection to it."""
@@ -43,6 +47,11 @@ class Server:
 
     def ask(self, *command: str | int) -> Any:
         return self.store.execute_command(*command)  # type: ignore[no-untyped-call]
+
+    def answers(self) -> bool:
+        """Another program's server may have taken the port."""
+        known: dict[str, Any] = self.ask("INFO", "server")
+        return bool(known["process_id"] == self.process.pid)
 
 
 @dataclass
@@ -83,14 +92,14 @@ class Servers:
                 reason = str(error)
             for server in self.running:
                 if server.process.poll() is not None:
-                    raise NotStartedError(died(server))
+                    raise died(server)
             if time.monotonic() > deadline:
                 raise NotStartedError(f"waited {within:.0f} s, but {what} did not happen: {reason}")
             time.sleep(0.05)
 
     def wait_until_all_answer(self) -> None:
         for server in self.running:
-            self.wait_until(server.store.ping, f"an answer of the server on port {server.port}")
+            self.wait_until(server.answers, f"an answer of the server on port {server.port}")
 
     def stop(self) -> None:
         for server in self.running:
@@ -146,10 +155,12 @@ class Servers:
         self.stop()
 
 
-def died(server: Server) -> str:
+def died(server: Server) -> NotStartedError:
     lines = server.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
     text = "\n".join(f"  {line}" for line in lines)
-    return f"the server on port {server.port} ended with status {server.process.returncode}. Its log ends with:\n{text}"
+    kind = PortTakenError if "Address already in use" in text else NotStartedError
+    status = server.process.returncode
+    return kind(f"the server on port {server.port} ended with status {status}. Its log ends with:\n{text}")
 
 
 def ends_with_this_process() -> Callable[[], None] | None:

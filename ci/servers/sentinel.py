@@ -16,9 +16,11 @@ def sentinel(servers: Servers) -> Rig:
         options += ["--tls-replication", "yes"]
     primary = servers.start(first, *options)
     replicas = [servers.start(port, *options, "--replicaof", HOST, str(first)) for port in others[:REPLICAS]]
+    servers.wait_until_all_answer()
     # Sentinels ask a primary for its replicas every 10 s: the first time they shall be there.
     servers.wait_until(lambda: all(map(follows, replicas)), "the replicas' link to the primary")
     sentinels = [servers.start_sentinel(port, *_settings(primary)) for port in others[REPLICAS:]]
+    servers.wait_until_all_answer()
     servers.wait_until(lambda: all(map(_sees_all, sentinels)), "the sentinels' sight of all servers")
     return Rig([url(servers, sentinels, "+sentinel", f"/{NAME}")], [primary], replicas, sentinels)
 

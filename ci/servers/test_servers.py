@@ -199,6 +199,32 @@ def test_a_server_that_dies_at_its_start_is_told_with_its_log(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [program]
 
 
+@pytest.mark.parametrize("rig", ["standalone", "sentinel"])
+def test_a_port_that_another_server_has_taken_is_left_to_it(rig: str, tmp_path: Path) -> None:
+    """The first server that starts finds one of another program on its port, which answers too."""
+    program = tmp_path / "server"
+    other = f"redis-server --bind 127.0.0.1 --dir {tmp_path} --save ''"
+    program.write_text(f"""#!/bin/sh
+        [ "$1" != --version ] || exec redis-server --version
+        mkdir {tmp_path}/taken 2>/dev/null || exec redis-server "$@"
+        {other} --port "$6" --daemonize yes --pidfile {tmp_path}/pid >/dev/null
+        exec redis-server "$@"
+    """)
+    program.chmod(0o755)
+    command = [*COMMAND, rig, "--json", "--until-stdin-closes"]
+    environment = {**os.environ, "STEADLOCK_SERVER_SYSTEM": str(program)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as it:
+        assert it.stdout
+        told = json.loads(it.stdout.readline())
+        other_pid = int((tmp_path / "pid").read_text())
+        assert other_pid not in [node["pid"] for node in told["nodes"]]
+        for node in told["nodes"]:
+            with redis.Redis(port=node["port"]) as store:
+                assert store.info("server")["process_id"] == node["pid"]
+        it.communicate("")
+    os.kill(other_pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     "arguments", [[], ["mainframe"], ["standalone", "--server", "5.0"], ["tls", "--server", "8.2"]]
 )
