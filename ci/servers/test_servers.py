@@ -208,6 +208,8 @@ def test_a_port_that_another_server_has_taken_is_left_to_it(rig: str, tmp_path: 
         [ "$1" != --version ] || exec redis-server --version
         mkdir {tmp_path}/taken 2>/dev/null || exec redis-server "$@"
         {other} --port "$6" --daemonize yes --pidfile {tmp_path}/pid >/dev/null
+        # It listens before it writes that.
+        until [ -s {tmp_path}/pid ]; do sleep 0.01; done
         exec redis-server "$@"
     """)
     program.chmod(0o755)
