@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use steadlock_protocol::Reply;
@@ -31,6 +31,8 @@ pub struct Outside {
     ways: Vec<Proxy>,
     port: u16,
     holds: Arc<Holds>,
+    /// Has the server, too. `None` in its drop only.
+    looks: Option<JoinHandle<()>>,
 }
 
 /// The holds that the clients believe in.
@@ -63,7 +65,7 @@ impl Outside {
         ];
         let holds = Arc::new(Holds::default());
         let (of_thread, looked_at) = (Arc::clone(&holds), Arc::clone(&server));
-        thread::spawn(move || of_thread.check(&looked_at));
+        let looks = thread::spawn(move || of_thread.check(&looked_at));
         let this = Self {
             hosts,
             server,
@@ -71,6 +73,7 @@ impl Outside {
             ways,
             port,
             holds,
+            looks: Some(looks),
         };
         this.lead(&[FIRST, SECOND]);
         this
@@ -103,7 +106,6 @@ impl Outside {
     /// Afterwards: what is left ends by itself, and does.
     pub fn end(self) {
         self.calm();
-        self.holds.is_over.store(true, Ordering::Relaxed);
         let Reply::Array(keys) = self.server.run(&["KEYS", "*"]) else {
             panic!("no keys")
         };
@@ -141,6 +143,17 @@ impl Outside {
             way.lead_to(self.server.port);
         }
         self.lead(&[FIRST, SECOND]);
+    }
+}
+
+/// Without the thread: the server is stopped when the last one has dropped it.
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.server.resume();
+        self.holds.is_over.store(true, Ordering::Relaxed);
+        if let Some(looks) = self.looks.take() {
+            let _ = looks.join();
+        }
     }
 }
 
