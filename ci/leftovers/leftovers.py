@@ -96,11 +96,14 @@ def end(processes: Sequence[Process]) -> None:
 def run(command: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     adopt_orphans()
-    started = subprocess.Popen(command)
+    started = None
     try:
+        started = subprocess.Popen(command)
         status = wait(started)
     except BaseException:
-        started.terminate()
+        # It may have begun though nothing of it is known yet.
+        if started is not None:
+            started.terminate()
         end(left())
         raise
     found = left()
