@@ -94,12 +94,12 @@ def serve(options: argparse.Namespace, program: str) -> None:
     with tempfile.TemporaryDirectory(prefix="steadlock-servers-", dir=parent_folder()) as name:
         folder = Path(name)
         certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
-        for is_last in [False] * (TRIES - 1) + [True]:
+        for tries_left in reversed(range(TRIES)):
             with Servers(program, folder, certificates, lambda: bool(asked)) as servers:
                 try:
                     rig = build(servers)
                 except PortTakenError:
-                    if is_last:
+                    if tries_left == 0:
                         raise
                     continue
                 print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)

@@ -59,7 +59,7 @@ pub(crate) async fn sleep(length: Duration) {
     Sleep::until(Instant::now() + length).await;
 }
 
-/// What the work gives; `None` if it takes longer.
+/// Gives the result of the work; `None` if it takes longer.
 pub(crate) async fn timeout<T>(length: Duration, work: impl Future<Output = T>) -> Option<T> {
     timeout_at(Instant::now() + length, work).await
 }

@@ -13,7 +13,7 @@ import asyncio, fcntl, os, socket, sys, threading, time
 import steadlock
 
 def open_ones():
-    # That of the list is closed by then.
+    # The descriptor of the list is closed by then.
     return {int(number) for number in os.listdir("/proc/self/fd")}
 
 def close(numbers):

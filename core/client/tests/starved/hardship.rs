@@ -27,7 +27,7 @@ use crate::support::hosts::Hosts;
 /// The port of the server, for the process of the clients.
 const PORT: &str = "STEADLOCK_TEST_HARDSHIP_PORT";
 const SECONDS: &str = "STEADLOCK_TEST_HARDSHIP_SECONDS";
-/// What the server is called.
+/// The server's.
 const NAME: &str = "locks.test";
 const TEST: &str = "hardship::no_client_is_dead_and_no_lease_is_lost_without_being_told";
 

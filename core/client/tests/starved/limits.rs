@@ -1,4 +1,4 @@
-//! What a process may have no more of, and what is taken from it.
+//! Limits of a process, and descriptors that are closed for it.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, getuid, setrlimit};
 use rustix::thread::set_thread_res_uid;
 
-/// Of no right, and with no processes.
+/// A user of no right, with no processes.
 const NOBODY: u32 = 65_534;
 
 /// Threads that this thread starts from now on are counted: root may have as many as it likes.
@@ -96,7 +96,7 @@ pub fn descriptors() -> Vec<RawFd> {
     let listed = std::fs::read_dir("/proc/self/fd").expect("a list");
     let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let numbers: Vec<RawFd> = numbers.filter(|number| *number > 2).collect();
-    // That of the list is closed by now.
+    // The descriptor of the list is closed by now.
     let is_open = |number: &RawFd| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
     numbers.into_iter().filter(is_open).collect()
 }

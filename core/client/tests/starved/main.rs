@@ -66,6 +66,14 @@ fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
     error
 }
 
+/// Each call says what the process may have no more of.
+fn lacks(client: &Client, what: &str) {
+    for _ in 0..3 {
+        let error = is_unavailable(client.lock("b").try_acquire());
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
 /// Asks until it is granted. What is said before that is that the server cannot be asked.
 fn recovers(client: &Client, name: &str) {
     let start = Instant::now();
@@ -118,10 +126,7 @@ fn a_client_that_cannot_be_given_its_thread_says_so_and_is_given_it_later() {
             let limited = Limited::to(Resource::Nproc, 1);
             let refused = by_name(&server).connect_blocking().map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-            for _ in 0..3 {
-                let error = is_unavailable(lazy.lock("a").try_acquire());
-                assert!(error.to_string().contains("threads"), "{error}");
-            }
+            lacks(&lazy, "threads");
             drop(limited);
             recovers(&lazy, "a");
         },
@@ -142,10 +147,7 @@ fn without_memory_for_a_thread_a_client_says_so_and_those_that_have_theirs_go_on
             let _others = Others::as_many_as_possible();
             cut(&mut connection);
             recovers(&client, "a");
-            for _ in 0..3 {
-                let error = is_unavailable(lazy.lock("b").try_acquire());
-                assert!(error.to_string().contains("threads"), "{error}");
-            }
+            lacks(&lazy, "threads");
             assert!(held.is_valid());
             drop(limited);
             recovers(&lazy, "b");
@@ -189,10 +191,7 @@ fn without_another_descriptor_it_is_unavailable_until_there_is_one() {
             {
                 assert!(start.elapsed() < SOON, "the limit does not show");
             }
-            for _ in 0..3 {
-                let error = is_unavailable(lazy.lock("b").try_acquire());
-                assert!(error.to_string().contains("open files"), "{error}");
-            }
+            lacks(&lazy, "open files");
             drop(limited);
             recovers(&client, "a");
             recovers(&lazy, "b");

@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_millis(60);
 /// Workers of each client.
 const WORKERS: usize = 2;
 
-/// What happens to the process.
+/// Each is one thing that happens to the process.
 #[derive(Clone, Copy, Debug)]
 enum Hardship {
     NoThreads,

@@ -18,7 +18,7 @@ const SECOND: &str = "127.0.0.3";
 /// Nobody is there.
 const NOBODY: &str = "127.0.0.4";
 const REPLICA: &str = "127.0.0.5";
-/// What the user of some clients may do: not INFO.
+/// The user of some clients may do all but INFO.
 const USER: [&str; 9] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-info"];
 /// A busy machine may need so long to say something, or to look.
 const STALL: Duration = Duration::from_secs(3);
@@ -84,7 +84,7 @@ impl Outside {
         self.port
     }
 
-    /// What the process of the clients says.
+    /// Takes a line of the clients' process.
     pub fn hear(&self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {

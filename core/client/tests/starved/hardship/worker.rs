@@ -13,7 +13,7 @@ use super::NAME;
 
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Of a machine that does other things, too.
+/// A machine that does other things, too, may stand still for so long.
 const STALL: Duration = Duration::from_secs(4);
 /// A hold that lasts so long is told to those outside.
 const LONG: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ enum Held {
     Tasks(steadlock::Lease),
 }
 
-/// What a worker wants next.
+/// A worker's next wish.
 struct Ask {
     lock: String,
     wait: Duration,
@@ -53,7 +53,7 @@ struct Ask {
     hold: Duration,
 }
 
-/// What all of them share.
+/// The state that all workers share.
 pub struct Shared {
     pub is_over: AtomicBool,
     /// They begin nothing.
