@@ -1,15 +1,12 @@
 //! How the engine thread wakes Python without touching the interpreter.
 
-use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::mem;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use steadlock::host::Process;
+use steadlock::host::{OwnFile, Process};
 
 /// A file descriptor that is readable while events are queued.
 ///
@@ -74,8 +71,8 @@ impl Bell {
 
 /// Both ends live as long as either user, so that ringing never meets a closed pipe.
 struct Pair {
-    ring: End,
-    listen: End,
+    ring: OwnFile,
+    listen: OwnFile,
     number: u64,
 }
 
@@ -84,50 +81,14 @@ impl Pair {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let (ring, listen) = UnixStream::pair()?;
         Ok(Self {
-            ring: End::new(ring)?,
-            listen: End::new(listen)?,
+            ring: end(ring)?,
+            listen: end(listen)?,
             number: COUNT.fetch_add(1, Ordering::Relaxed),
         })
     }
 }
 
-/// An end, and by what it is told from a file that has its number later.
-struct End {
-    /// `None` in its drop only.
-    file: Option<File>,
-    identity: (u64, u64),
-}
-
-impl End {
-    fn new(socket: UnixStream) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        let file = File::from(OwnedFd::from(socket));
-        Ok(Self {
-            identity: identity(&file)?,
-            file: Some(file),
-        })
-    }
-
-    const fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
-    fn is_there(&self) -> bool {
-        let known = self.file().and_then(|file| identity(file).ok());
-        known == Some(self.identity)
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        if !self.is_there() {
-            // Its number is the program's now.
-            mem::forget(self.file.take());
-        }
-    }
-}
-
-fn identity(file: &File) -> io::Result<(u64, u64)> {
-    let known = file.metadata()?;
-    Ok((known.dev(), known.ino()))
+fn end(socket: UnixStream) -> io::Result<OwnFile> {
+    socket.set_nonblocking(true)?;
+    OwnFile::new(socket)
 }

@@ -38,6 +38,8 @@ pub use crate::engine::{Driven, Place, Server};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
 pub use crate::observe::{Field, Level, Line};
+#[cfg(all(feature = "native", unix))]
+pub use crate::own_file::OwnFile;
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
 pub use crate::settings::Options;

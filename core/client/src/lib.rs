@@ -95,6 +95,8 @@ mod given;
 pub mod host;
 mod introduction;
 pub mod observe;
+#[cfg(all(feature = "native", unix))]
+mod own_file;
 #[cfg(feature = "native")]
 mod park;
 mod port;

@@ -16,6 +16,8 @@ use tokio::runtime;
 use tokio::sync::Notify;
 
 use crate::clock;
+#[cfg(unix)]
+use crate::own_file::OwnFile;
 use crate::unwind::quietly;
 
 /// Looking costs a system call: a thread that makes quick calls does not look at each of them.
@@ -160,53 +162,20 @@ impl Wake for Careful {
     }
 }
 
+/// An end of a pipe that nobody needs.
 #[cfg(unix)]
-use self::unix::Watched;
+#[derive(Debug)]
+struct Watched(OwnFile);
 
 #[cfg(unix)]
-mod unix {
-    use std::fs::File;
-    use std::io;
-    use std::mem;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::fs::MetadataExt as _;
-
-    /// An end of a pipe: no other file is this one.
-    #[derive(Debug)]
-    pub(super) struct Watched {
-        /// `None` in its drop only.
-        file: Option<File>,
-        identity: (u64, u64),
+impl Watched {
+    fn open() -> io::Result<Self> {
+        let (end, _) = io::pipe()?;
+        OwnFile::new(end).map(Self)
     }
 
-    impl Watched {
-        pub(super) fn open() -> io::Result<Self> {
-            let (end, _) = io::pipe()?;
-            let file = File::from(OwnedFd::from(end));
-            Ok(Self {
-                identity: identity(&file)?,
-                file: Some(file),
-            })
-        }
-
-        pub(super) fn is_there(&self) -> bool {
-            let known = self.file.as_ref().and_then(|file| identity(file).ok());
-            known == Some(self.identity)
-        }
-    }
-
-    fn identity(file: &File) -> io::Result<(u64, u64)> {
-        let known = file.metadata()?;
-        Ok((known.dev(), known.ino()))
-    }
-
-    impl Drop for Watched {
-        fn drop(&mut self) {
-            if !self.is_there() {
-                // Its number is the program's now.
-                mem::forget(self.file.take());
-            }
-        }
+    fn is_there(&self) -> bool {
+        self.0.is_there()
     }
 }
 
