@@ -1,8 +1,9 @@
 //! The class `Client`.
 
 use std::collections::HashMap;
+use std::mem;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -22,6 +23,8 @@ use crate::wait::wait;
 pub(crate) struct Client {
     host: Host,
     bell: Arc<Bell>,
+    /// What a `drain` took that was struck while it made exceptions; the next one gives it.
+    taken: Mutex<Vec<Event>>,
 }
 
 /// A request number with its result or exception.
@@ -113,7 +116,11 @@ impl Client {
         let host = py
             .detach(|| Host::open(options, Box::new(move || rung.ring())))
             .map_err(|error| convert::error(py, &error))?;
-        Ok(Self { host, bell })
+        Ok(Self {
+            host,
+            bell,
+            taken: Mutex::default(),
+        })
     }
 
     /// A file descriptor that is readable while `drain()` has something to give, and a number that no other one has.
@@ -124,31 +131,17 @@ impl Client {
 
     /// Takes what has happened: results of submitted requests, lost leases, and lines for the log.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
-        let mut events = Vec::new();
         self.bell.silence();
+        let mut events = mem::take(&mut *self.taken());
         self.host.drain(&mut events);
-        let mut completed = Vec::with_capacity(events.len());
-        let (mut lost, mut lines) = (Vec::new(), Vec::new());
-        for event in events {
-            match event {
-                Event::Completed {
-                    request,
-                    result: Ok(done),
-                } => {
-                    completed.push((request, Some(convert::completion(py, done)?), None));
-                }
-                Event::Completed {
-                    request,
-                    result: Err(error),
-                } => {
-                    let exception = convert::error(py, &error).into_value(py).into_bound(py);
-                    completed.push((request, None, Some(exception.into_any())));
-                }
-                Event::Lost { lease, reason, .. } => lost.push((lease, reason.as_str())),
-                Event::Observed(line) => lines.push(convert::line(py, &line)?),
-            }
-        }
-        Ok((completed, lost, lines))
+        drained(py, &events).inspect_err(|_| {
+            // A signal handler raised while an exception was made.
+            let mut taken = self.taken();
+            events.append(&mut taken);
+            *taken = events;
+            drop(taken);
+            self.bell.ring();
+        })
     }
 
     /// What it has counted, in Prometheus' text format.
@@ -188,7 +181,14 @@ impl Client {
     ) -> PyResult<()> {
         match wait(py, &self.host, settings.acquire(context, blocked), interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
-            done => granted.append(convert::completion(py, done)?),
+            done => {
+                let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
+                if let (Err(_), Completion::Granted(lease)) = (&appended, &done) {
+                    // There was no memory for it, and nobody could release it.
+                    self.release_later(lease.id());
+                }
+                appended
+            }
         }
     }
 
@@ -290,10 +290,38 @@ impl Client {
 }
 
 impl Client {
+    pub(crate) const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn blocking<'py>(&self, py: Python<'py>, op: Op, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
         let done: Completion = wait(py, &self.host, op, interruptible)?;
-        convert::completion(py, done)
+        convert::completion(py, &done)
     }
+}
+
+/// Events as Python objects.
+fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
+    let mut completed = Vec::with_capacity(events.len());
+    let (mut lost, mut lines) = (Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            Event::Completed { request, result } => {
+                let (done, error) = match result {
+                    Ok(done) => (Some(convert::completion(py, done)?), None),
+                    Err(error) => (None, Some(convert::exception(py, error)?)),
+                };
+                completed.push((*request, done, error));
+            }
+            Event::Lost { lease, reason, .. } => lost.push((*lease, reason.as_str())),
+            Event::Observed(line) => lines.push(convert::line(py, line)?),
+        }
+    }
+    Ok((completed, lost, lines))
 }
 
 /// What a lock asks for: an object of the package with these attributes, times in milliseconds.

@@ -9,10 +9,16 @@
 //!   its result in `drain()`
 //! - [`lease`]: `Lease`, what a grant gave
 //! - [`scope_end`]: `ScopeEnd`, the end of a `with`
+//! - [`holds`]: `Holds`, the Python objects of what a client holds
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
-//! descriptor that wakes an event loop), [`convert`] (results and errors),
+//! descriptor that wakes an event loop), [`requests`] (requests and their results),
+//! [`convert`] (results and errors), [`struck`] (what interrupts raise),
 //! [`addresses`] (an address map that is a function).
+//!
+//! Signal handlers, collections of garbage, finalizers and profilers of the program call the client again in the
+//! midst of its Python code, from the same thread. So no mutex here is held while a Python object is created, dropped,
+//! compared or called, and what must be done as one step is one native call.
 
 #![warn(clippy::too_many_lines)]
 
@@ -20,8 +26,11 @@ mod addresses;
 mod bell;
 mod client;
 mod convert;
+mod holds;
 mod lease;
+mod requests;
 mod scope_end;
+mod struck;
 mod wait;
 
 use pyo3::prelude::*;
@@ -32,7 +41,11 @@ mod _native {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
+    use crate::holds::Holds;
+    #[pymodule_export]
     use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::requests::{settle, submit};
     #[pymodule_export]
     use crate::scope_end::ScopeEnd;
 

@@ -5,6 +5,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::struck::Struck;
+
 /// `__exit__` of a lock, a semaphore or a hold.
 ///
 /// What a signal handler raises (Ctrl-C, a soft time limit) strikes where a Python function begins, and after
@@ -44,7 +46,7 @@ impl ScopeEnd {
         // Its caller may name them.
         let _ = (raised, traceback);
         let py = scope.py();
-        let mut struck = Struck(None);
+        let mut struck = Struck::default();
         let lease = loop {
             let lease = struck.until_done(|| scope.call_method0(intern!(py, "_innermost_scope")))?;
             if lease.is_none() || take_out(scope, &lease)? {
@@ -100,24 +102,5 @@ fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool
         Ok(_) => Ok(true),
         Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// What was raised in the end of a scope by somebody else, the latest.
-struct Struck(Option<PyErr>);
-
-impl Struck {
-    /// Does a step again as often as it is struck; one that fails by itself is given up in the end.
-    fn until_done<'py>(&mut self, step: impl Fn() -> PyResult<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        const TRIES: u32 = 1000;
-        for _ in 0..TRIES {
-            match step() {
-                Ok(done) => return Ok(done),
-                // Python has told it what it was raised beside. Of several the last counts: to chain them here could
-                // make a circle, as a handler may raise one object each time.
-                Err(raised) => self.0 = Some(raised),
-            }
-        }
-        step()
     }
 }

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -49,20 +49,17 @@ class Caller:
     next one must not enter.
     """
 
-    __slots__ = ("__weakref__", "_is_watched", "_turn", "number", "takes_turns", "thread")
+    __slots__ = ("__weakref__", "_is_watched", "_turn", "kind", "number", "takes_turns", "thread")
 
     def __init__(self, thread: Thread, turn: object = None) -> None:
         self.thread = thread
         self.number = _draw()
         self.takes_turns = turn is not None
         """Whether others of the same thread stand still while it waits."""
+        self.kind = "greenlet" if self.takes_turns else "thread"
         self._turn = None if turn is None else _Turn(turn, self.number)
         self._is_watched = False
         thread.callers.add(self)
-
-    @property
-    def kind(self) -> str:
-        return "greenlet" if self.takes_turns else "thread"
 
     def is_over(self) -> bool:
         """Whether the task or greenlet has ended. A thread that calls has not."""
@@ -78,11 +75,12 @@ class Caller:
         threads are always told."""
         if self._is_watched or self._turn is None:
             return
-        self._is_watched = True
         turn: Any = self._turn()
         if not _is_task(turn) and hasattr(turn, "rawlink"):
             number = self.number
             turn.rawlink(lambda _: _have_ended([number]))
+        # Last, as an interrupt may strike: to be told twice does no harm.
+        self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
         return self.thread.can_run_at_exit()
@@ -130,8 +128,9 @@ class TaskOwner:
         if task is None or task.done():
             _have_ended([number])
         elif not self._is_watched:
-            self._is_watched = True
             task.add_done_callback(lambda _: _have_ended([number]))
+            # Last, as an interrupt may strike: to be told twice does no harm.
+            self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
         return self._loop.is_running()
@@ -150,7 +149,10 @@ def this_caller() -> Caller:
         turn = _running_greenlet()
     if turn is not None:
         caller = _turns.get(turn)
-        if caller is None or caller.thread is not thread:
+        if caller is None:
+            # A signal handler may have come here meanwhile, and hold something as that caller.
+            caller = _turns.setdefault(turn, Caller(thread, turn))
+        if caller.thread is not thread:
             caller = _turns[turn] = Caller(thread, turn)
         return caller
     first = thread.first
@@ -159,10 +161,19 @@ def this_caller() -> Caller:
         return first
     caller = _job.get()
     if caller is None or caller.thread is not thread:
-        caller = Caller(thread)
-        _job.set(caller)
-        if first is None:
+        caller = _new_job(thread)
+        if thread.first is None:
             thread.first = caller
+    return caller
+
+
+def _new_job(thread: Thread) -> Caller:
+    caller = Caller(thread)
+    before = _job.set(caller).old_value
+    if isinstance(before, Caller) and before.thread is thread:
+        # A signal handler came here meanwhile, and may hold something as that caller.
+        _job.set(before)
+        return before
     return caller
 
 
@@ -218,18 +229,6 @@ def threads_are_greenlets() -> bool:
     return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
-def lock_of_threads() -> threading.Lock:
-    """A lock that a hub may take too: one of gevent would have it wait for a greenlet."""
-    made: threading.Lock = _original("allocate_lock")()
-    return made
-
-
-def reentrant_lock_of_threads() -> threading._RLock:
-    """The same, for what signal handlers and collections of garbage may come back to."""
-    made: threading._RLock = _original("RLock")()
-    return made
-
-
 def start_thread(work: Callable[..., None], *args: object) -> None:
     """Starts a thread that nobody waits for, not even the end of the process."""
     _original("start_new_thread")(work, args)
@@ -261,7 +260,7 @@ def this_task() -> TaskOwner | None:
         return None
     owner = _tasks.get(task)
     if owner is None:
-        owner = _tasks[task] = TaskOwner(task)
+        owner = _tasks.setdefault(task, TaskOwner(task))
     return owner
 
 
@@ -310,26 +309,32 @@ def _is_gone(turn: weakref.ref[Any]) -> None:
 
 
 class _ThisThread(threading.local):
-    def __init__(self) -> None:
-        self.thread = Thread()
-        self.end = _End(self.thread)
+    thread: Thread
+
+    # Only if it is not there yet. In the midst of this a finalizer may come here too, so the first one is the thread.
+    def __getattr__(self, name: str) -> Thread:
+        if name != "thread":
+            raise AttributeError(name)
+        end: _End = self.__dict__.setdefault("end", _End(Thread()))
+        self.thread = end.thread
+        return end.thread
 
 
 class _End:
     """Is dropped when its thread ends."""
 
     def __init__(self, thread: Thread) -> None:
-        self._thread = thread
+        self.thread = thread
         self._process = os.getpid()
 
     # At the end of the interpreter this module's own names may be gone.
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # In the child of a fork the other threads of its parent are dropped too.
         if not is_finalizing() and os.getpid() == self._process:
-            _have_ended([caller.number for caller in self._thread.callers])
+            _have_ended([caller.number for caller in self.thread.callers])
 
 
-def tell_ended(listener: Callable[[Iterable[int]], None]) -> None:
+def tell_ended(listener: Callable[[list[int]], None]) -> None:
     """From now on the numbers of owners that have ended are told to `listener`."""
     global _have_ended
     _have_ended = listener
@@ -352,10 +357,10 @@ def _new_numbers() -> itertools.count[int]:
     return itertools.count(int.from_bytes(os.urandom(7), "big"))
 
 
-def _tell_nobody(numbers: Iterable[int]) -> None: ...
+def _tell_nobody(numbers: list[int]) -> None: ...
 
 
-_have_ended: Callable[[Iterable[int]], None] = _tell_nobody
+_have_ended: Callable[[list[int]], None] = _tell_nobody
 _TRIO = "trio.lowlevel"
 _HUBS = "gevent._hub_local"
 """The module that knows gevent's hubs, once a program has imported it."""

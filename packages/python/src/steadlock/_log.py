@@ -34,7 +34,7 @@ def wanted_level() -> str | None:
 
 
 def write(lines: list[_native.Line]) -> None:
-    """Has lines written soon. Never waits for a handler."""
+    """Takes lines out of the list and has them written soon. Never waits for a handler."""
     if lines:
         _writer.put(lines)
 
@@ -67,12 +67,14 @@ def end(limit: float) -> None:
 
 
 class _Writer:
-    """A bounded queue of lines, and the thread that writes them."""
+    """A bounded queue of lines, and the thread that writes them.
+
+    It has no lock: a signal handler may come back to any of it, and wait there for a handler of the log that another
+    thread runs. So each change is one step of a queue.
+    """
 
     def __init__(self) -> None:
         self._lines: deque[_native.Line] = deque()
-        # A signal handler may come back to it in the thread that has it.
-        self._mutex = _context.reentrant_lock_of_threads()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._is_writing = False
@@ -81,12 +83,15 @@ class _Writer:
         self._unwritten = 0
 
     def put(self, lines: list[_native.Line]) -> None:
-        with self._mutex:
-            for line in lines:
-                if len(self._lines) < self._limit(line):
-                    self._lines.append(line)
-                else:
-                    self._unwritten += 1
+        while lines:
+            try:
+                line = lines.pop(0)
+            except IndexError:
+                break  # Another thread was faster.
+            if len(self._lines) < self._limit(line):
+                self._lines.append(line)
+            else:
+                self._unwritten += 1
         if self.has_no_other():
             if _context.hub_of_thread() is not None:
                 sys.modules["gevent"].spawn(self.write)
@@ -98,23 +103,21 @@ class _Writer:
             self._bell.put(None)
 
     def write(self) -> None:
-        """Hands lines to the logger until there are none. What a filter raises is not to end it."""
-        with self._mutex:
-            if self._is_writing:
-                return
-            self._is_writing = True
-        try:
-            while (line := self._next()) is not None:
-                level, text, fields = line
-                with contextlib.suppress(Exception):
-                    logger.log(_LEVELS[level], "%s", text, extra=fields)
-        except BaseException:
-            self._is_writing = False
-            raise
+        """Hands lines to the logger until there are none, unless another caller does, whatever filters raise."""
+        # Again, if lines came after the last look and before the end of writing: they were left to this one.
+        while self._lines and not self._is_writing and not self._has_ended:
+            try:
+                self._is_writing = True
+                while (line := self._next()) is not None:
+                    level, text, fields = line
+                    with contextlib.suppress(Exception):
+                        logger.log(_LEVELS[level], "%s", text, extra=fields)
+            finally:
+                self._is_writing = False
 
     def has_no_other(self) -> bool:
         """Whether no thread writes, nor may be started."""
-        return self._thread is None and _context.threads_are_greenlets()
+        return not self._has_thread() and _context.threads_are_greenlets()
 
     def is_behind(self) -> bool:
         return not self._has_ended and (self._is_writing or bool(self._lines))
@@ -130,35 +133,41 @@ class _Writer:
         return _LIMIT // 2 if self._unwritten else _LIMIT
 
     def _start(self) -> None:
-        with self._mutex:
-            if self._thread is not None or self._has_ended:
-                return
-            thread = self._thread = threading.Thread(target=self._run, name="steadlock-log", daemon=True)
-        try:
-            thread.start()
-        except BaseException:
-            self._thread = None
-            raise
+        if self._has_thread() or self._has_ended:
+            return
+        thread = self._thread = threading.Thread(target=self._run, name="steadlock-log", daemon=True)
+        thread.start()
+
+    def _has_thread(self) -> bool:
+        """Whether the thread has begun. If its start was interrupted, the next line starts another one; of two that
+        began at once one ends with its first line."""
+        thread = self._thread
+        return thread is not None and thread.ident is not None
 
     def _run(self) -> None:
+        me = threading.current_thread()
         try:
-            while not self._has_ended:
+            while not self._has_ended and (self._thread is me or not self._has_thread()):
                 self._bell.get()
                 self.write()
         finally:
-            # A handler ended it; the next line starts another.
-            self._thread = None
+            if self._thread is me:
+                # A handler ended it; the next line starts another.
+                self._thread = None
+            elif not self._bell.empty() or self._lines:
+                self._bell.put(None)
 
     def _next(self) -> _native.Line | None:
-        with self._mutex:
-            if self._unwritten and len(self._lines) <= _LIMIT // 2 and not self._has_ended:
-                unwritten, self._unwritten = self._unwritten, 0
-                text = f"{unwritten} lines of this log were left out: its handlers did not keep up"
-                return "warn", text, {"event": "left_out", "unsaid": unwritten}
-            if self._lines and not self._has_ended:
-                return self._lines.popleft()
-            # Before the mutex is free: who puts a line from now on has it written anew.
-            self._is_writing = False
+        if self._has_ended:
+            return None
+        unwritten = self._unwritten
+        if unwritten and len(self._lines) <= _LIMIT // 2:
+            self._unwritten -= unwritten
+            text = f"{unwritten} lines of this log were left out: its handlers did not keep up"
+            return "warn", text, {"event": "left_out", "unsaid": unwritten}
+        try:
+            return self._lines.popleft()
+        except IndexError:
             return None
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias, final, overload
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar, final, overload
 
 from steadlock._endings import LostReason, Released
 
@@ -66,6 +66,27 @@ class Lease:
     def is_valid(self) -> bool: ...
     def remaining(self) -> float: ...
 
+_L = TypeVar("_L")
+
+# The leases that were not released yet, by owner and lock (`LockSettings.key`). Each method is one step, and may be
+# called in the midst of any other by what the interpreter runs in between.
+@final
+class Holds(Generic[_L]):
+    # Calls `on_left(lease)` for each that lives from now on only while somebody refers to it, and `on_dropped(number,
+    # name, owner_kind, is_valid)` for each that is released since nobody does any more.
+    def __new__(
+        cls, client: Client, on_left: Callable[[_L], None], on_dropped: Callable[[int, str, str, bool], None]
+    ) -> Self: ...
+    # Says whether it swept: once as many were added as the last sweep left, and 64 more.
+    def add(self, lease: _L, native: Lease, key: str, owner: int | None) -> bool: ...
+    # Forgets a lease by its number. Idempotent.
+    def discard(self, number: int, key: str, owner: int | None) -> None: ...
+    # What the owner took last of this lock.
+    def innermost(self, key: str, owner: int | None) -> _L | None: ...
+    def all(self) -> list[_L]: ...
+    # What they held lives from now on while somebody refers to it.
+    def owners_have_ended(self, owners: list[int]) -> None: ...
+
 # `__exit__` of something that has these, which an exception of a signal handler cannot keep from releasing.
 class _Scope(Protocol):
     # The leases whose scopes were not left.
@@ -112,6 +133,24 @@ Result: TypeAlias = Lease | Exception | Released | bool | State | None
 
 # A request that `drain()` brings, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
+
+# Something to submit, and who waits for its result.
+class Request(Protocol):
+    submit: Callable[..., int] | None
+    number: int | None
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+
+_R = TypeVar("_R", bound=Request)
+
+# Whose result has come, if anybody waits for it; the result or the exception to raise.
+Settled: TypeAlias = tuple[_R | None, Result, Exception | None]
+
+# Submits a request, once, and files it under its number. One step: nothing strikes between the two.
+def submit(waiting: dict[int, _R], request: _R) -> None: ...
+
+# Takes all out of `completed`, and who waits for each out of `waiting`, and appends both to `settled`.
+def settle(completed: list[Completed], waiting: dict[int, _R], settled: list[Settled[_R]]) -> None: ...
 
 # Something for the log: its level, its text, and what it says by name.
 Line: TypeAlias = tuple[str, str, dict[str, str | int]]

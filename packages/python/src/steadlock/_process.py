@@ -24,7 +24,7 @@ class Connection(Protocol):
 
     def after_fork(self) -> None: ...
     def stop(self) -> None: ...
-    def owners_have_ended(self, numbers: Iterable[int]) -> None: ...
+    def owners_have_ended(self, numbers: list[int]) -> None: ...
     def stranded(self) -> tuple[_native.Client, list[int]]:
         """The locks that are held by owners that cannot run any more."""
         ...
@@ -58,7 +58,7 @@ def _at_exit() -> None:
     _native.ask_no_more(max(LEAST_ASKING_LIMIT_MS, _left_ms(deadline)))
 
 
-def _owners_have_ended(numbers: Iterable[int]) -> None:
+def _owners_have_ended(numbers: list[int]) -> None:
     """Runs anywhere: in the midst of a garbage collection, at the end of a thread."""
     for connection in _living():
         connection.owners_have_ended(numbers)

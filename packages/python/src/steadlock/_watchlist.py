@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from steadlock._endings import LostReason
+from steadlock._handing_on import first, take_out
 from steadlock._telemetry import Telemetry
 
 
@@ -22,7 +24,7 @@ L = TypeVar("L", bound=Watched)
 
 
 class Watchlist(Generic[L]):
-    """The leases that are told when they are lost, by their numbers."""
+    """The leases that are told when they are lost, by their numbers. Each change is one step of a dictionary."""
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self._leases: dict[int, Callable[[], L | None]] = {}
@@ -39,25 +41,34 @@ class Watchlist(Generic[L]):
         """From now on keeps the lease only while somebody refers to it, if it is here."""
         number = lease.id
         if number in self._leases:
-            self._leases[number] = weakref.ref(lease, lambda _: self._leases.pop(number, None))
+            # It is called with the reference, which is the default then. No code of Python: nothing strikes in it.
+            self._leases[number] = weakref.ref(lease, partial(self._leases.pop, number))
 
     def discard(self, number: int) -> None:
         self._leases.pop(number, None)
 
-    def take(self, lost: list[tuple[int, LostReason]]) -> list[L]:
-        """Those of the lost leases that are here; they are here no longer."""
-        if self.telemetry is not None:
-            for number, reason in lost:
-                self.telemetry.ended(number, "lost", reason)
-        known = [self._leases.pop(number, None) for number, _ in lost]
-        return [lease for find in known if find is not None and (lease := find()) is not None]
+    def tell(self, lost: list[tuple[int, LostReason]], tell: Callable[[L], object]) -> None:
+        """Has those of the lost leases told that are here, and takes all out of the list. A lease may be told twice."""
+        while (one := first(lost)) is not None:
+            number, reason = one
+            telemetry = self.telemetry
+            if telemetry is not None:
+                telemetry.ended(number, "lost", reason)
+            find = self._leases.get(number)
+            lease = None if find is None else find()
+            if lease is not None:
+                tell(lease)
+            self.discard(number)
+            take_out(lost, one)
 
     def dropped(self, number: int) -> None:
         """The lease is released since nobody refers to it. It may be called in the midst of anything."""
-        if self.telemetry is not None:
-            self.telemetry.dropped(number)
+        telemetry = self.telemetry
+        if telemetry is not None:
+            telemetry.dropped(number)
 
     def catch_up(self) -> None:
         """The telemetry does what it was told of meanwhile."""
-        if self.telemetry is not None:
-            self.telemetry.catch_up()
+        telemetry = self.telemetry
+        if telemetry is not None:
+            telemetry.catch_up()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from steadlock import _log
@@ -58,6 +58,6 @@ class Connection(ConnectionBase[L]):
     def stop(self) -> None:
         self.events.stop()
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: list[int]) -> None:
         super().owners_have_ended(numbers)
         self.events.waits.owners_have_ended(numbers)

@@ -31,10 +31,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
         A daemon thread of the client waits for losses, from the first use on at the latest.
         """
-        with self._connection.mutex:
-            event = self._event
-            if event is None:
-                event = self._event = threading.Event()
+        event = self._event(_new_event)
         self._watch()
         return event
 
@@ -129,7 +126,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)
         lease = Lease(connection, granted[0], owner, settings.key)
         connection.had_turns |= owner.takes_turns
-        swept = connection.holds.add(lease)
+        swept = connection.holds.add(lease, granted[0], settings.key, owner.number)
         owner.watch_end()
         entered.append(lease)
         if swept:
@@ -150,6 +147,16 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             measured.failed(error)
         raise
     return lease
+
+
+def _new_event() -> threading.Event:
+    """An event whose own lock is reentrant: a signal handler may come back to it in the thread that sets it, or waits
+    for it. gevent's own event, where threads are greenlets, has no such lock."""
+    event = threading.Event()
+    state = getattr(event, "__dict__", {})
+    if "_cond" in state:
+        state["_cond"] = threading.Condition(threading.RLock())
+    return event
 
 
 def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:

@@ -32,10 +32,9 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
     @property
     def lost(self) -> asyncio.Event:
         """Set once the lease is lost, never after its release."""
-        if self._event is None:
-            self._event = asyncio.Event()
-            self._watch()
-        return self._event
+        event = self._event(asyncio.Event)
+        self._watch()
+        return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
         """Calls `callback(lease)` in the loop once the lease is lost, or at once if it is
@@ -87,6 +86,12 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
     async def _released(self, request: Request) -> Released:
         released: Released = await self._connection.mailbox.result(request)
         return released
+
+    def _abandon(self) -> None:
+        """Has it released in the background."""
+        self._connection.native.release_later(self._native.id)
+        self._connection.forget(self)
+        self._tell_released("unknown", None)
 
     async def _leave(self, body_raised: bool) -> LostReason | None:
         """The end of an `async with`: releases, and says why the lease was lost, if it was."""
@@ -144,22 +149,26 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
     number = None if owner is None else owner.number
     measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
     request: Request | None = None
+    got: _native.Lease | SteadlockError | None = None
     try:
-        request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+        request = mailbox.make("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+        mailbox.send(request)
         got = await request.future
-        if isinstance(got, SteadlockError):
+        if not isinstance(got, _native.Lease):
             raise got
+        lease = Lease(connection, got, owner, settings.key)
+        connection.holds.add(lease, got, settings.key, number)
+        if owner is not None:
+            owner.watch_end()
+        if measured is not None:
+            measured.granted(got)
     except BaseException as error:
-        # Cancelled, or dropped with its loop.
+        # Cancelled, dropped with its loop, or struck by what a signal handler raised.
         if request is not None:
             mailbox.abandon(request)
+        if isinstance(got, _native.Lease):
+            connection.holds.discard(got.id, settings.key, number)
         if measured is not None:
             measured.failed(error)
         raise
-    lease = Lease(connection, got, owner, settings.key)
-    connection.holds.add(lease)
-    if owner is not None:
-        owner.watch_end()
-    if measured is not None:
-        measured.granted(got)
     return lease

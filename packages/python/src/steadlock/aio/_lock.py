@@ -235,13 +235,20 @@ class Hold:
         """Acquires the lock, and appends this scope to those that its task has `entered`."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
-        self._lease = lease = await acquire(self._connection, self._settings, this_task())
-        self._task = task = asyncio.current_task()
-        if entered is not None:
-            entered.setdefault(task, []).append(self)
-        if task is not None:
-            self._cancelling = task.cancelling()
-            lease._enter(self._cancel)
+        try:
+            self._lease = lease = await acquire(self._connection, self._settings, this_task())
+            self._task = task = asyncio.current_task()
+            if task is not None:
+                self._cancelling = task.cancelling()
+                lease._enter(self._cancel)
+            if entered is not None:
+                entered.setdefault(task, []).append(self)
+        except BaseException:
+            # What a signal handler raises may strike after the grant.
+            if self._lease is not None:
+                self._lease._abandon()
+                self._lease = None
+            raise
         return lease
 
     async def _leave(
