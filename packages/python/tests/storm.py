@@ -59,6 +59,8 @@ EXPECTED = (
     steadlock.LockLostError,
     steadlock.NotOwnerError,
     steadlock.ForkedError,
+    # The machine may be busy.
+    steadlock.UnavailableError,
     StruckError,
 )
 
