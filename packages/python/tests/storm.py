@@ -134,7 +134,7 @@ def work_once(one: steadlock.Client) -> None:
     choice = random.randrange(6)
     name = random.choice(NAMES)
     if choice == 0:
-        Finalized(one.lock(f"{name}:{random.randrange(1000)}").try_acquire(wait=0.2))
+        Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
     elif choice == 1:
         lease = one.lock(name).try_acquire(wait=0.2, lease=0.2)
         if lease is not None:
