@@ -110,7 +110,7 @@ class Measuring:
                 note = self._notes.popleft()
             except IndexError:
                 return  # Another thread was faster.
-            self.guarded(note)
+            self._call(note)
 
     def closed(self) -> None:
         self.is_closed = True
@@ -146,7 +146,12 @@ class Measuring:
             self.instruments.hold.record(now - hold.since, self.labels(hold.kind, hold.name), hold.context)
 
     def guarded(self, call: Callable[..., object], *args: object) -> None:
-        """Whatever a provider or an exporter raises is no business of who locks.
+        """Whatever a provider or an exporter raises is no business of who locks."""
+        self._call(call, *args)
+        self.catch_up()
+
+    def _call(self, call: Callable[..., object], *args: object) -> None:
+        """Calls a provider's code.
 
         A provider has locks of its own, which are not reentrant. So a signal handler or a finalizer that comes here in
         the midst of another call leaves its own to that.
