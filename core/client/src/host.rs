@@ -171,9 +171,9 @@ impl Host {
     pub fn start(&self, op: Op) -> Pending {
         let core = self.0.current();
         let request = core.next_request();
-        let slot = Arc::new(Slot::default());
+        let (operation, slot) = (op.operation(), Arc::new(Slot::default()));
         core.run(request, op, Sink::Slot(Arc::clone(&slot)));
-        Pending::new(Arc::clone(core), request, slot)
+        Pending::new(Arc::clone(core), request, operation, slot)
     }
 
     /// Blocks until connected or failed, at most about the connect timeout.
@@ -197,7 +197,7 @@ impl Host {
         let slot = Arc::new(Slot::default());
         core.engine()
             .send(Command::AwaitConnected(Sink::Slot(Arc::clone(&slot))));
-        Pending::new(Arc::clone(core), request, slot)
+        Pending::new(Arc::clone(core), request, Operation::Connect, slot)
     }
 
     /// Releases a lease without anybody waiting for it.

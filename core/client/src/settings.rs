@@ -17,7 +17,7 @@ use self::number::Number;
 use crate::errors::invalid;
 use crate::introduction::Introduction;
 use crate::observe::metrics::Grouping;
-use crate::observe::{GroupBy, Level, Observer};
+use crate::observe::{GroupBy, Level, Observer, Observers};
 use crate::target::{AddressMap, Mapping, Target};
 use crate::tls::{TlsOptions, shown_path};
 use crate::world::World;
@@ -157,7 +157,7 @@ pub(crate) struct Settings {
     /// What is around the client.
     pub(crate) world: World,
     pub(crate) log: Option<Level>,
-    pub(crate) observers: Vec<Arc<dyn Observer>>,
+    pub(crate) observers: Observers,
     /// `None` if nothing is counted.
     pub(crate) metrics: Option<Grouping>,
     /// Fair locks whose queues are counted, as the host gave them and in full.
@@ -224,7 +224,7 @@ impl Settings {
             lazy: options.lazy,
             world: World::default(),
             log: options.log,
-            observers: options.observers,
+            observers: Observers::new(options.observers),
             queues: metrics::queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
             metrics: metrics::grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
             key_prefix,

@@ -2,7 +2,6 @@
 //!
 //! An engine has this only if somebody watches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use steadlock_protocol::{
 
 use super::metering::Metering;
 use crate::observe::metrics::{Groups, Metrics};
-use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
+use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observers, WaitOutcome};
 use crate::port::{Event, Lease, host_id};
 use crate::settings::Settings;
 use crate::transport::Seen;
@@ -24,7 +23,7 @@ pub(super) struct Observing {
     /// How much is told to observers and the log.
     detail: Detail,
     metering: Option<Metering>,
-    observers: Vec<Arc<dyn Observer>>,
+    observers: Observers,
     /// What the host's log has lines for.
     journal: Option<Journal>,
     events: Vec<Event>,
@@ -67,8 +66,7 @@ impl Observing {
             Level::Debug => Detail::Everything,
             Level::Info | Level::Warn | Level::Error => Detail::Trouble,
         });
-        let wanted = settings.observers.iter().map(|observer| observer.detail());
-        let detail = wanted.chain([for_log]).max().unwrap_or_default();
+        let detail = for_log.max(settings.observers.detail());
         (detail > Detail::Nothing || metrics.is_some()).then(|| {
             Box::new(Self {
                 settings: Arc::clone(settings),
@@ -361,9 +359,7 @@ impl Observing {
     }
 
     fn tell(&mut self, observation: &Observation, now: Instant) {
-        // A listener's defect must not end the engine, which keeps the locks.
-        self.observers
-            .retain(|observer| catch_unwind(AssertUnwindSafe(|| observer.observe(observation))).is_ok());
+        self.observers.tell(observation);
         let line = self.journal.as_mut().and_then(|journal| journal.line(observation, now));
         self.events.extend(line.map(|line| Event::Observed(Box::new(line))));
     }
