@@ -63,8 +63,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// In a forked child an inherited `Host` works again: its first operation there
 /// starts a new engine with a new client id, new sockets and no holds. Leases
 /// and pending calls of the parent give `Forked` in the child, and so does
-/// everything of a private `memory://` client. A client that was closed before
-/// the fork stays closed. The parent notices nothing.
+/// everything of a private `memory://` client. A client of `memory://name` is
+/// `Misconfigured` there, as a new one of that name is, while the parent holds that
+/// store. A client that was closed before the fork stays closed. The parent notices nothing.
 #[derive(Clone)]
 pub struct Host(Arc<Generation>);
 

@@ -92,7 +92,7 @@ fn the_child_of_a_fork_owns_nothing() {
 
 #[test]
 fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
-    let host = open("memory://the_same_id");
+    let host = open(&served());
     let lease = granted(acquire(&host));
     let childs = as_child_of_the_same_id(1, || {
         assert!(!lease.is_valid() && lease.remaining().is_zero());
@@ -109,7 +109,7 @@ fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
 
 #[test]
 fn an_inherited_host_works_in_the_child_and_its_child() {
-    let host = open("memory://an_inherited_host_works");
+    let host = open(&served());
     let parents = granted(acquire(&host));
     let childs = as_child(1, || {
         let lease = granted(acquire(&host));
@@ -141,6 +141,51 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
         let result = pending.wait(Duration::ZERO).expect("an answer at once");
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Forked);
     });
+}
+
+/// A store behind a port, for as long as the tests run: a child reaches it as its parent does.
+fn served() -> String {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let server = steadlock_store::server::Server::bind("127.0.0.1:0", None, steadlock_store::Embedded::new());
+            let server = server.await.unwrap();
+            tell.send(server.local_addr()).unwrap();
+            server.serve(std::future::pending()).await;
+        });
+    });
+    format!("redis://{}", told.recv().unwrap())
+}
+
+#[test]
+fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
+    let open_in_child = || {
+        Host::open_quiet(Options {
+            url: Some("memory://stays_with_its_process".into()),
+            ..Options::default()
+        })
+    };
+    let host = open("memory://stays_with_its_process");
+    let lease = granted(acquire(&host));
+    for child in [1, 2] {
+        as_child(child, || {
+            let refused = acquire(&host).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Misconfigured);
+            assert!(refused.to_string().contains("fork"), "{refused}");
+            assert_eq!(open_in_child().unwrap_err().kind(), ErrorKind::Misconfigured);
+            granted(acquire(&open(&format!("memory://first_opened_in_{child}"))));
+        });
+    }
+    as_child_of_the_same_id(1, || {
+        assert_eq!(open_in_child().unwrap_err().kind(), ErrorKind::Misconfigured);
+    });
+    assert!(lease.is_valid());
+    granted_again(&host, &lease);
+    // What nobody holds any more is nobody's.
+    host.close_blocking();
+    drop(host);
+    until("the end of the store", || as_child(1, || open_in_child().is_ok()));
 }
 
 #[test]
