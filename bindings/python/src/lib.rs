@@ -12,7 +12,7 @@
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
 //! descriptor that wakes an event loop), [`convert`] (results and errors),
-//! [`addresses`] (an address map that is a function).
+//! [`addresses`] (an address map that is a function), [`ending`] (the end of the interpreter).
 
 #![warn(clippy::too_many_lines)]
 
@@ -20,6 +20,7 @@ mod addresses;
 mod bell;
 mod client;
 mod convert;
+mod ending;
 mod lease;
 mod scope_end;
 mod wait;
@@ -57,6 +58,12 @@ mod _native {
     #[pyfunction]
     fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
         crate::convert::make_errors_by(py, make);
+    }
+
+    /// At the interpreter's end: from now on no thread but the calling one gets a lock.
+    #[pyfunction]
+    fn grant_no_more() {
+        crate::ending::begin();
     }
 
     /// At the interpreter's end: from now on no function of an address map is asked. Waits

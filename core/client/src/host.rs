@@ -242,6 +242,21 @@ impl Host {
         pending.forget();
     }
 
+    /// Ends every wait for a lock, for the end of a process whose other threads never go on: these
+    /// waiters get no answer, and what was granted and not taken is released. Later requests are
+    /// served. The result, `Closed`, comes when nothing is owed to the server any more; the client
+    /// is not closed. `None` if it was never used.
+    #[must_use]
+    pub fn end_waits(&self) -> Option<Pending> {
+        let core = self.0.current();
+        if !core.engine().has_started() {
+            return None;
+        }
+        let slot = Arc::new(Slot::default());
+        core.engine().send(Command::EndWaits(Sink::Slot(Arc::clone(&slot))));
+        Some(Pending::new(Arc::clone(core), core.next_request(), slot))
+    }
+
     /// Releases these leases, for the end of a process whose other threads may
     /// go on. Returns when the server has answered, after `timeout` at the most.
     #[cfg(feature = "native")]

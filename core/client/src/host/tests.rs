@@ -189,6 +189,72 @@ fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
 }
 
 #[test]
+fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
+    let name = "memory://at_the_end";
+    let (host, other) = (open(name), open(name));
+    let held = granted(acquire(&host));
+    let wait = |host: &Host, context| {
+        host.start(Op::Acquire(Acquire {
+            lock: a(),
+            context: Some(context),
+            ..Acquire::default()
+        }))
+    };
+    let mut waits: Vec<Pending> = (1..=3).map(|context| wait(&host, context)).collect();
+    let mut ended = host.end_waits().unwrap();
+    assert!(matches!(
+        ended.wait(Duration::from_secs(10)),
+        Some(Ok(Completion::Closed))
+    ));
+    assert!(held.is_valid());
+    run(&host, Op::Release { lease: held.id() }).unwrap();
+    let others = granted(acquire(&other));
+    assert!(waits.iter_mut().all(|wait| wait.wait(Duration::ZERO).is_none()));
+    // Whoever asks later is served.
+    let mut later = wait(&host, 9);
+    run(&other, Op::Release { lease: others.id() }).unwrap();
+    granted(later.wait(Duration::from_secs(10)).unwrap());
+}
+
+#[test]
+fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
+    let name = "memory://grants_of_nobody";
+    let (host, other) = (open_waking(name), open(name));
+    // Its owner drains nothing any more.
+    host.submit(Op::Acquire(Acquire {
+        lock: a(),
+        wait_ms: Some(0.0),
+        ..Acquire::default()
+    }));
+    until("the grant", || matches!(acquire(&other), Ok(Completion::NotGranted(_))));
+    let mut ended = host.end_waits().unwrap();
+    assert!(matches!(
+        ended.wait(Duration::from_secs(10)),
+        Some(Ok(Completion::Closed))
+    ));
+    granted(acquire(&other));
+}
+
+/// One whose events are kept until somebody drains them.
+fn open_waking(url: &str) -> Host {
+    let options = Options {
+        url: Some(url.into()),
+        ..Options::default()
+    };
+    Host::open(options, Box::new(|| {})).unwrap()
+}
+
+#[test]
+fn a_client_that_was_never_used_has_no_waits_to_end() {
+    let options = Options {
+        url: Some("redis://127.0.0.1:1".into()),
+        lazy: true,
+        ..Options::default()
+    };
+    assert!(Host::open_quiet(options).unwrap().end_waits().is_none());
+}
+
+#[test]
 fn a_private_memory_client_stays_with_its_parent() {
     let host = open("memory://");
     let lease = granted(acquire(&host));

@@ -10,6 +10,7 @@ from steadlock import _native
 from steadlock._connection import ConnectionT
 from steadlock._context import Owner
 from steadlock._endings import LostReason
+from steadlock._reports import is_ctrl_c
 from steadlock._shown import shown
 
 
@@ -106,15 +107,21 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
             callbacks, self._callbacks = self._callbacks, []
         if self._event is not None:
             self._event.set()
+        struck: BaseException | None = None
         for callback in callbacks:
             try:
                 callback(self)
-            except Exception as error:
-                self._report(error)
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    struck = error
+                else:
+                    self._report(error)
+        if struck is not None:
+            raise struck
 
     @abstractmethod
-    def _report(self, error: Exception) -> None:
-        """A callback raised it, and nobody called that could catch it."""
+    def _report(self, error: BaseException) -> None:
+        """A callback raised it, and nobody called that could catch it. Never raises."""
 
     def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
         """Has the telemetry told what the release came to."""

@@ -39,8 +39,16 @@ def write(lines: list[_native.Line]) -> None:
         _writer.put(lines)
 
 
+def note(line: _native.Line) -> None:
+    """Has a line written at the next `catch_up`. It may be called in the midst of a collection of garbage, where no
+    thread can be started."""
+    _writer.note(line)
+
+
 def catch_up() -> None:
     """Writes what nobody else does: where threads are greenlets, those of a thread without a hub never run."""
+    if _writer.has_notes():
+        _writer.put([])
     if _writer.is_behind() and _writer.has_no_other() and _context.hub_of_thread() is None:
         _writer.write()
 
@@ -71,6 +79,8 @@ class _Writer:
 
     def __init__(self) -> None:
         self._lines: deque[_native.Line] = deque()
+        # What nobody was woken for.
+        self._notes: deque[_native.Line] = deque(maxlen=_URGENT_LIMIT)
         # A signal handler may come back to it in the thread that has it.
         self._mutex = _context.reentrant_lock_of_threads()
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -80,8 +90,16 @@ class _Writer:
         # How many lines found no room since the log said so.
         self._unwritten = 0
 
+    def note(self, line: _native.Line) -> None:
+        self._notes.append(line)
+
+    def has_notes(self) -> bool:
+        return bool(self._notes)
+
     def put(self, lines: list[_native.Line]) -> None:
         with self._mutex:
+            while self._notes:
+                lines = [*lines, self._notes.popleft()]
             for line in lines:
                 if len(self._lines) < self._limit(line):
                     self._lines.append(line)
@@ -106,8 +124,14 @@ class _Writer:
         try:
             while (line := self._next()) is not None:
                 level, text, fields = line
-                with contextlib.suppress(Exception):
+                try:
                     logger.log(_LEVELS[level], "%s", text, extra=fields)
+                except Exception:
+                    continue
+                except BaseException:
+                    # No `sys.exit` of a handler ends the thread of the log. Elsewhere it may be Ctrl-C.
+                    if threading.current_thread() is not self._thread:
+                        raise
         except BaseException:
             self._is_writing = False
             raise

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from steadlock._endings import LostReason
+from steadlock._reports import is_ctrl_c, report
 from steadlock._telemetry import Telemetry
 
 
@@ -19,6 +21,18 @@ class Watched(Protocol):
 
 
 L = TypeVar("L", bound=Watched)
+
+
+def tell_lost(leases: Iterable[Watched]) -> None:
+    """Tells each of them. Ctrl-C, which may strike in the callback of any, comes through after the last."""
+    struck: BaseException | None = None
+    for lease in leases:
+        try:
+            lease._on_lost()
+        except BaseException as error:
+            struck = error
+    if struck is not None:
+        raise struck
 
 
 class Watchlist(Generic[L]):
@@ -46,9 +60,11 @@ class Watchlist(Generic[L]):
 
     def take(self, lost: list[tuple[int, LostReason]]) -> list[L]:
         """Those of the lost leases that are here; they are here no longer."""
-        if self.telemetry is not None:
+        telemetry = self.telemetry
+        if telemetry is not None:
             for number, reason in lost:
-                self.telemetry.ended(number, "lost", reason)
+                with _reported():
+                    telemetry.ended(number, "lost", reason)
         known = [self._leases.pop(number, None) for number, _ in lost]
         return [lease for find in known if find is not None and (lease := find()) is not None]
 
@@ -60,4 +76,16 @@ class Watchlist(Generic[L]):
     def catch_up(self) -> None:
         """The telemetry does what it was told of meanwhile."""
         if self.telemetry is not None:
-            self.telemetry.catch_up()
+            with _reported():
+                self.telemetry.catch_up()
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What telemetry raises keeps nobody from being told of a loss."""
+    try:
+        yield
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        report(error)

@@ -14,8 +14,9 @@ from steadlock import _log, _native
 from steadlock._context import lock_of_threads, reentrant_lock_of_threads, running_hub, threads_are_greenlets
 from steadlock._descriptor import LOOK, Descriptor
 from steadlock._endings import LostReason
+from steadlock._reports import report
 from steadlock._threads.greenlets import Waits
-from steadlock._watchlist import Watched, Watchlist
+from steadlock._watchlist import Watched, Watchlist, tell_lost
 
 L = TypeVar("L", bound=Watched)
 UNHEARD_LIMIT = 100
@@ -75,8 +76,7 @@ class Events(Generic[L]):
         leases, lines = self._take()
         # First, as a callback may end the process, or take its time. It waits for nobody.
         _log.write(lines)
-        for lease in leases:
-            lease._on_lost()
+        tell_lost(leases)
         self._watched.catch_up()
         _log.catch_up()
 
@@ -145,13 +145,17 @@ class Events(Generic[L]):
         descriptor = Descriptor(self._native)
         while not self._stopped:
             wait_for(descriptor)
-            self.deliver()
+            try:
+                self.deliver()
+            except BaseException as error:
+                # Later losses have to be told, whatever a callback or a handler raised.
+                report(error)
 
 
-def wait_for(descriptor: Descriptor) -> None:
-    """Waits until something has happened, but no longer than `LOOK`. Ctrl-C comes through."""
+def wait_for(descriptor: Descriptor, limit: float = LOOK) -> None:
+    """Waits until something has happened, but no longer than so many seconds. Ctrl-C comes through."""
     poller = select.poll()
     # If there is none to be had, it is looked again after that time.
     with contextlib.suppress(OSError):
         poller.register(descriptor.look(), select.POLLIN)
-    poller.poll(LOOK * 1_000)
+    poller.poll(limit * 1_000)
