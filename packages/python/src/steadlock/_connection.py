@@ -92,7 +92,7 @@ class ConnectionBase(ABC, Generic[L]):
     @abstractmethod
     def stop(self) -> None: ...
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
         self.holds.owners_have_ended(numbers)
 
     def stranded(self) -> tuple[_native.Client, list[int]]:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
-from steadlock import _native
+from steadlock import _log, _native
 from steadlock._context import Owner
 from steadlock._shown import shown
 from steadlock._watchlist import Watched
@@ -54,7 +54,7 @@ class Holds(Generic[L]):
         self._leases: dict[int | None, dict[str, list[L]]] = {}
         self._left: dict[int, weakref.ref[L]] = {}
         """What ended owners held that somebody refers to."""
-        self._ended: deque[int] = deque()
+        self._ended: deque[int | None] = deque()
         # Since the last sweep, and how many that left.
         self._added = 0
         self._remained = 0
@@ -98,7 +98,7 @@ class Holds(Generic[L]):
         self._let_go()
         return held + left
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
         """What they held lives from now on while somebody refers to it.
 
         It may be called in the midst of another method here, by a garbage collection.
@@ -126,7 +126,7 @@ class Holds(Generic[L]):
 
     def _leave(self, lease: L) -> None:
         native, owner = lease._native, lease._owner
-        kind = "caller" if owner is None else owner.kind
+        kind = "callback" if owner is None else owner.kind
         self._left[native.id] = weakref.ref(lease, lambda _: self._release_left(native, kind))
 
     def _release_left(self, lease: _native.Lease, owner_kind: str) -> None:
@@ -138,12 +138,13 @@ class Holds(Generic[L]):
         self._native.release_later(lease.id)
         self._on_dropped(lease.id)
         if is_valid:
-            warnings.warn(
-                f"lock {shown(lease.name)!r} was still held by a {owner_kind} that has ended, and is released now; "
-                "use `with`, or release it before the end",
-                RuntimeWarning,
-                stacklevel=1,
-            )
+            who = _OWNERS.get(owner_kind, owner_kind)
+            text = f"lock {shown(lease.name)!r} was still held by a {who} that has ended, and is released now; "
+            text += _ADVICE.get(owner_kind, "use `with`, or release it before the end")
+            # Whatever the filter of warnings does, as one that makes them errors.
+            _log.note(("warn", text, {"event": "owner_ended", "lock": lease.name}))
+            self._native.ring()
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
 
     def _known(self, owner: int | None, key: str) -> list[L]:
         """The leases of an owner and a lock that the core knows."""
@@ -161,3 +162,17 @@ class Holds(Generic[L]):
             del keys[key]
             if not keys:
                 del self._leases[owner]
+
+
+_OWNERS = {"job": "job of a thread pool", "callback": "callback of an event loop"}
+_ADVICE = {
+    "job": (
+        "each call of `asyncio.to_thread` and the like is an owner of its own: acquire and release it in one, as "
+        "`with` does, or keep the lease that `try_acquire` gives, and release that"
+    ),
+    "task": (
+        "the owner is the task that calls `acquire`: use `async with`, release it before the task ends, or keep the "
+        "lease that `try_acquire` gives, and release that"
+    ),
+    "callback": "acquire it in a task, or keep its lease until you release that",
+}

@@ -82,7 +82,7 @@ class Waits:
             completed.pop(0)
             self._requests.pop(number, None)
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
         """Forgets what the greenlets of an ended thread wait for: none of them goes on."""
         ended = set(numbers)
         for number, request in list(self._requests.items()):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from steadlock import _log, _native
 from steadlock._descriptor import LOOK, Descriptor
-from steadlock._watchlist import Watched, Watchlist
+from steadlock._watchlist import Watched, Watchlist, tell_lost
 from steadlock.errors import MisconfiguredError
 
 L = TypeVar("L", bound=Watched)
@@ -45,7 +46,12 @@ class Mailbox(Generic[L]):
         in one turn of the loop is submitted together, so that the engine's thread is
         woken once for it.
         """
-        loop = asyncio.get_running_loop()
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            raise MisconfiguredError(
+                f"steadlock.aio needs a running event loop of asyncio, and there is none here; {_elsewhere()}",
+                operation=operation,
+            )
         if loop is not self._loop:
             self._attach(loop, operation)
         request = Request(submit, args, loop.create_future(), goes_on)
@@ -56,6 +62,11 @@ class Mailbox(Generic[L]):
             if self._one_by_one:
                 self.flush()
         return request
+
+    def is_at_home(self) -> bool:
+        """Whether a request can be posted here: in a loop, unless the client belongs to another running one."""
+        loop, home = asyncio._get_running_loop(), self._loop
+        return loop is not None and (loop is home or home is None or not home.is_running())
 
     def flush(self) -> None:
         """Submits what was posted, now."""
@@ -134,8 +145,7 @@ class Mailbox(Generic[L]):
                 future.set_exception(error)
         _log.write(lines)
         if lost:
-            for lease in self._watched.take(lost):
-                lease._on_lost()
+            tell_lost(self._watched.take(lost))
         self._watched.catch_up()
         _log.catch_up()
         if self._is_leaving and not self._futures and not self._outgoing:
@@ -185,6 +195,12 @@ class Mailbox(Generic[L]):
         with contextlib.suppress(OSError):
             loop.add_reader(self._descriptor.look(), self.deliver)
         self.deliver()
+
+
+def _elsewhere() -> str:
+    if "trio" in sys.modules:
+        return "with trio use steadlock.connect in worker threads: `await trio.to_thread.run_sync(...)`"
+    return "await it in a coroutine that `asyncio.run` runs, or use steadlock.connect"
 
 
 class Request:
