@@ -15,10 +15,14 @@ fn a() -> LockRef {
 }
 
 fn acquire(host: &Host) -> Result<Completion, Error> {
+    acquire_lock(host, "a")
+}
+
+fn acquire_lock(host: &Host, name: &str) -> Result<Completion, Error> {
     run(
         host,
         Op::Acquire(Acquire {
-            lock: a(),
+            lock: LockRef::One(Kind::Lock, name.into()),
             wait_ms: Some(0.0),
             ..Acquire::default()
         }),
@@ -98,7 +102,8 @@ fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
         assert!(!lease.is_valid() && lease.remaining().is_zero());
         let release = Op::Release { lease: lease.id() };
         assert_eq!(run(&host, release).unwrap_err().kind(), ErrorKind::Forked);
-        granted(acquire(&host))
+        assert!(matches!(acquire(&host), Ok(Completion::NotGranted(_))));
+        granted(acquire_lock(&host, "b"))
     });
     assert!(lease.is_valid() && !childs.is_valid());
     as_child_of_the_same_id(1, || {
@@ -112,11 +117,12 @@ fn an_inherited_host_works_in_the_child_and_its_child() {
     let host = open(&served());
     let parents = granted(acquire(&host));
     let childs = as_child(1, || {
-        let lease = granted(acquire(&host));
+        assert!(matches!(acquire(&host), Ok(Completion::NotGranted(_))));
+        let lease = granted(acquire_lock(&host, "b"));
         assert!(lease.is_valid());
         lease
     });
-    let grandchilds = as_child(2, || granted(acquire(&host)));
+    let grandchilds = as_child(2, || granted(acquire_lock(&host, "c")));
     assert!(parents.id() != childs.id() && childs.id() != grandchilds.id());
     as_child(2, || {
         assert!(!childs.is_valid() && grandchilds.is_valid());
