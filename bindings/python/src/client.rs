@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -13,7 +13,8 @@ use steadlock::host::{Acquire, AddressMap, Completion, Event, Host, Level, OnUna
 use crate::addresses;
 use crate::bell::Bell;
 use crate::convert;
-use crate::wait::wait;
+use crate::ending;
+use crate::wait::{self, Waits, wait};
 
 /// One connection to one server, or one to each of several primaries, with its engine thread.
 ///
@@ -25,6 +26,7 @@ pub(crate) struct Client {
     bell: Arc<Bell>,
     /// What a `drain` took that was struck while it made exceptions; the next one gives it.
     taken: Mutex<Vec<Event>>,
+    waits: Waits,
 }
 
 /// A request number with its result or exception.
@@ -120,6 +122,7 @@ impl Client {
             host,
             bell,
             taken: Mutex::default(),
+            waits: Waits::default(),
         })
     }
 
@@ -132,6 +135,9 @@ impl Client {
     /// Takes what has happened: results of submitted requests, lost leases, and lines for the log.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         self.bell.silence();
+        if ending::is_for_this_thread() {
+            return Ok(Drained::default());
+        }
         let mut events = mem::take(&mut *self.taken());
         self.host.drain(&mut events);
         drained(py, &events).inspect_err(|_| {
@@ -179,7 +185,8 @@ impl Client {
         blocked: Vec<u64>,
         interruptible: bool,
     ) -> PyResult<()> {
-        match wait(py, &self.host, settings.acquire(context, blocked), interruptible)? {
+        let op = settings.acquire(context, blocked);
+        match self.waits.wait(py, &self.host, op, interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
             done => {
                 let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
@@ -194,6 +201,9 @@ impl Client {
 
     #[pyo3(signature = (settings, context))]
     fn submit_acquire(&self, settings: LockSettings, context: Option<u64>) -> u64 {
+        if ending::is_for_this_thread() {
+            return ending::unanswered();
+        }
         self.host.submit(settings.acquire(context, Vec::new()))
     }
 
@@ -274,18 +284,34 @@ impl Client {
         self.host.submit(Op::SetLimit { lock: lock.into() })
     }
 
-    /// Closes; 500 ms at the most.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.host.close_blocking());
+    /// Closes; 500 ms at the most. If it is interrupted, it goes on.
+    fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
+        wait::close(py, &self.host, interruptible)
     }
 
     fn submit_close(&self) -> u64 {
         self.host.submit(Op::Close)
     }
 
-    /// Gives leases back at the end of the process; `timeout_ms` at the most.
-    fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64) {
-        py.detach(|| self.host.release_blocking(&leases, Duration::from_millis(timeout_ms)));
+    /// At the end of the process: ends all waits, and gives leases back, without waiting for the answers.
+    fn end_waits(&self, leases: Vec<u64>) {
+        drop(self.waits.end(&self.host));
+        for lease in leases {
+            self.release_later(lease);
+        }
+    }
+
+    /// The same, and waits until nothing is owed to the server any more; `timeout_ms` at the most. Without
+    /// `ends_waits` other threads go on.
+    fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64, ends_waits: bool) {
+        py.detach(|| {
+            let (start, limit) = (Instant::now(), Duration::from_millis(timeout_ms));
+            let ended = if ends_waits { self.waits.end(&self.host) } else { None };
+            self.host.release_blocking(&leases, limit);
+            if let Some(mut ended) = ended {
+                ended.wait(limit.saturating_sub(start.elapsed()));
+            }
+        });
     }
 }
 

@@ -141,7 +141,7 @@ impl Holds {
 
     /// What these owners held lives from now on while the program refers to it. May be called in the midst of a
     /// collection of garbage.
-    fn owners_have_ended(&self, py: Python<'_>, owners: Vec<u64>) -> PyResult<()> {
+    fn owners_have_ended(&self, py: Python<'_>, owners: Vec<Option<u64>>) -> PyResult<()> {
         let mut struck = Struck::default();
         for owner in owners {
             let held = self.0.pages().held_by(py, owner);
@@ -181,7 +181,7 @@ impl Book {
     fn leave(
         self: &Arc<Self>,
         py: Python<'_>,
-        owner: u64,
+        owner: Option<u64>,
         key: &str,
         entry: Entry,
         struck: &mut Struck,
@@ -196,7 +196,7 @@ impl Book {
         };
         let reference = PyWeakrefReference::new_with(lease.bind(py), Bound::new(py, watching)?)?.unbind();
         let mut pages = self.pages();
-        let held = pages.take(Some(owner), key, |entry| entry.native.id() == number);
+        let held = pages.take(owner, key, |entry| entry.native.id() == number);
         let before = if held.is_empty() {
             Some(reference)
         } else {
@@ -254,8 +254,8 @@ impl Pages {
         forgotten
     }
 
-    fn held_by(&self, py: Python<'_>, owner: u64) -> Vec<(Box<str>, Entry)> {
-        let keys = self.held.get(&Some(owner));
+    fn held_by(&self, py: Python<'_>, owner: Option<u64>) -> Vec<(Box<str>, Entry)> {
+        let keys = self.held.get(&owner);
         let entries = keys.into_iter().flatten();
         let copy = |entry: &Entry| Entry {
             native: Arc::clone(&entry.native),
@@ -273,7 +273,7 @@ fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
     let owner = lease.getattr(intern!(py, "_owner"));
     let kind = owner.and_then(|owner| owner.getattr(intern!(py, "kind")));
     kind.and_then(|kind| kind.extract())
-        .unwrap_or_else(|_| "caller".to_owned())
+        .unwrap_or_else(|_| "callback".to_owned())
 }
 
 /// Called when nobody refers any more to a lease of an ended owner: nobody else could release it.

@@ -14,7 +14,7 @@
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
 //! descriptor that wakes an event loop), [`requests`] (requests and their results),
 //! [`convert`] (results and errors), [`struck`] (what interrupts raise),
-//! [`addresses`] (an address map that is a function).
+//! [`addresses`] (an address map that is a function), [`ending`] (the end of the interpreter).
 //!
 //! Signal handlers, collections of garbage, finalizers and profilers of the program call the client again in the
 //! midst of its Python code, from the same thread. So no mutex here is held while a Python object is created, dropped,
@@ -26,6 +26,7 @@ mod addresses;
 mod bell;
 mod client;
 mod convert;
+mod ending;
 mod holds;
 mod lease;
 mod requests;
@@ -70,6 +71,12 @@ mod _native {
     #[pyfunction]
     fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
         crate::convert::make_errors_by(py, make);
+    }
+
+    /// At the interpreter's end: from now on no thread but the calling one gets a lock.
+    #[pyfunction]
+    fn grant_no_more() {
+        crate::ending::begin();
     }
 
     /// At the interpreter's end: from now on no function of an address map is asked. Waits

@@ -63,8 +63,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// In a forked child an inherited `Host` works again: its first operation there
 /// starts a new engine with a new client id, new sockets and no holds. Leases
 /// and pending calls of the parent give `Forked` in the child, and so does
-/// everything of a private `memory://` client. A client that was closed before
-/// the fork stays closed. The parent notices nothing.
+/// everything of a private `memory://` client. A client of `memory://name` is
+/// `Misconfigured` there, as a new one of that name is, while the parent holds that
+/// store. A client that was closed before the fork stays closed. The parent notices nothing.
 #[derive(Clone)]
 pub struct Host(Arc<Generation>);
 
@@ -239,6 +240,21 @@ impl Host {
         let mut pending = self.start(Op::Close);
         pending.wait(CLOSE_LIMIT);
         pending.forget();
+    }
+
+    /// Ends every wait for a lock, for the end of a process whose other threads never go on: these
+    /// waiters get no answer, and what was granted and not taken is released. Later requests are
+    /// served. The result, `Closed`, comes when nothing is owed to the server any more; the client
+    /// is not closed. `None` if it was never used.
+    #[must_use]
+    pub fn end_waits(&self) -> Option<Pending> {
+        let core = self.0.current();
+        if !core.engine().has_started() {
+            return None;
+        }
+        let slot = Arc::new(Slot::default());
+        core.engine().send(Command::EndWaits(Sink::Slot(Arc::clone(&slot))));
+        Some(Pending::new(Arc::clone(core), core.next_request(), slot))
     }
 
     /// Releases these leases, for the end of a process whose other threads may

@@ -57,6 +57,11 @@ impl Handle {
         }
     }
 
+    /// Whether it was started, or could not be.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started.get().is_some()
+    }
+
     /// What was never used connects to nothing for its end.
     pub(crate) fn close_unstarted(&self) {
         let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);

@@ -90,7 +90,7 @@ class ConnectionBase(ABC, Generic[L]):
     @abstractmethod
     def stop(self) -> None: ...
 
-    def owners_have_ended(self, numbers: list[int]) -> None:
+    def owners_have_ended(self, numbers: list[int | None]) -> None:
         self.holds.owners_have_ended(numbers)
 
     def stranded(self) -> tuple[_native.Client, list[int]]:

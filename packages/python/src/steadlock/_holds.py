@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Protocol, TypeVar
 
-from steadlock import _native
+from steadlock import _log, _native
 from steadlock._context import Owner
 from steadlock._shown import shown
 from steadlock._watchlist import Watched, Watchlist
@@ -34,11 +34,26 @@ def holds_of(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
     def on_dropped(number: int, name: str, owner_kind: str, is_valid: bool) -> None:
         watched.dropped(number)
         if is_valid:
-            warnings.warn(
-                f"lock {shown(name)!r} was still held by a {owner_kind} that has ended, and is released now; "
-                "use `with`, or release it before the end",
-                RuntimeWarning,
-                stacklevel=1,
-            )
+            who = _OWNERS.get(owner_kind, owner_kind)
+            text = f"lock {shown(name)!r} was still held by a {who} that has ended, and is released now; "
+            text += _ADVICE.get(owner_kind, "use `with`, or release it before the end")
+            # Whatever the filter of warnings does, as one that makes them errors.
+            _log.note(("warn", text, {"event": "owner_ended", "lock": name}))
+            native.ring()
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
 
     return _native.Holds(native, watched.weaken, on_dropped)
+
+
+_OWNERS = {"job": "job of a thread pool", "callback": "callback of an event loop"}
+_ADVICE = {
+    "job": (
+        "each call of `asyncio.to_thread` and the like is an owner of its own: acquire and release it in one, as "
+        "`with` does, or keep the lease that `try_acquire` gives, and release that"
+    ),
+    "task": (
+        "the owner is the task that calls `acquire`: use `async with`, release it before the task ends, or keep the "
+        "lease that `try_acquire` gives, and release that"
+    ),
+    "callback": "acquire it in a task, or keep its lease until you release that",
+}

@@ -10,6 +10,7 @@ from steadlock import _native
 from steadlock._connection import ConnectionT
 from steadlock._context import Owner
 from steadlock._endings import LostReason
+from steadlock._reports import is_ctrl_c
 from steadlock._shown import shown
 
 
@@ -110,19 +111,25 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
     def _on_lost(self) -> None:
         for event in self._events:
             event.set()
+        struck: BaseException | None = None
         while self._callbacks:
             try:
                 callback = self._callbacks.pop(0)
             except IndexError:
-                return  # Another thread was faster.
+                break  # Another thread was faster.
             try:
                 callback(self)
-            except Exception as error:
-                self._report(error)
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    struck = error
+                else:
+                    self._report(error)
+        if struck is not None:
+            raise struck
 
     @abstractmethod
-    def _report(self, error: Exception) -> None:
-        """A callback raised it, and nobody called that could catch it."""
+    def _report(self, error: BaseException) -> None:
+        """A callback raised it, and nobody called that could catch it. Never raises."""
 
     def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
         """Has the telemetry told what the release came to."""

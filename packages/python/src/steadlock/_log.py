@@ -39,8 +39,16 @@ def write(lines: list[_native.Line]) -> None:
         _writer.put(lines)
 
 
+def note(line: _native.Line) -> None:
+    """Has a line written at the next `catch_up`. It may be called in the midst of a collection of garbage, where no
+    thread can be started."""
+    _writer.note(line)
+
+
 def catch_up() -> None:
     """Writes what nobody else does: where threads are greenlets, those of a thread without a hub never run."""
+    if _writer.has_notes():
+        _writer.put([])
     if _writer.is_behind() and _writer.has_no_other() and _context.hub_of_thread() is None:
         _writer.write()
 
@@ -75,6 +83,8 @@ class _Writer:
 
     def __init__(self) -> None:
         self._lines: deque[_native.Line] = deque()
+        # What nobody was woken for.
+        self._notes: list[_native.Line] = []
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._is_writing = False
@@ -82,16 +92,20 @@ class _Writer:
         # How many lines found no room since the log said so.
         self._unwritten = 0
 
+    def note(self, line: _native.Line) -> None:
+        if len(self._notes) < _URGENT_LIMIT:
+            self._notes.append(line)
+
+    def has_notes(self) -> bool:
+        return bool(self._notes)
+
     def put(self, lines: list[_native.Line]) -> None:
-        while lines:
-            try:
-                line = lines.pop(0)
-            except IndexError:
-                break  # Another thread was faster.
-            if len(self._lines) < self._limit(line):
-                self._lines.append(line)
-            else:
-                self._unwritten += 1
+        for queue in (self._notes, lines):
+            while (line := _taken_from(queue)) is not None:
+                if len(self._lines) < self._limit(line):
+                    self._lines.append(line)
+                else:
+                    self._unwritten += 1
         if self.has_no_other():
             if _context.hub_of_thread() is not None:
                 sys.modules["gevent"].spawn(self.write)
@@ -110,8 +124,14 @@ class _Writer:
                 self._is_writing = True
                 while (line := self._next()) is not None:
                     level, text, fields = line
-                    with contextlib.suppress(Exception):
+                    try:
                         logger.log(_LEVELS[level], "%s", text, extra=fields)
+                    except Exception:
+                        continue
+                    except BaseException:
+                        # No `sys.exit` of a handler ends the thread of the log. Elsewhere it may be Ctrl-C.
+                        if threading.current_thread() is not self._thread:
+                            raise
             finally:
                 self._is_writing = False
 
@@ -169,6 +189,13 @@ class _Writer:
             return self._lines.popleft()
         except IndexError:
             return None
+
+
+def _taken_from(queue: list[_native.Line]) -> _native.Line | None:
+    try:
+        return queue.pop(0)
+    except IndexError:
+        return None  # There is none, or another thread was faster.
 
 
 def _start_over() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from steadlock._endings import LostReason
 from steadlock._handing_on import first, take_out
+from steadlock._reports import is_ctrl_c, report
 from steadlock._telemetry import Telemetry
 
 
@@ -21,6 +23,10 @@ class Watched(Protocol):
 
 
 L = TypeVar("L", bound=Watched)
+
+
+TRIES = 1_000
+"""How often a lease is told while interrupts strike."""
 
 
 class Watchlist(Generic[L]):
@@ -48,18 +54,23 @@ class Watchlist(Generic[L]):
         self._leases.pop(number, None)
 
     def tell(self, lost: list[tuple[int, LostReason]], tell: Callable[[L], object]) -> None:
-        """Has those of the lost leases told that are here, and takes all out of the list. A lease may be told twice."""
+        """Has those of the lost leases told that are here, and takes all out of the list. A lease may be told twice.
+        An interrupt comes through after the last."""
+        struck: BaseException | None = None
         while (one := first(lost)) is not None:
             number, reason = one
             telemetry = self.telemetry
             if telemetry is not None:
-                telemetry.ended(number, "lost", reason)
+                with _reported():
+                    telemetry.ended(number, "lost", reason)
             find = self._leases.get(number)
             lease = None if find is None else find()
             if lease is not None:
-                tell(lease)
+                struck = _tell(lease, tell) or struck
             self.discard(number)
             take_out(lost, one)
+        if struck is not None:
+            raise struck
 
     def dropped(self, number: int) -> None:
         """The lease is released since nobody refers to it. It may be called in the midst of anything."""
@@ -71,4 +82,28 @@ class Watchlist(Generic[L]):
         """The telemetry does what it was told of meanwhile."""
         telemetry = self.telemetry
         if telemetry is not None:
-            telemetry.catch_up()
+            with _reported():
+                telemetry.catch_up()
+
+
+def _tell(lease: L, tell: Callable[[L], object]) -> BaseException | None:
+    """Tells it, and again if an interrupt strikes meanwhile; gives the last one."""
+    struck: BaseException | None = None
+    for _ in range(TRIES):
+        try:
+            tell(lease)
+            break
+        except BaseException as error:
+            struck = error
+    return struck
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What telemetry raises keeps nobody from being told of a loss."""
+    try:
+        yield
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        report(error)

@@ -358,6 +358,10 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return Semaphore(self._connection, settings)
 
 
+CONNECT_LOOK = 0.1
+"""How long an interrupt of another thread may go unnoticed while a client connects, in seconds."""
+
+
 def _client_of(native: _native.Client, lazy: bool) -> Client:
     if not lazy:
         _wait_connected(native)
@@ -373,7 +377,8 @@ def _wait_connected(native: _native.Client) -> None:
     descriptor = Descriptor(native)
     while True:
         if hub is None:
-            wait_for(descriptor)
+            # An exception that another thread has raised here strikes between two of these.
+            wait_for(descriptor, CONNECT_LOOK)
         else:
             wait_in(hub, descriptor)
         completed, _, lines = native.drain()

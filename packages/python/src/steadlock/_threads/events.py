@@ -16,6 +16,7 @@ from steadlock._context import running_hub, threads_are_greenlets
 from steadlock._descriptor import LOOK, Descriptor
 from steadlock._endings import LostReason
 from steadlock._handing_on import first, take_out
+from steadlock._reports import report
 from steadlock._threads.greenlets import Waits
 from steadlock._watchlist import Watched, Watchlist
 
@@ -138,9 +139,13 @@ class Events(Generic[L]):
         try:
             while not self._stopped and self._is_known():
                 wait_for(descriptor)
-                self.deliver()
+                try:
+                    self.deliver()
+                except BaseException as error:
+                    # Later losses have to be told, whatever a callback or a handler raised.
+                    report(error)
         finally:
-            # A callback may end it, and whatever else is raised in it: the next one who listens starts another.
+            # If an interrupt ends it, the next one who listens starts another.
             if self._thread is threading.current_thread():
                 self._thread = None
 
@@ -153,10 +158,10 @@ def _tell(lease: Watched) -> None:
     lease._on_lost()
 
 
-def wait_for(descriptor: Descriptor) -> None:
-    """Waits until something has happened, but no longer than `LOOK`. Ctrl-C comes through."""
+def wait_for(descriptor: Descriptor, limit: float = LOOK) -> None:
+    """Waits until something has happened, but no longer than so many seconds. Ctrl-C comes through."""
     poller = select.poll()
     # If there is none to be had, it is looked again after that time.
     with contextlib.suppress(OSError):
         poller.register(descriptor.look(), select.POLLIN)
-    poller.poll(LOOK * 1_000)
+    poller.poll(limit * 1_000)

@@ -76,7 +76,7 @@ class Waits:
                 self._native.release_later(value.id)
             take_out(self._settled, one)
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
         """Forgets what the greenlets of an ended thread wait for: none of them goes on."""
         ended = set(numbers)
         for number, request in list(self._requests.items()):

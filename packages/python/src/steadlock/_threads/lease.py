@@ -11,6 +11,7 @@ from steadlock import _native
 from steadlock._context import Caller, refuse_eventlet, running_hub
 from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lease import LeaseBase
+from steadlock._reports import report
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
 from steadlock._threads.connection import Connection
 from steadlock.errors import SteadlockError
@@ -37,7 +38,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
         """Calls `callback(lease)` once the lease is lost: in a thread of the client,
-        or at once if it is lost already. Exceptions go to `threading.excepthook`."""
+        or at once if it is lost already. What it raises goes to `threading.excepthook`, `SystemExit`
+        too: it ends no program."""
         self._call_when_lost(callback)
 
     def extend(self, lease: Duration | None = None) -> None:
@@ -101,9 +103,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             self._connection.watched.discard(self._native.id)
             self._on_lost()
 
-    def _report(self, error: Exception) -> None:
-        args = (type(error), error, error.__traceback__, threading.current_thread())
-        threading.excepthook(threading.ExceptHookArgs(args))
+    def _report(self, error: BaseException) -> None:
+        report(error)
 
 
 def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from steadlock import _native
-from steadlock._context import TaskOwner
+from steadlock._context import Caller, TaskOwner
 from steadlock._endings import LostReason, Released, ReleaseOutcome
 from steadlock._lease import LeaseBase
+from steadlock._reports import report
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
 from steadlock.aio._connection import Connection
 from steadlock.aio._mailbox import Request
 from steadlock.errors import SteadlockError
 
+Owner: TypeAlias = TaskOwner | Caller | None
+"""A task; a thread that called outside of an event loop; nobody, of a callback."""
 
-class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
+
+class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
     """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
 
     It may be used by any task of its loop.
@@ -25,7 +29,7 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
     __slots__ = ("_scope",)
     _kind: ClassVar = "steadlock.aio.Lease"
 
-    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: TaskOwner | None, key: str) -> None:
+    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: Owner, key: str) -> None:
         super().__init__(connection, native, owner, key)
         self._scope: Callable[[], None] | None = None
 
@@ -38,7 +42,8 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
         """Calls `callback(lease)` in the loop once the lease is lost, or at once if it is
-        lost already. Exceptions go to the loop's exception handler."""
+        lost already. What it raises goes to the loop's exception handler, `SystemExit` too: it ends no
+        program."""
         self._call_when_lost(callback)
 
     async def extend(self, lease: Duration | None = None) -> None:
@@ -59,9 +64,12 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         `unknown` if the server does not answer within the command timeout. A release
         whose caller is cancelled goes on.
         """
-        # In a loop it begins with the call: a task that is cancelled before its first step has
-        # released too.
-        return self._outcome(None if asyncio._get_running_loop() is None else self._post_release())
+        return self._outcome(self._begin_release())
+
+    def _begin_release(self) -> Request | None:
+        """In the client's loop it begins with the call: a task that is cancelled before its first step has
+        released too. Elsewhere it begins when that loop runs it."""
+        return self._post_release() if self._connection.mailbox.is_at_home() else None
 
     def _post_release(self) -> Request:
         connection = self._connection
@@ -137,14 +145,20 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         else:
             cancel()
 
-    def _report(self, error: Exception) -> None:
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"on_lost of {self!r} raised", "exception": error}
-        )
+    def _report(self, error: BaseException) -> None:
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            report(error)
+            return
+        # An exception handler of the program may raise, too.
+        try:
+            loop.call_exception_handler({"message": f"on_lost of {self!r} raised", "exception": error})
+        except BaseException as raised:
+            report(raised)
 
 
-async def acquire(connection: Connection[Lease], settings: LockSettings, owner: TaskOwner | None) -> Lease:
-    """Takes a lock for the task, or raises why it was not granted."""
+async def acquire(connection: Connection[Lease], settings: LockSettings, owner: Owner) -> Lease:
+    """Takes a lock for its owner, or raises why it was not granted."""
     mailbox = connection.mailbox
     number = None if owner is None else owner.number
     measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
@@ -158,7 +172,10 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
             raise got
         lease = Lease(connection, got, owner, settings.key)
         connection.holds.add(lease, got, settings.key, number)
-        if owner is not None:
+        if owner is None:
+            # It lives while somebody refers to it, from its beginning on.
+            connection.holds.owners_have_ended([None])
+        else:
             owner.watch_end()
         if measured is not None:
             measured.granted(got)

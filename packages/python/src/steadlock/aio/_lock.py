@@ -8,15 +8,15 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from steadlock import _native
-from steadlock._context import TaskOwner, this_task
+from steadlock._context import this_owner
 from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
 from steadlock.aio._connection import Connection
-from steadlock.aio._lease import Lease, acquire
+from steadlock.aio._lease import Lease, Owner, acquire
 from steadlock.aio._mailbox import Request
-from steadlock.errors import Holder, SteadlockError, holder_of, is_not_granted
+from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holder_of, is_not_granted
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -29,23 +29,24 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         self._entered: Entered = {}
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Releases what the calling task acquired last of this name. Says `released`, or `unknown`
-        if the server does not answer within the command timeout; then it goes on.
+        """Releases what the calling task acquired last of this name; outside of an event loop, what the
+        calling thread did. Says `released`, or `unknown` if the server does not answer within the
+        command timeout; then it goes on.
 
         Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
         `NotOwnerError` if the task holds nothing of it, also because a fixed lease has
         expired. See `Lease.release`.
         """
-        owner = this_task()
+        owner = this_owner()
         lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
         if lease is None:
             return self._release_unknown(owner)
-        return self._released(lease, lease._post_release())
+        return self._released(lease, lease._begin_release())
 
     @property
     def lease(self) -> Lease | None:
         """What the calling task took last of this name; `None` if it holds nothing of it."""
-        owner = this_task()
+        owner = this_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
@@ -57,7 +58,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         raised: BaseException | None,
         traceback: TracebackType | None,
     ) -> Coroutine[Any, Any, None]:
-        entered = self._entered.get(asyncio.current_task())
+        is_in_loop = asyncio._get_running_loop() is not None
+        entered = self._entered.get(asyncio.current_task() if is_in_loop else None)
         if entered is None and len(self._entered) == 1:
             # A framework ends in one task what it began in another: a fixture of pytest.
             (entered,) = self._entered.values()
@@ -72,13 +74,13 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         if not body_raised:
             raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
-    async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
-        return self._outcome(await lease._released(request))
+    async def _released(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
+        return self._outcome(await lease._released(request or lease._post_release()))
 
-    async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
+    async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
         """Of what the core may know of, if it is held under another name of the same lock."""
         if owner is None:
-            raise self._not_owner("no task is running here; use lease.release()")
+            raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
         connection = self._connection
         submit = connection.native.submit_release_innermost
         released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
@@ -91,7 +93,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             raise _native.lost_error(self.name, lost)
         return outcome
 
-    async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
+    async def _tried(self, settings: LockSettings, owner: Owner) -> Lease | None:
         """Acquires it; `None` if another owner holds it, or it is skipped."""
         try:
             return await acquire(self._connection, settings, owner)
@@ -107,7 +109,11 @@ class Lock(BaseLock):
     The task that acquired it may acquire it again with no server call, unless it is a
     mutex; every other task waits, first come, first served. The owner is the task that
     *calls* a method, not the one that awaits it: `asyncio.wait_for(lock.acquire(), 5)`
-    works. Use it as a context manager, which gives the `Lease`:
+    works. A helper task that calls `acquire` (one of `create_task`, `gather` or `wait_for` around a
+    coroutine of your own) is the owner, not its caller; when it ends, the lock is released with a
+    `RuntimeWarning`. Outside of an event loop the owner is the calling thread, as in
+    `loop.run_until_complete(lock.acquire())` and `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`.
+    Use it as a context manager, which gives the `Lease`:
 
         async with client.lock("report") as lease:
             await write_report(fencing_token=lease.token)
@@ -126,11 +132,20 @@ class Lock(BaseLock):
         wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
         on the lock then, and do not look at the result.
 
-        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
-        `LockLostError` (this task has lost a lease of it that was renewed, and has not
-        left it yet), `ClosedError`.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (also in a callback of
+        the loop, which could not release it), `LockLostError` (this task has lost a lease of it that
+        was renewed, and has not left it yet), `ClosedError`.
         """
-        return self._acquired(self._settings.blocking(blocking, timeout), this_task())
+        owner = this_owner()
+        if owner is None:
+            raise InvalidArgumentError(
+                f"acquire of lock {shown(self.name)!r}: it was called in a callback of the event loop, which ends "
+                "before it could release the lock; acquire it in a task, best by `async with`, or keep the lease that "
+                "`try_acquire` gives",
+                lock_name=self.name,
+                operation="acquire",
+            )
+        return self._acquired(self._settings.blocking(blocking, timeout), owner)
 
     def try_acquire(
         self,
@@ -142,9 +157,11 @@ class Lock(BaseLock):
         """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
         is skipped in an outage.
 
-        `wait=None` waits as long as the server answers. Raises what `acquire` raises.
+        `wait=None` waits as long as the server answers. Called in a callback of the loop, the lease has no
+        owner, and is released with a `RuntimeWarning` once nobody refers to it. Raises what `acquire` raises
+        otherwise.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew), this_task())
+        return self._tried(self._settings.but(wait, lease, max_hold, renew), this_owner())
 
     def hold(
         self,
@@ -180,7 +197,7 @@ class Lock(BaseLock):
         told, _ = await connection.mailbox.outcome("inspect", submit, self._settings.address)
         return holder_of(told)
 
-    async def _acquired(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
+    async def _acquired(self, settings: LockSettings, owner: Owner) -> bool:
         try:
             await acquire(self._connection, settings, owner)
         except SteadlockError as error:
@@ -236,7 +253,7 @@ class Hold:
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
         try:
-            self._lease = lease = await acquire(self._connection, self._settings, this_task())
+            self._lease = lease = await acquire(self._connection, self._settings, this_owner())
             self._task = task = asyncio.current_task()
             if task is not None:
                 self._cancelling = task.cancelling()

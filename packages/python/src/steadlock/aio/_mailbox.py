@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Callable
 from itertools import starmap
@@ -61,7 +62,12 @@ class Mailbox(Generic[L]):
 
     def make(self, operation: str, submit: Callable[..., int], *args: Any, goes_on: bool = True) -> Request:
         """A request to `send`. Its caller can `abandon` it, also if an interrupt strikes in `send`."""
-        loop = asyncio.get_running_loop()
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            raise MisconfiguredError(
+                f"steadlock.aio needs a running event loop of asyncio, and there is none here; {_elsewhere()}",
+                operation=operation,
+            )
         if loop is not self._loop:
             self._attach(loop, operation)
         return Request(submit, args, loop.create_future(), goes_on)
@@ -74,6 +80,11 @@ class Mailbox(Generic[L]):
             request.future.get_loop().call_soon(self._end_turn)
             if self._one_by_one:
                 self.flush()
+
+    def is_at_home(self) -> bool:
+        """Whether a request can be posted here: in a loop, unless the client belongs to another running one."""
+        loop, home = asyncio._get_running_loop(), self._loop
+        return loop is not None and (loop is home or home is None or not home.is_running())
 
     def flush(self) -> None:
         """Submits what was posted, now."""
@@ -234,6 +245,12 @@ class Mailbox(Generic[L]):
 
 def _tell(lease: Watched) -> None:
     lease._on_lost()
+
+
+def _elsewhere() -> str:
+    if "trio" in sys.modules:
+        return "with trio use steadlock.connect in worker threads: `await trio.to_thread.run_sync(...)`"
+    return "await it in a coroutine that `asyncio.run` runs, or use steadlock.connect"
 
 
 class Request:
