@@ -176,6 +176,12 @@ impl Host {
         Pending::new(Arc::clone(core), request, slot)
     }
 
+    /// From now on its log has lines of this level and above, [`Options::log`] for another level: for a host whose
+    /// logger changes. It counts for what happens next, here and in processes that are forked from now on.
+    pub fn set_log(&self, level: Option<Level>) {
+        self.0.current().set_log(level);
+    }
+
     /// Blocks until connected or failed, at most about the connect timeout.
     ///
     /// # Errors
@@ -223,6 +229,18 @@ impl Host {
     /// As [`metrics`](Self::metrics).
     pub fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
         or_error(Operation::Inspect, || self.0.current().metrics_group(name))
+    }
+
+    /// The server as messages name it, without user and password; of several, all.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.0.server()
+    }
+
+    /// Whether it has begun to connect in this process: a lazy one does with its first operation.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.0.current().engine().is_started()
     }
 
     /// Whether it was closed, here or in the process that this one was forked from.

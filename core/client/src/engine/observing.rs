@@ -14,7 +14,7 @@ use steadlock_protocol::{
 use super::metering::Metering;
 use crate::observe::metrics::{Groups, Metrics};
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
-use crate::port::{Event, Lease, host_id};
+use crate::port::{Event, Lease, Port, host_id};
 use crate::settings::Settings;
 use crate::transport::Seen;
 
@@ -25,7 +25,9 @@ pub(super) struct Observing {
     detail: Detail,
     metering: Option<Metering>,
     observers: Vec<Arc<dyn Observer>>,
-    /// What the host's log has lines for.
+    /// From which level on the host reads its log.
+    log: Option<Level>,
+    /// What that log has lines for. `None` if the host has none.
     journal: Option<Journal>,
     events: Vec<Event>,
     /// The servers as messages name them, by their nodes.
@@ -61,22 +63,20 @@ struct Loss {
 }
 
 impl Observing {
-    /// `None` if nobody watches, and nothing is counted.
-    pub(super) fn of(settings: &Arc<Settings>, generation: u64, metrics: Option<&Arc<Metrics>>) -> Option<Box<Self>> {
-        let for_log = settings.log.map_or(Detail::Nothing, |level| match level {
-            Level::Debug => Detail::Everything,
-            Level::Info | Level::Warn | Level::Error => Detail::Trouble,
-        });
-        let wanted = settings.observers.iter().map(|observer| observer.detail());
-        let detail = wanted.chain([for_log]).max().unwrap_or_default();
-        (detail > Detail::Nothing || metrics.is_some()).then(|| {
+    /// `None` if nobody watches nor ever may, and nothing is counted. A host whose log nobody reads may be told to
+    /// write one later, and then has to know which connections were there before.
+    pub(super) fn of(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
+        let (log, metrics) = (settings.log.get(), port.metrics());
+        let detail = wanted(&settings.observers, log);
+        (detail > Detail::Nothing || metrics.is_some() || port.is_drained()).then(|| {
             Box::new(Self {
                 settings: Arc::clone(settings),
-                generation,
+                generation: port.generation(),
                 detail,
                 metering: metrics.map(|metrics| metering(settings, Arc::clone(metrics))),
                 observers: settings.observers.clone(),
-                journal: settings.log.map(Journal::new),
+                log,
+                journal: port.is_drained().then(|| Journal::new(log)),
                 events: Vec::new(),
                 servers: settings.servers().into_iter().map(Into::into).collect(),
                 primaries: SortedMap::new(),
@@ -87,6 +87,24 @@ impl Observing {
                 losses: Vec::new(),
             })
         })
+    }
+
+    /// Whether the host wants another level of its log than before; that counts from now on.
+    pub(super) fn follow_log(&mut self) -> bool {
+        let log = self.settings.log.get();
+        if log == self.log {
+            return false;
+        }
+        self.log = log;
+        self.detail = wanted(&self.observers, log);
+        if let Some(journal) = &mut self.journal {
+            journal.set_level(log);
+        }
+        if self.detail < Detail::Everything {
+            // Nobody would take out what ends from now on.
+            (self.waits, self.held, self.releases) = Default::default();
+        }
+        true
     }
 
     /// How much the session is to tell.
@@ -388,6 +406,13 @@ impl Observing {
     const fn composite_kind(&self) -> &'static str {
         if self.servers.len() > 1 { "lock" } else { "multi_lock" }
     }
+}
+
+/// How much is told to observers and to a log of this level.
+fn wanted(observers: &[Arc<dyn Observer>], log: Option<Level>) -> Detail {
+    let for_log = log.map_or(Detail::Nothing, Level::detail);
+    let wanted = observers.iter().map(|observer| observer.detail());
+    wanted.chain([for_log]).max().unwrap_or_default()
 }
 
 fn metering(settings: &Settings, metrics: Arc<Metrics>) -> Metering {

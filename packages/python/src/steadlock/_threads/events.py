@@ -38,7 +38,9 @@ class Events(Generic[L]):
         # No code of the program runs under it, but for what a signal or a collection calls: that may come back to it.
         self._taking = reentrant_lock_of_threads()
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
-        self._is_logged = _log.wanted_level() is not None
+        self._level = _log.Level(native)
+        # Nobody reads the log, and the client is told when somebody does.
+        self._is_unread = False
         self._unheard = 0
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
@@ -54,13 +56,19 @@ class Events(Generic[L]):
 
         A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
         """
-        if self._thread is not None or not (self._is_logged or self._watched.telemetry is not None):
+        is_measured = self._watched.telemetry is not None
+        if self._thread is not None or (self._is_unread and not is_measured):
             return
         if running_hub() is None and not threads_are_greenlets():
-            # At the end of the process no thread can be started any more, and nobody reads its log.
-            with contextlib.suppress(RuntimeError):
-                self._start()
+            if self._level.follow() or is_measured:
+                # At the end of the process no thread can be started any more, and nobody reads its log.
+                with contextlib.suppress(RuntimeError):
+                    self._start()
+            else:
+                self._is_unread = True
+                _log.tell_of_reader(self)
             return
+        self._level.follow()
         self._unheard += 1
         if self._unheard % UNHEARD_LIMIT == 0:
             self.drop_unheard()
@@ -69,6 +77,11 @@ class Events(Generic[L]):
         """Drops what nobody listens to, so that it does not pile up."""
         if self._thread is None and not self._watched:
             self.deliver()
+
+    def log_is_read(self) -> None:
+        """Somebody reads the log that nobody read."""
+        self._is_unread = False
+        self.watch_for_log()
 
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
@@ -133,6 +146,7 @@ class Events(Generic[L]):
 
     def _hear(self) -> None:
         """The same in a hub of gevent, which calls back nobody who may wait."""
+        self._level.follow()
         leases, lines = self._take()
         for lease in leases:
             sys.modules["gevent"].spawn(lease._on_lost)
@@ -145,6 +159,7 @@ class Events(Generic[L]):
         descriptor = Descriptor(self._native)
         while not self._stopped:
             wait_for(descriptor)
+            self._level.follow()
             self.deliver()
 
 
