@@ -41,8 +41,8 @@ impl ScopeEnd {
         raised: &Bound<'_, PyAny>,
         traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        // Its caller may name them.
-        let _ = (raised, traceback);
+        // Its caller may name it.
+        let _ = traceback;
         let py = scope.py();
         let mut struck = Struck(None);
         let lease = loop {
@@ -62,6 +62,9 @@ impl ScopeEnd {
                 }
             }
         };
+        if !kind.is_none() && !error.is_none() {
+            note(raised, &error);
+        }
         match struck.0 {
             Some(raised) => Err(raised),
             None if !kind.is_none() || error.is_none() => Ok(()),
@@ -89,6 +92,21 @@ fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
         error.setattr(context, handled)?;
     }
     Ok(PyErr::from_value(error))
+}
+
+/// Has what the body raised say what else went wrong, which is not raised: most of all that the lock was lost
+/// meanwhile. Once, for several levels of one lock. An exception that takes no notes has none.
+fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
+    let py = raised.py();
+    let add = || -> PyResult<()> {
+        let text = error.str()?;
+        let notes = raised.getattr_opt(intern!(py, "__notes__"))?;
+        if raised.is_none() || raised.is(error) || notes.is_some_and(|notes| notes.contains(&text).unwrap_or(false)) {
+            return Ok(());
+        }
+        raised.call_method1(intern!(py, "add_note"), (text,)).map(drop)
+    };
+    drop(add());
 }
 
 /// Takes a lease out of those that were entered; says whether it was among them, as it is unless another thread
