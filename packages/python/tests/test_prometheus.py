@@ -191,7 +191,7 @@ def test_what_is_wrong_is_told(folder: Path, tmp_path: Path) -> None:
                 SharedMetrics(client, folder, every=every)
         for arguments in (("client", folder), (client, 7), (client, None)):
             with pytest.raises(TypeError):
-                SharedMetrics(*arguments)  # type: ignore[arg-type]
+                SharedMetrics(*arguments)
         for place in (file, file / "below"):
             with pytest.raises(steadlock.MisconfiguredError, match="cannot be used") as caught:
                 SharedMetrics(client, place)
