@@ -169,6 +169,22 @@ impl Client {
         self.bell.ring();
     }
 
+    /// The server as messages name it, without user and password; of several, all.
+    fn server(&self) -> String {
+        self.host.server()
+    }
+
+    /// Whether it has begun to connect: a lazy one does at its first use.
+    fn is_started(&self) -> bool {
+        self.host.is_started()
+    }
+
+    /// From which level on `drain()` has lines from now on; none for `None`.
+    #[pyo3(signature = (level))]
+    fn set_log(&self, level: Option<&str>) {
+        self.host.set_log(level.and_then(Level::parse));
+    }
+
     /// Forgets a submitted request; a lock that it gets is released.
     fn cancel(&self, request: u64) {
         self.host.cancel(request);

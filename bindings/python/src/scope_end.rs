@@ -43,8 +43,8 @@ impl ScopeEnd {
         raised: &Bound<'_, PyAny>,
         traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        // Its caller may name them.
-        let _ = (raised, traceback);
+        // Its caller may name it.
+        let _ = traceback;
         let py = scope.py();
         let mut struck = Struck::default();
         let lease = loop {
@@ -59,16 +59,19 @@ impl ScopeEnd {
             match lease.call_method0(intern!(py, "_leave")) {
                 Ok(error) => error,
                 Err(raised) => {
-                    struck.0 = Some(raised);
+                    struck.note(raised);
                     struck.until_done(|| lease.call_method0(intern!(py, "_abandon")))?
                 }
             }
         };
-        match struck.0 {
-            Some(raised) => Err(raised),
-            None if !kind.is_none() || error.is_none() => Ok(()),
-            None => Err(raised_here(error)?),
+        if !kind.is_none() && !error.is_none() {
+            note(raised, &error);
         }
+        struck.raised()?;
+        if !kind.is_none() || error.is_none() {
+            return Ok(());
+        }
+        Err(raised_here(error)?)
     }
 
     #[getter(__name__)]
@@ -91,6 +94,21 @@ fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
         error.setattr(context, handled)?;
     }
     Ok(PyErr::from_value(error))
+}
+
+/// Has what the body raised say what else went wrong, which is not raised: most of all that the lock was lost
+/// meanwhile. Once, for several levels of one lock. An exception that takes no notes has none.
+fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
+    let py = raised.py();
+    let add = || -> PyResult<()> {
+        let text = error.str()?;
+        let notes = raised.getattr_opt(intern!(py, "__notes__"))?;
+        if raised.is_none() || raised.is(error) || notes.is_some_and(|notes| notes.contains(&text).unwrap_or(false)) {
+            return Ok(());
+        }
+        raised.call_method1(intern!(py, "add_note"), (text,)).map(drop)
+    };
+    drop(add());
 }
 
 /// Takes a lease out of those that were entered; says whether it was among them, as it is unless another thread

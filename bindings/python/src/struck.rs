@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 /// What was raised meanwhile by foreign code, the latest.
 #[derive(Default)]
-pub(crate) struct Struck(pub(crate) Option<PyErr>);
+pub(crate) struct Struck(Option<PyErr>);
 
 impl Struck {
     /// Does a step again as often as it is struck; one that fails by itself is given up in the end.
@@ -22,6 +22,11 @@ impl Struck {
             }
         }
         step()
+    }
+
+    /// A step that is not done again was struck.
+    pub(crate) fn note(&mut self, raised: PyErr) {
+        self.0 = Some(raised);
     }
 
     /// Raises it, when all is done.

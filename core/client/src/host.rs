@@ -177,6 +177,12 @@ impl Host {
         Pending::new(Arc::clone(core), request, operation, slot)
     }
 
+    /// From now on its log has lines of this level and above, [`Options::log`] for another level: for a host whose
+    /// logger changes. It counts for what happens next, here and in processes that are forked from now on.
+    pub fn set_log(&self, level: Option<Level>) {
+        self.0.current().set_log(level);
+    }
+
     /// Blocks until connected or failed, at most about the connect timeout.
     ///
     /// # Errors
@@ -226,6 +232,18 @@ impl Host {
         or_error(Operation::Inspect, || self.0.current().metrics_group(name))
     }
 
+    /// The server as messages name it, without user and password; of several, all.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.0.server()
+    }
+
+    /// Whether it has begun to connect in this process: a lazy one does with its first operation.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.0.current().engine().is_started()
+    }
+
     /// Whether it was closed, here or in the process that this one was forked from.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -254,7 +272,12 @@ impl Host {
         }
         let slot = Arc::new(Slot::default());
         core.engine().send(Command::EndWaits(Sink::Slot(Arc::clone(&slot))));
-        Some(Pending::new(Arc::clone(core), core.next_request(), slot))
+        Some(Pending::new(
+            Arc::clone(core),
+            core.next_request(),
+            Operation::Release,
+            slot,
+        ))
     }
 
     /// Releases these leases, for the end of a process whose other threads may

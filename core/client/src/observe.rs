@@ -12,6 +12,7 @@ mod fields;
 #[cfg(all(feature = "tracing", feature = "native"))]
 mod hold;
 mod journal;
+mod log_level;
 pub(crate) mod metrics;
 mod observation;
 #[cfg(feature = "tracing")]
@@ -27,6 +28,7 @@ pub use self::fields::Field;
 pub(crate) use self::hold::{Hold, end};
 pub(crate) use self::journal::Journal;
 pub use self::journal::Line;
+pub(crate) use self::log_level::LogLevel;
 pub use self::metrics::GroupBy;
 pub use self::observation::{Level, Link, Observation, ObservedLock, WaitOutcome};
 #[cfg(feature = "tracing")]

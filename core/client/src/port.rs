@@ -100,6 +100,11 @@ impl Port {
         self.metrics.as_ref()
     }
 
+    /// Whether the host drains the queue of events.
+    pub(crate) const fn is_drained(&self) -> bool {
+        self.wake.is_some()
+    }
+
     pub(crate) fn wake(&self) -> Option<Wake> {
         self.wake.clone()
     }

@@ -526,7 +526,7 @@ mod subscribers {
             let client = block_on(Client::connect(server.url())).unwrap();
             let held = block_on(client.lock("a").acquire()).unwrap();
             let guard = tracing::subscriber::set_default(Does(|| panic!("a defect of the subscriber")));
-            let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let unwound: Result<(), _> = catch_unwind(AssertUnwindSafe(|| {
                 let lock = client.lock("a");
                 let mut waits = pin!(lock.acquire());
                 assert!(poll_once(waits.as_mut()).is_pending());
@@ -534,7 +534,7 @@ mod subscribers {
                 panic!("the caller's own");
             }));
             drop(guard);
-            let said = unwound.map(|()| ()).unwrap_err();
+            let said = unwound.unwrap_err();
             assert_eq!(said.downcast_ref::<&str>(), Some(&"the caller's own"));
             block_on(held.release()).unwrap();
             for name in ["a", "b"] {

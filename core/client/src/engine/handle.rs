@@ -50,6 +50,11 @@ impl Handle {
         &self.port
     }
 
+    /// Whether it was started, with whatever result.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.get().is_some()
+    }
+
     /// Nobody uses the client any more.
     pub(crate) fn shut_down(&self) {
         if self.started.get().is_some() {

@@ -13,7 +13,7 @@ use steadlock_protocol::{
 use super::metering::Metering;
 use crate::observe::metrics::{Groups, Metrics};
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observers, WaitOutcome};
-use crate::port::{Event, Lease, host_id};
+use crate::port::{Event, Lease, Port, host_id};
 use crate::settings::Settings;
 use crate::transport::Seen;
 
@@ -24,7 +24,9 @@ pub(super) struct Observing {
     detail: Detail,
     metering: Option<Metering>,
     observers: Observers,
-    /// What the host's log has lines for.
+    /// From which level on the host reads its log.
+    log: Option<Level>,
+    /// What that log has lines for. `None` if the host has none.
     journal: Option<Journal>,
     events: Vec<Event>,
     /// The servers as messages name them, by their nodes.
@@ -60,21 +62,20 @@ struct Loss {
 }
 
 impl Observing {
-    /// `None` if nobody watches, and nothing is counted.
-    pub(super) fn of(settings: &Arc<Settings>, generation: u64, metrics: Option<&Arc<Metrics>>) -> Option<Box<Self>> {
-        let for_log = settings.log.map_or(Detail::Nothing, |level| match level {
-            Level::Debug => Detail::Everything,
-            Level::Info | Level::Warn | Level::Error => Detail::Trouble,
-        });
-        let detail = for_log.max(settings.observers.detail());
-        (detail > Detail::Nothing || metrics.is_some()).then(|| {
+    /// `None` if nobody watches nor ever may, and nothing is counted. A host whose log nobody reads may be told to
+    /// write one later, and then has to know which connections were there before.
+    pub(super) fn of(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
+        let (log, metrics) = (settings.log.get(), port.metrics());
+        let detail = wanted(&settings.observers, log);
+        (detail > Detail::Nothing || metrics.is_some() || port.is_drained()).then(|| {
             Box::new(Self {
                 settings: Arc::clone(settings),
-                generation,
+                generation: port.generation(),
                 detail,
                 metering: metrics.map(|metrics| metering(settings, Arc::clone(metrics))),
                 observers: settings.observers.clone(),
-                journal: settings.log.map(Journal::new),
+                log,
+                journal: port.is_drained().then(|| Journal::new(log)),
                 events: Vec::new(),
                 servers: settings.servers().into_iter().map(Into::into).collect(),
                 primaries: SortedMap::new(),
@@ -85,6 +86,24 @@ impl Observing {
                 losses: Vec::new(),
             })
         })
+    }
+
+    /// Whether the host wants another level of its log than before; that counts from now on.
+    pub(super) fn follow_log(&mut self) -> bool {
+        let log = self.settings.log.get();
+        if log == self.log {
+            return false;
+        }
+        self.log = log;
+        self.detail = wanted(&self.observers, log);
+        if let Some(journal) = &mut self.journal {
+            journal.set_level(log);
+        }
+        if self.detail < Detail::Everything {
+            // Nobody would take out what ends from now on.
+            (self.waits, self.held, self.releases) = Default::default();
+        }
+        true
     }
 
     /// How much the session is to tell.
@@ -384,6 +403,11 @@ impl Observing {
     const fn composite_kind(&self) -> &'static str {
         if self.servers.len() > 1 { "lock" } else { "multi_lock" }
     }
+}
+
+/// How much is told to observers and to a log of this level.
+fn wanted(observers: &Observers, log: Option<Level>) -> Detail {
+    log.map_or(Detail::Nothing, Level::detail).max(observers.detail())
 }
 
 fn metering(settings: &Settings, metrics: Arc<Metrics>) -> Metering {

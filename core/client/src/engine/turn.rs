@@ -50,7 +50,7 @@ pub(super) struct Engine {
     queues: Option<Queues>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
-    /// `None` if nobody watches, and nothing is counted.
+    /// `None` if nobody watches nor ever may, and nothing is counted.
     observing: Option<Box<Observing>>,
     /// When this turn began.
     now: Instant,
@@ -86,7 +86,7 @@ impl Engine {
             First::IsAtUse | First::WasMade => Vec::new(),
         };
         let mut session = Session::new(config, settings.world.entropy());
-        let observing = Observing::of(settings, port.generation(), port.metrics());
+        let observing = Observing::of(settings, port);
         if let Some(observing) = &observing {
             session.set_detail(observing.detail());
         }
@@ -146,6 +146,11 @@ impl Engine {
     fn feed(&mut self) {
         let now = self.settings.world.now();
         self.now = now;
+        if let Some(observing) = &mut self.observing
+            && observing.follow_log()
+        {
+            self.session.set_detail(observing.detail());
+        }
         let mut arrived = std::mem::take(&mut self.arrived);
         for item in arrived.seen.drain(..) {
             self.saw(item, now);

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from steadlock import _native
 from steadlock._connection import ConnectionT
 from steadlock._context import Owner
+from steadlock._copying import HOW_WITH_LEASES, Uncopied
 from steadlock._endings import LostReason
 from steadlock._reports import is_ctrl_c
 from steadlock._shown import shown
@@ -22,10 +23,11 @@ OwnerT = TypeVar("OwnerT", bound=Owner | None)
 EventT = TypeVar("EventT", bound=_Event)
 
 
-class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
+class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
     """One grant of a lock, or one re-entry."""
 
     __slots__ = ("__weakref__", "_callbacks", "_connection", "_events", "_key", "_native", "_owner")
+    _instead = HOW_WITH_LEASES
     _kind: ClassVar[str]
     """The class, as programs name it."""
 

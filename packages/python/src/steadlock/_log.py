@@ -2,6 +2,9 @@
 
 A handler may block for seconds: a socket in a partition does. So lines are written in a
 thread of their own, which nobody waits for who has a loss to tell.
+
+The program may configure its logging at any time, so nothing here is settled at import: each
+client looks at the level again within `LOOK`.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from steadlock import _context, _native
+from steadlock._descriptor import LOOK
 
-logger = logging.getLogger("steadlock")
-
+_NAME = "steadlock"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 _URGENT = ("warn", "error")
 _LIMIT, _URGENT_LIMIT = 1_000, 10_000
@@ -28,9 +33,62 @@ FLUSH_LIMIT = 0.1
 FLUSH_STEP = 0.001
 
 
+class _OwnLogger(logging.Logger):
+    """The logger `steadlock` of a program that has made none of that name.
+
+    `logging.config` disables every logger that it knows and that a configuration does not name,
+    unless told otherwise. It does not know this one, so a program that configures its logging after
+    it has imported this package is still told of losses. Nobody clears the cache of a logger that
+    `logging` does not know; so this one has none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_NAME)
+        self.parent = logging.getLogger()
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802
+        return self.manager.disable < level >= self.getEffectiveLevel()
+
+
+def _logger() -> logging.Logger:
+    """The program's logger of that name, if it has one; else one that does what its root says."""
+    known = logging.Logger.manager.loggerDict.get(_NAME)
+    return known if isinstance(known, logging.Logger) else _own_logger
+
+
 def wanted_level() -> str | None:
     """From which level on the core is to tell; `None` if nobody would read it."""
+    logger = _logger()
     return next((name for name, level in _LEVELS.items() if logger.isEnabledFor(level)), None)
+
+
+class Level:
+    """From which level on the core of one client tells."""
+
+    def __init__(self, native: _native.Client) -> None:
+        self._native = native
+        self._told: str | None = ""
+
+    def follow(self) -> bool:
+        """Has the core tell what is wanted now. Says whether anything is."""
+        wanted = wanted_level()
+        if wanted != self._told:
+            self._told = wanted
+            self._native.set_log(wanted)
+        return wanted is not None
+
+
+class Unread(Protocol):
+    """A client that has no thread to look at the level, as nobody reads its log."""
+
+    def log_is_read(self) -> None:
+        """Somebody reads it now."""
+        ...
+
+
+def tell_of_reader(client: Unread) -> None:
+    """Tells the client once somebody reads the log, within `LOOK`."""
+    _writer.tell_of_reader(client)
 
 
 def write(lines: list[_native.Line]) -> None:
@@ -91,6 +149,7 @@ class _Writer:
         self._has_ended = False
         # How many lines found no room since the log said so.
         self._unwritten = 0
+        self._unread: list[weakref.ref[Unread]] = []
 
     def note(self, line: _native.Line) -> None:
         if len(self._notes) < _URGENT_LIMIT:
@@ -110,11 +169,11 @@ class _Writer:
             if _context.hub_of_thread() is not None:
                 sys.modules["gevent"].spawn(self.write)
             return
-        # At the end of the process no thread can be started any more, and nobody reads its log.
-        with contextlib.suppress(RuntimeError):
-            self._start()
-        if self._bell.empty():
-            self._bell.put(None)
+        self._wake()
+
+    def tell_of_reader(self, client: Unread) -> None:
+        self._unread.append(weakref.ref(client))
+        self._wake()
 
     def write(self) -> None:
         """Hands lines to the logger until there are none, unless another caller does, whatever filters raise."""
@@ -125,7 +184,7 @@ class _Writer:
                 while (line := self._next()) is not None:
                     level, text, fields = line
                     try:
-                        logger.log(_LEVELS[level], "%s", text, extra=fields)
+                        _logger().log(_LEVELS[level], "%s", text, extra=fields)
                     except Exception:
                         continue
                     except BaseException:
@@ -152,6 +211,13 @@ class _Writer:
         # Not one here and one there: once there was no room, half of it has to be free.
         return _LIMIT // 2 if self._unwritten else _LIMIT
 
+    def _wake(self) -> None:
+        # At the end of the process no thread can be started any more, and nobody reads its log.
+        with contextlib.suppress(RuntimeError):
+            self._start()
+        if self._bell.empty():
+            self._bell.put(None)
+
     def _start(self) -> None:
         if self._has_thread() or self._has_ended:
             return
@@ -168,14 +234,28 @@ class _Writer:
         me = threading.current_thread()
         try:
             while not self._has_ended and (self._thread is me or not self._has_thread()):
-                self._bell.get()
+                with contextlib.suppress(Empty):
+                    self._bell.get(timeout=LOOK if self._unread else None)
                 self.write()
+                self._look_for_reader()
         finally:
             if self._thread is me:
                 # A handler ended it; the next line starts another.
                 self._thread = None
             elif not self._bell.empty() or self._lines:
                 self._bell.put(None)
+
+    def _look_for_reader(self) -> None:
+        is_read = bool(self._unread) and wanted_level() is not None
+        for _ in range(len(self._unread)):
+            known = self._unread.pop(0)
+            client = known()
+            if client is None:
+                continue
+            if is_read:
+                client.log_is_read()
+            else:
+                self._unread.append(known)
 
     def _next(self) -> _native.Line | None:
         if self._has_ended:
@@ -204,6 +284,7 @@ def _start_over() -> None:
     _writer = _Writer()
 
 
+_own_logger = _OwnLogger()
 _writer = _Writer()
 
 os.register_at_fork(after_in_child=_start_over)

@@ -39,7 +39,9 @@ class Events(Generic[L]):
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
-        self._is_logged = _log.wanted_level() is not None
+        self._level = _log.Level(native)
+        # Nobody reads the log, and the client is told when somebody does.
+        self._is_unread = False
         self._unheard = 0
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
@@ -55,13 +57,19 @@ class Events(Generic[L]):
 
         A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
         """
-        if self._has_thread() or not (self._is_logged or self._watched.telemetry is not None):
+        is_measured = self._watched.telemetry is not None
+        if self._has_thread() or (self._is_unread and not is_measured):
             return
         if running_hub() is None and not threads_are_greenlets():
-            # At the end of the process no thread can be started any more, and nobody reads its log.
-            with contextlib.suppress(RuntimeError):
-                self._start()
+            if self._level.follow() or is_measured:
+                # At the end of the process no thread can be started any more, and nobody reads its log.
+                with contextlib.suppress(RuntimeError):
+                    self._start()
+            else:
+                self._is_unread = True
+                _log.tell_of_reader(self)
             return
+        self._level.follow()
         self._unheard += 1
         if self._unheard % UNHEARD_LIMIT == 0:
             self.drop_unheard()
@@ -70,6 +78,11 @@ class Events(Generic[L]):
         """Drops what nobody listens to, so that it does not pile up."""
         if not self._has_thread() and not self._watched:
             self.deliver()
+
+    def log_is_read(self) -> None:
+        """Somebody reads the log that nobody read."""
+        self._is_unread = False
+        self.watch_for_log()
 
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
@@ -128,6 +141,7 @@ class Events(Generic[L]):
 
     def _hear(self) -> None:
         """The same in a hub of gevent, which calls back nobody who may wait."""
+        self._level.follow()
         spawn = sys.modules["gevent"].spawn
         self._hand_on(lambda lease: spawn(lease._on_lost))
         telemetry = self._watched.telemetry
@@ -140,6 +154,7 @@ class Events(Generic[L]):
             while not self._stopped and self._is_known():
                 wait_for(descriptor)
                 try:
+                    self._level.follow()
                     self.deliver()
                 except BaseException as error:
                     # Later losses have to be told, whatever a callback or a handler raised.

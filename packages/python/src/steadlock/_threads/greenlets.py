@@ -157,10 +157,12 @@ class _Ear:
         self._leave()
 
     def _look(self) -> None:
-        if not self._timer.active or self._descriptor.is_there():
+        if not self._timer.active:
             return
-        self._leave()
-        self.listen()
+        if not self._descriptor.is_there():
+            self._leave()
+            self.listen()
+        # It looks at the log's level, too.
         self._hear()
 
     def _leave(self) -> None:

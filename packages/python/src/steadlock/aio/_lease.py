@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from steadlock import _native
 from steadlock._context import Caller, TaskOwner
-from steadlock._endings import LostReason, Released, ReleaseOutcome
+from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lease import LeaseBase
 from steadlock._reports import report
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
@@ -101,19 +101,16 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         self._connection.forget(self)
         self._tell_released("unknown", None)
 
-    async def _leave(self, body_raised: bool) -> LostReason | None:
-        """The end of an `async with`: releases, and says why the lease was lost, if it was."""
+    async def _leave(self) -> Exception | None:
+        """The end of an `async with`: releases. Returns what the `async with` raises, unless its body raised."""
         self._scope = None
         reason = self._leave_if_lost()
-        if reason is not None:
-            return reason
-        try:
-            _, _, lost = await self._released(self._post_release())
-            return lost
-        except SteadlockError:
-            if body_raised:
-                return None
-            raise
+        if reason is None:
+            try:
+                _, _, reason = await self._released(self._post_release())
+            except SteadlockError as error:
+                return error
+        return None if reason is None else _native.lost_error(self.name, reason)
 
     def _enter(self, cancel: Callable[[], None]) -> None:
         """Calls `cancel` if the lease is lost inside of the scope that begins now."""

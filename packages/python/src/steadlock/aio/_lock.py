@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from steadlock import _native
 from steadlock._context import this_owner
+from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
@@ -19,7 +21,36 @@ from steadlock.aio._mailbox import Request
 from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holder_of, is_not_granted
 
 
-class BaseLock(NamedLock[Connection[Lease], Lease]):
+class Scope:
+    """What `async with` calls: functions that give a coroutine, as one that awaited it would cost another."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        # Protocols of context managers ask for `async` methods.
+        async def __aenter__(self) -> Lease: ...
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            raised: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
+    else:
+
+        def __aenter__(self):
+            return self._begin()
+
+        def __aexit__(self, kind, raised, traceback):
+            return self._end(kind, raised)
+
+    def _begin(self) -> Coroutine[Any, Any, Lease]:
+        raise NotImplementedError
+
+    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
+        raise NotImplementedError
+
+
+class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
     """What a lock and a semaphore have in common."""
 
     __slots__ = ("_entered",)
@@ -49,15 +80,10 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         owner = this_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+    def _begin(self) -> Coroutine[Any, Any, Lease]:
         return Hold(self._connection, self._settings)._enter(self._entered)
 
-    def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
+    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
         is_in_loop = asyncio._get_running_loop() is not None
         entered = self._entered.get(asyncio.current_task() if is_in_loop else None)
         if entered is None and len(self._entered) == 1:
@@ -223,10 +249,11 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
     __slots__ = ()
 
 
-class Hold:
+class Hold(Scope, Uncopied):
     """One `async with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task")
+    _instead = HOW_WITH_LOCKS
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
@@ -237,15 +264,10 @@ class Hold:
         self._cancelling = 0
         self._cancelled = False
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+    def _begin(self) -> Coroutine[Any, Any, Lease]:
         return self._enter(None)
 
-    def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
+    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
         return self._leave(kind, raised, None)
 
     async def _enter(self, entered: Entered | None) -> Lease:
@@ -274,7 +296,7 @@ class Hold:
         raised: BaseException | None,
         entered: Entered | None,
     ) -> None:
-        """Releases, and raises `LockLostError` for a lost lease unless the body raised."""
+        """Releases, and raises `LockLostError` for a lost lease; what the body raised says it in a note."""
         lease, task = self._lease, self._task
         if lease is None:
             return
@@ -290,14 +312,28 @@ class Hold:
             asked = task.uncancel() > self._cancelling
             is_ours = task is asyncio.current_task() and not asked
             our_cancellation = kind is asyncio.CancelledError and is_ours
-        reason = await lease._leave(kind is not None)
-        if reason is not None and (our_cancellation or kind is None):
-            raise _native.lost_error(lease.name, reason) from raised
+        error = await lease._leave()
+        try:
+            if error is not None and (our_cancellation or kind is None):
+                raise error from raised
+            if error is not None and raised is not None:
+                _note(raised, error)
+        finally:
+            # Its traceback has this frame.
+            error = None
 
     def _cancel(self) -> None:
         """The lease is lost: what runs in the scope must not go on."""
         if self._task is not None and self._lease is not None and not self._task.get_loop().is_closed():
             self._cancelled = self._task.cancel(f"{self._lease!r}")
+
+
+def _note(raised: BaseException, error: Exception) -> None:
+    """Has what the body raised say what else went wrong, which is not raised. Once, for several levels of one lock."""
+    text = str(error)
+    with suppress(Exception):
+        if raised is not error and text not in getattr(raised, "__notes__", ()):
+            raised.add_note(text)
 
 
 Entered: TypeAlias = dict[asyncio.Task[Any] | None, list[Hold]]

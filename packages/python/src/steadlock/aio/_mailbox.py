@@ -35,6 +35,7 @@ class Mailbox(Generic[L]):
         self._native = native
         self._watched = watched
         self._descriptor = Descriptor(native)
+        self._level = _log.Level(native)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
@@ -226,14 +227,17 @@ class Mailbox(Generic[L]):
         self.end_last_loop()
         loop.add_reader(self._descriptor.look(), self.deliver)
         self._loop = loop
+        self._level.follow()
         self._next_look = loop.call_later(LOOK, self._look)
 
     def _look(self) -> None:
-        """Has the loop watch another descriptor if the program has closed the one before."""
+        """Follows the log's level, and has the loop watch another descriptor if the program has closed the one
+        before."""
         loop = self._loop
         if loop is None:
             return
         self._next_look = loop.call_later(LOOK, self._look)
+        self._level.follow()
         if self._descriptor.is_there():
             return
         self._descriptor.leave(loop.remove_reader)
