@@ -108,9 +108,10 @@ class Finalized:
 
 
 def again(what: str) -> None:
-    """What interrupts: it calls a client, unless it is interrupted itself for the third time."""
+    """What interrupts: it calls a client, unless it is interrupted itself for the third time. In the end all is quiet,
+    as what it holds for a moment would be taken for something left."""
     depth = getattr(_inside, "depth", 0)
-    if depth > 2:
+    if depth > 2 or not goes_on():
         return
     _inside.depth = depth + 1
     try:
