@@ -18,7 +18,7 @@ core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-pyth
 # standard library ends a process in which a descriptor was closed that is another's.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; s/^/--test /' | tr '\n' ' '`
 # Without those of the client alone, which no other version of a server can change.
-server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
+server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|reentrancy|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
 # Those of the other crates, but for names that the client's have, too.
 crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
 # With all features but loom's, so that everything is built once: spans need one, and defects that are switched on another.
@@ -421,7 +421,7 @@ site: (install "python-site")
 [group('build')]
 site-api: (install "python-site python-test node-site node-package") build-python && site
     rm -rf target/api
-    {{ venv }}/pdoc --output-directory target/api/python steadlock steadlock.opentelemetry
+    {{ venv }}/pdoc --output-directory target/api/python steadlock steadlock.opentelemetry steadlock.prometheus
     ci/site/node_modules/.bin/typedoc --options ci/site/typedoc.json
     {{ maven }} --quiet --file packages/jvm/pom.xml -Dbuild.folder={{ justfile_directory() }}/target/dokka dokka:dokka
     cp -r target/dokka/dokka target/api/jvm
@@ -565,11 +565,15 @@ lint-lua: (install "node-lint")
     node ci/lint/lua.mjs core/protocol/lua/*.lua
 
 [group('lint')]
-lint-python: (install "python-lint python-test python-demo python-package python-site") build-python
+lint-python: (install "python-lint python-test python-demo python-package python-site node-lint") build-python
     {{ venv }}/ruff check --quiet .
     {{ venv }}/ruff format --quiet --check .
     {{ python }} ci/lint/imports.py packages/python/src
     cd packages/python && {{ venv }}/mypy
+    cd packages/python && ../../ci/node_modules/.bin/pyright --pythonpath {{ python }}
+    {{ python }} ci/lint/snippets.py target/snippets
+    {{ venv }}/mypy --config-file= --python-version 3.11 target/snippets
+    ci/node_modules/.bin/pyright --pythonpath {{ python }} --project ci/lint/snippets.json
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

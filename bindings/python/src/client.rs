@@ -1,9 +1,10 @@
 //! The class `Client`.
 
 use std::collections::HashMap;
+use std::mem;
 use std::os::fd::RawFd;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -12,7 +13,8 @@ use steadlock::host::{Acquire, AddressMap, Completion, Event, Host, Level, OnUna
 use crate::addresses;
 use crate::bell::Bell;
 use crate::convert;
-use crate::wait::wait;
+use crate::ending;
+use crate::wait::{self, Waits, wait};
 
 /// One connection to one server, or one to each of several primaries, with its engine thread.
 ///
@@ -22,6 +24,9 @@ use crate::wait::wait;
 pub(crate) struct Client {
     host: Host,
     bell: Arc<Bell>,
+    /// What a `drain` took that was struck while it made exceptions; the next one gives it.
+    taken: Mutex<Vec<Event>>,
+    waits: Waits,
 }
 
 /// A request number with its result or exception.
@@ -113,7 +118,12 @@ impl Client {
         let host = py
             .detach(|| Host::open(options, Box::new(move || rung.ring())))
             .map_err(|error| convert::error(py, &error))?;
-        Ok(Self { host, bell })
+        Ok(Self {
+            host,
+            bell,
+            taken: Mutex::default(),
+            waits: Waits::default(),
+        })
     }
 
     /// A file descriptor that is readable while `drain()` has something to give, and a number that no other one has.
@@ -124,31 +134,20 @@ impl Client {
 
     /// Takes what has happened: results of submitted requests, lost leases, and lines for the log.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
-        let mut events = Vec::new();
         self.bell.silence();
-        self.host.drain(&mut events);
-        let mut completed = Vec::with_capacity(events.len());
-        let (mut lost, mut lines) = (Vec::new(), Vec::new());
-        for event in events {
-            match event {
-                Event::Completed {
-                    request,
-                    result: Ok(done),
-                } => {
-                    completed.push((request, Some(convert::completion(py, done)?), None));
-                }
-                Event::Completed {
-                    request,
-                    result: Err(error),
-                } => {
-                    let exception = convert::error(py, &error).into_value(py).into_bound(py);
-                    completed.push((request, None, Some(exception.into_any())));
-                }
-                Event::Lost { lease, reason, .. } => lost.push((lease, reason.as_str())),
-                Event::Observed(line) => lines.push(convert::line(py, &line)?),
-            }
+        if ending::is_for_this_thread() {
+            return Ok(Drained::default());
         }
-        Ok((completed, lost, lines))
+        let mut events = mem::take(&mut *self.taken());
+        self.host.drain(&mut events);
+        drained(py, &events).inspect_err(|_| {
+            // A signal handler raised while an exception was made.
+            let mut taken = self.taken();
+            events.append(&mut taken);
+            *taken = events;
+            drop(taken);
+            self.bell.ring();
+        })
     }
 
     /// What it has counted, in Prometheus' text format.
@@ -170,6 +169,22 @@ impl Client {
         self.bell.ring();
     }
 
+    /// The server as messages name it, without user and password; of several, all.
+    fn server(&self) -> String {
+        self.host.server()
+    }
+
+    /// Whether it has begun to connect: a lazy one does at its first use.
+    fn is_started(&self) -> bool {
+        self.host.is_started()
+    }
+
+    /// From which level on `drain()` has lines from now on; none for `None`.
+    #[pyo3(signature = (level))]
+    fn set_log(&self, level: Option<&str>) {
+        self.host.set_log(level.and_then(Level::parse));
+    }
+
     /// Forgets a submitted request; a lock that it gets is released.
     fn cancel(&self, request: u64) {
         self.host.cancel(request);
@@ -186,14 +201,25 @@ impl Client {
         blocked: Vec<u64>,
         interruptible: bool,
     ) -> PyResult<()> {
-        match wait(py, &self.host, settings.acquire(context, blocked), interruptible)? {
+        let op = settings.acquire(context, blocked);
+        match self.waits.wait(py, &self.host, op, interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
-            done => granted.append(convert::completion(py, done)?),
+            done => {
+                let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
+                if let (Err(_), Completion::Granted(lease)) = (&appended, &done) {
+                    // There was no memory for it, and nobody could release it.
+                    self.release_later(lease.id());
+                }
+                appended
+            }
         }
     }
 
     #[pyo3(signature = (settings, context))]
     fn submit_acquire(&self, settings: LockSettings, context: Option<u64>) -> u64 {
+        if ending::is_for_this_thread() {
+            return ending::unanswered();
+        }
         self.host.submit(settings.acquire(context, Vec::new()))
     }
 
@@ -274,26 +300,70 @@ impl Client {
         self.host.submit(Op::SetLimit { lock: lock.into() })
     }
 
-    /// Closes; 500 ms at the most.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.host.close_blocking());
+    /// Closes; 500 ms at the most. If it is interrupted, it goes on.
+    fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
+        wait::close(py, &self.host, interruptible)
     }
 
     fn submit_close(&self) -> u64 {
         self.host.submit(Op::Close)
     }
 
-    /// Gives leases back at the end of the process; `timeout_ms` at the most.
-    fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64) {
-        py.detach(|| self.host.release_blocking(&leases, Duration::from_millis(timeout_ms)));
+    /// At the end of the process: ends all waits, and gives leases back, without waiting for the answers.
+    fn end_waits(&self, leases: Vec<u64>) {
+        drop(self.waits.end(&self.host));
+        for lease in leases {
+            self.release_later(lease);
+        }
+    }
+
+    /// The same, and waits until nothing is owed to the server any more; `timeout_ms` at the most. Without
+    /// `ends_waits` other threads go on.
+    fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64, ends_waits: bool) {
+        py.detach(|| {
+            let (start, limit) = (Instant::now(), Duration::from_millis(timeout_ms));
+            let ended = if ends_waits { self.waits.end(&self.host) } else { None };
+            self.host.release_blocking(&leases, limit);
+            if let Some(mut ended) = ended {
+                ended.wait(limit.saturating_sub(start.elapsed()));
+            }
+        });
     }
 }
 
 impl Client {
+    pub(crate) const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn blocking<'py>(&self, py: Python<'py>, op: Op, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
         let done: Completion = wait(py, &self.host, op, interruptible)?;
-        convert::completion(py, done)
+        convert::completion(py, &done)
     }
+}
+
+/// Events as Python objects.
+fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
+    let mut completed = Vec::with_capacity(events.len());
+    let (mut lost, mut lines) = (Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            Event::Completed { request, result } => {
+                let (done, error) = match result {
+                    Ok(done) => (Some(convert::completion(py, done)?), None),
+                    Err(error) => (None, Some(convert::exception(py, error)?)),
+                };
+                completed.push((*request, done, error));
+            }
+            Event::Lost { lease, reason, .. } => lost.push((*lease, reason.as_str())),
+            Event::Observed(line) => lines.push(convert::line(py, line)?),
+        }
+    }
+    Ok((completed, lost, lines))
 }
 
 /// What a lock asks for: an object of the package with these attributes, times in milliseconds.

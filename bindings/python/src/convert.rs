@@ -1,5 +1,7 @@
 //! Results and errors of the core, as Python objects.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -33,10 +35,10 @@ pub(crate) fn error(py: Python<'_>, error: &Error) -> PyErr {
 
 /// What an operation came to. A refused acquire is an exception that is not
 /// raised here: only the caller knows whether it is `None`, `False` or an error.
-pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn completion<'py>(py: Python<'py>, completion: &Completion) -> PyResult<Bound<'py, PyAny>> {
     Ok(match completion {
-        Completion::Granted(lease) => Bound::new(py, Lease(lease))?.into_any(),
-        Completion::NotGranted(error) => exception(py, &error)?,
+        Completion::Granted(lease) => Bound::new(py, Lease(Arc::clone(lease)))?.into_any(),
+        Completion::NotGranted(error) => exception(py, error)?,
         Completion::Released(released) => {
             let lost = released.lost.map(LostReason::as_str);
             (released.lease, released.outcome.as_str(), lost)
@@ -46,7 +48,7 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
         Completion::State(state) => (state.holder.as_ref().map(holder), state.permits)
             .into_pyobject(py)?
             .into_any(),
-        Completion::Forced(was_held) => PyBool::new(py, was_held).to_owned().into_any(),
+        Completion::Forced(was_held) => PyBool::new(py, *was_held).to_owned().into_any(),
         Completion::Held { .. } | Completion::Connected | Completion::Extended | Completion::Closed => {
             py.None().into_bound(py)
         }
@@ -93,7 +95,8 @@ pub(crate) fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
     let _ = MAKE_ERROR.set(py, make);
 }
 
-fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+/// The same as an object.
+pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let make = MAKE_ERROR
         .get(py)
         .ok_or_else(|| PyRuntimeError::new_err("import steadlock, not its native module"))?;

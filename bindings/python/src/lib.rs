@@ -9,10 +9,16 @@
 //!   its result in `drain()`
 //! - [`lease`]: `Lease`, what a grant gave
 //! - [`scope_end`]: `ScopeEnd`, the end of a `with`
+//! - [`holds`]: `Holds`, the Python objects of what a client holds
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
-//! descriptor that wakes an event loop), [`convert`] (results and errors),
-//! [`addresses`] (an address map that is a function).
+//! descriptor that wakes an event loop), [`requests`] (requests and their results),
+//! [`convert`] (results and errors), [`struck`] (what interrupts raise),
+//! [`addresses`] (an address map that is a function), [`ending`] (the end of the interpreter).
+//!
+//! Signal handlers, collections of garbage, finalizers and profilers of the program call the client again in the
+//! midst of its Python code, from the same thread. So no mutex here is held while a Python object is created, dropped,
+//! compared or called, and what must be done as one step is one native call.
 
 #![warn(clippy::too_many_lines)]
 
@@ -20,8 +26,12 @@ mod addresses;
 mod bell;
 mod client;
 mod convert;
+mod ending;
+mod holds;
 mod lease;
+mod requests;
 mod scope_end;
+mod struck;
 mod wait;
 
 use pyo3::prelude::*;
@@ -32,7 +42,11 @@ mod _native {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
+    use crate::holds::Holds;
+    #[pymodule_export]
     use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::requests::{settle, submit};
     #[pymodule_export]
     use crate::scope_end::ScopeEnd;
 
@@ -57,6 +71,12 @@ mod _native {
     #[pyfunction]
     fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
         crate::convert::make_errors_by(py, make);
+    }
+
+    /// At the interpreter's end: from now on no thread but the calling one gets a lock.
+    #[pyfunction]
+    fn grant_no_more() {
+        crate::ending::begin();
     }
 
     /// At the interpreter's end: from now on no function of an address map is asked. Waits

@@ -5,6 +5,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::struck::Struck;
+
 /// `__exit__` of a lock, a semaphore or a hold.
 ///
 /// What a signal handler raises (Ctrl-C, a soft time limit) strikes where a Python function begins, and after
@@ -41,10 +43,10 @@ impl ScopeEnd {
         raised: &Bound<'_, PyAny>,
         traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        // Its caller may name them.
-        let _ = (raised, traceback);
+        // Its caller may name it.
+        let _ = traceback;
         let py = scope.py();
-        let mut struck = Struck(None);
+        let mut struck = Struck::default();
         let lease = loop {
             let lease = struck.until_done(|| scope.call_method0(intern!(py, "_innermost_scope")))?;
             if lease.is_none() || take_out(scope, &lease)? {
@@ -57,16 +59,19 @@ impl ScopeEnd {
             match lease.call_method0(intern!(py, "_leave")) {
                 Ok(error) => error,
                 Err(raised) => {
-                    struck.0 = Some(raised);
+                    struck.note(raised);
                     struck.until_done(|| lease.call_method0(intern!(py, "_abandon")))?
                 }
             }
         };
-        match struck.0 {
-            Some(raised) => Err(raised),
-            None if !kind.is_none() || error.is_none() => Ok(()),
-            None => Err(raised_here(error)?),
+        if !kind.is_none() && !error.is_none() {
+            note(raised, &error);
         }
+        struck.raised()?;
+        if !kind.is_none() || error.is_none() {
+            return Ok(());
+        }
+        Err(raised_here(error)?)
     }
 
     #[getter(__name__)]
@@ -91,6 +96,21 @@ fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
     Ok(PyErr::from_value(error))
 }
 
+/// Has what the body raised say what else went wrong, which is not raised: most of all that the lock was lost
+/// meanwhile. Once, for several levels of one lock. An exception that takes no notes has none.
+fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
+    let py = raised.py();
+    let add = || -> PyResult<()> {
+        let text = error.str()?;
+        let notes = raised.getattr_opt(intern!(py, "__notes__"))?;
+        if raised.is_none() || raised.is(error) || notes.is_some_and(|notes| notes.contains(&text).unwrap_or(false)) {
+            return Ok(());
+        }
+        raised.call_method1(intern!(py, "add_note"), (text,)).map(drop)
+    };
+    drop(add());
+}
+
 /// Takes a lease out of those that were entered; says whether it was among them, as it is unless another thread
 /// has left it meanwhile.
 fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -100,24 +120,5 @@ fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool
         Ok(_) => Ok(true),
         Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// What was raised in the end of a scope by somebody else, the latest.
-struct Struck(Option<PyErr>);
-
-impl Struck {
-    /// Does a step again as often as it is struck; one that fails by itself is given up in the end.
-    fn until_done<'py>(&mut self, step: impl Fn() -> PyResult<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        const TRIES: u32 = 1000;
-        for _ in 0..TRIES {
-            match step() {
-                Ok(done) => return Ok(done),
-                // Python has told it what it was raised beside. Of several the last counts: to chain them here could
-                // make a circle, as a handler may raise one object each time.
-                Err(raised) => self.0 = Some(raised),
-            }
-        }
-        step()
     }
 }

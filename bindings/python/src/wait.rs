@@ -1,48 +1,129 @@
 //! Blocking calls: without the GIL, and interruptible.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use steadlock::host::{Completion, Host, Op};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+use steadlock::host::{Completion, Error, Host, Op, Pending};
 
 use crate::convert;
+use crate::ending;
 
-/// How long Ctrl-C may go unnoticed.
+/// How long Ctrl-C may go unnoticed, in the main thread, which runs signal handlers.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// Only the main thread runs signal handlers; no other needs to look up.
-const UNINTERRUPTED: Duration = Duration::from_secs(60);
+/// How long it may go unnoticed that another thread has an exception raised in this one
+/// (`PyThreadState_SetAsyncExc`), as the time limits of task queues do.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The most that a close takes.
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// Waits for `op` and gives what it came to.
 ///
-/// If a signal handler raises, the caller gets that exception and `op` is
-/// cancelled; a lock that was granted meanwhile is released.
+/// If a signal handler raises, or another thread has an exception raised here, the caller gets
+/// that and `op` is cancelled; a lock that was granted meanwhile is released.
 pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
-    let mut pending = host.start(op);
-    if !interruptible {
-        let result = py.detach(|| {
-            loop {
-                if let Some(result) = pending.wait(UNINTERRUPTED) {
-                    return result;
-                }
-            }
-        });
-        return result.map_err(|error| convert::error(py, &error));
+    until_done(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
+}
+
+/// Closes; 500 ms at the most. An interrupted close goes on.
+pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
+    let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
+    let mut closing = host.start(Op::Close);
+    let mut left = CLOSE_LIMIT;
+    while !left.is_zero() && py.detach(|| closing.wait(slice.min(left))).is_none() {
+        left = left.saturating_sub(slice);
+        look_up(py)?;
     }
+    Ok(())
+}
+
+/// Waits for the result, and hands it to `take` before it asks for the GIL.
+fn until_done<T: Send>(
+    py: Python<'_>,
+    pending: &mut Pending,
+    interruptible: bool,
+    take: impl Fn(Result<Completion, Error>) -> T + Sync,
+) -> PyResult<T> {
+    let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
     loop {
-        let result = py.detach(|| pending.wait(SIGNAL_CHECK));
-        let interrupted = py.check_signals();
-        match (result, interrupted) {
-            (None, Ok(())) => {}
-            (None, Err(raised)) => return Err(raised),
-            (Some(result), Ok(())) => return result.map_err(|error| convert::error(py, &error)),
-            (Some(result), Err(raised)) => {
-                if let Ok(Completion::Granted(lease)) = result {
-                    // Dropping a release drops only its answer.
-                    drop(host.start(Op::Release { lease: lease.id() }));
-                }
-                return Err(raised);
+        let done = py.detach(|| {
+            let done = pending.wait(slice).map(&take);
+            if ending::is_for_this_thread() {
+                ending::stop();
             }
+            done
+        });
+        if let Some(done) = done {
+            return Ok(done);
         }
+        look_up(py)?;
+    }
+}
+
+/// Raises what signal handlers raise, and what other threads have raised here. That happens where bytecode
+/// runs, and nowhere else.
+fn look_up(py: Python<'_>) -> PyResult<()> {
+    static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let nothing = NOTHING.get_or_try_init(py, || {
+        py.eval(c"lambda: None", Some(&PyDict::new(py)), None)
+            .map(Bound::unbind)
+    })?;
+    py.check_signals()?;
+    nothing.call0(py).map(drop)
+}
+
+/// The waits for locks of one client's threads.
+///
+/// At the end of the interpreter no waiting thread gets the GIL again. A grant is noted here until its thread
+/// has the GIL, and released if the end comes first.
+#[derive(Default)]
+pub(crate) struct Waits {
+    granted: Mutex<HashMap<u64, u64>>,
+    count: AtomicU64,
+}
+
+impl Waits {
+    /// Waits for a lock.
+    pub(crate) fn wait(&self, py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
+        if ending::is_for_this_thread() {
+            py.detach(|| ending::stop());
+        }
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let done = until_done(py, &mut host.start(op), interruptible, |result| {
+            if let Ok(Completion::Granted(lease)) = &result {
+                let mut granted = self.granted();
+                if ending::is_for_this_thread() {
+                    drop(host.start(Op::Release { lease: lease.id() }));
+                } else {
+                    granted.insert(number, lease.id());
+                }
+            }
+            result
+        })?;
+        if matches!(done, Ok(Completion::Granted(_))) && self.granted().remove(&number).is_none() {
+            // The end was faster, and has released it.
+            py.detach(|| ending::stop());
+        }
+        done.map_err(|error| convert::error(py, &error))
+    }
+
+    /// Ends them, and all others of the client, at the end of the interpreter. The result comes when nothing is
+    /// owed to the server any more.
+    pub(crate) fn end(&self, host: &Host) -> Option<Pending> {
+        let granted: Vec<u64> = self.granted().drain().map(|(_, lease)| lease).collect();
+        for lease in granted {
+            drop(host.start(Op::Release { lease }));
+        }
+        host.end_waits()
+    }
+
+    fn granted(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

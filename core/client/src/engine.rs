@@ -1,5 +1,6 @@
 //! The engine: one thread for each client, which owns the session and the
-//! connections. No code of the program runs on it. Without the feature `native` there
+//! connections. Of the program only what must not block runs on it: observers, wakers,
+//! subscribers of `tracing`. Without the feature `native` there
 //! is no thread: the program turns the engine itself.
 //!
 //! One turn of its loop:
@@ -40,4 +41,6 @@ mod who_drives;
 
 #[cfg(not(feature = "native"))]
 pub use self::driven::{Driven, Place, Server};
+#[cfg(feature = "native")]
+pub(crate) use self::driver::is_driving;
 pub(crate) use self::handle::Handle;

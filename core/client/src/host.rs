@@ -65,8 +65,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// In a forked child an inherited `Host` works again: its first operation there
 /// starts a new engine with a new client id, new sockets and no holds. Leases
 /// and pending calls of the parent give `Forked` in the child, and so does
-/// everything of a private `memory://` client. A client that was closed before
-/// the fork stays closed. The parent notices nothing.
+/// everything of a private `memory://` client. A client of `memory://name` is
+/// `Misconfigured` there, as a new one of that name is, while the parent holds that
+/// store. A client that was closed before the fork stays closed. The parent notices nothing.
 #[derive(Clone)]
 pub struct Host(Arc<Generation>);
 
@@ -173,9 +174,15 @@ impl Host {
     pub fn start(&self, op: Op) -> Pending {
         let core = self.0.current();
         let request = core.next_request();
-        let slot = Arc::new(Slot::default());
+        let (operation, slot) = (op.operation(), Arc::new(Slot::default()));
         core.run(request, op, Sink::Slot(Arc::clone(&slot)));
-        Pending::new(Arc::clone(core), request, slot)
+        Pending::new(Arc::clone(core), request, operation, slot)
+    }
+
+    /// From now on its log has lines of this level and above, [`Options::log`] for another level: for a host whose
+    /// logger changes. It counts for what happens next, here and in processes that are forked from now on.
+    pub fn set_log(&self, level: Option<Level>) {
+        self.0.current().set_log(level);
     }
 
     /// Blocks until connected or failed, at most about the connect timeout.
@@ -199,7 +206,7 @@ impl Host {
         let slot = Arc::new(Slot::default());
         core.engine()
             .send(Command::AwaitConnected(Sink::Slot(Arc::clone(&slot))));
-        Pending::new(Arc::clone(core), request, slot)
+        Pending::new(Arc::clone(core), request, Operation::Connect, slot)
     }
 
     /// Releases a lease without anybody waiting for it.
@@ -227,6 +234,18 @@ impl Host {
         or_error(Operation::Inspect, || self.0.current().metrics_group(name))
     }
 
+    /// The server as messages name it, without user and password; of several, all.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.0.server()
+    }
+
+    /// Whether it has begun to connect in this process: a lazy one does with its first operation.
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.0.current().engine().is_started()
+    }
+
     /// Whether it was closed, here or in the process that this one was forked from.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -241,6 +260,26 @@ impl Host {
         let mut pending = self.start(Op::Close);
         pending.wait(CLOSE_LIMIT);
         pending.forget();
+    }
+
+    /// Ends every wait for a lock, for the end of a process whose other threads never go on: these
+    /// waiters get no answer, and what was granted and not taken is released. Later requests are
+    /// served. The result, `Closed`, comes when nothing is owed to the server any more; the client
+    /// is not closed. `None` if it was never used.
+    #[must_use]
+    pub fn end_waits(&self) -> Option<Pending> {
+        let core = self.0.current();
+        if !core.engine().has_started() {
+            return None;
+        }
+        let slot = Arc::new(Slot::default());
+        core.engine().send(Command::EndWaits(Sink::Slot(Arc::clone(&slot))));
+        Some(Pending::new(
+            Arc::clone(core),
+            core.next_request(),
+            Operation::Release,
+            slot,
+        ))
     }
 
     /// Releases these leases, for the end of a process whose other threads may

@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! `memory://` keeps its locks in this process; it is for tests and for trying
-//! things out. A server is `redis://[user:password@]host[:port][/db]`, with TLS
+//! `memory://` keeps its locks in this process, which its forks do not share; it is for tests and for
+//! trying things out. A server is `redis://[user:password@]host[:port][/db]`, with TLS
 //! `rediss://…`, or `redis+unix:///path`; `valkey` may stand for `redis`. The primary that sentinels watch is
 //! `redis+sentinel://[user:password@]host[:port],host/service[/db]`, with TLS
 //! `rediss+sentinel://…`; the user is that of the servers, and that of the sentinels is

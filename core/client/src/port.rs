@@ -100,6 +100,11 @@ impl Port {
         self.metrics.as_ref()
     }
 
+    /// Whether the host drains the queue of events.
+    pub(crate) const fn is_drained(&self) -> bool {
+        self.wake.is_some()
+    }
+
     pub(crate) fn wake(&self) -> Option<Wake> {
         self.wake.clone()
     }
@@ -135,6 +140,7 @@ impl Port {
             } => (sink, Err(error)),
             Command::Run { op, sink, .. } => (sink, Err(error.with_operation(op.operation()))),
             Command::AwaitConnected(sink) => (sink, Err(error)),
+            Command::EndWaits(sink) => (sink, Ok(Completion::Closed)),
             Command::Cancel { .. } | Command::Shutdown => return,
         };
         self.answer(sink, result);
@@ -189,6 +195,22 @@ impl Port {
             Event::Completed { result, .. } => Some(result),
             Event::Lost { .. } | Event::Observed(_) => None,
         }
+    }
+
+    /// Takes the grants out of the queue that nobody has drained.
+    pub(crate) fn take_grants(&self) -> Vec<Arc<Lease>> {
+        let mut grants = Vec::new();
+        self.queue().retain(|event| match event {
+            Event::Completed {
+                result: Ok(Completion::Granted(lease)),
+                ..
+            } => {
+                grants.push(Arc::clone(lease));
+                false
+            }
+            _ => true,
+        });
+        grants
     }
 
     fn queue(&self) -> MutexGuard<'_, Vec<Event>> {

@@ -36,6 +36,18 @@ impl Process {
         Self(known)
     }
 
+    /// The processes that this one descends from by forks, as far as they are known.
+    #[cfg(feature = "native")]
+    pub(crate) fn ancestors() -> Vec<Self> {
+        let mut ancestors = Vec::new();
+        let mut known = FIRST.get_or_init(|| Known::new(0));
+        while !known.mark.is_current() {
+            ancestors.push(Self(known));
+            known = known.child.get_or_init(|| Box::new(Known::new(known.forks + 1)));
+        }
+        ancestors
+    }
+
     /// Whether it is the one that runs this. Takes as long as asking for the process id.
     #[must_use]
     pub fn is_current(self) -> bool {

@@ -17,7 +17,7 @@ use self::number::Number;
 use crate::errors::invalid;
 use crate::introduction::Introduction;
 use crate::observe::metrics::Grouping;
-use crate::observe::{GroupBy, Level, Observer};
+use crate::observe::{GroupBy, Level, LogLevel, Observer, Observers};
 use crate::target::{AddressMap, Mapping, Target};
 use crate::tls::{TlsOptions, shown_path};
 use crate::world::World;
@@ -83,6 +83,7 @@ pub struct Options {
     pub language: Option<String>,
     /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
     /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
+    /// [`Host::set_log`](crate::host::Host::set_log) changes it.
     pub log: Option<Level>,
     /// Who else is told what happens, on the engine's thread. Default: nobody.
     pub observers: Vec<Arc<dyn Observer>>,
@@ -156,8 +157,9 @@ pub(crate) struct Settings {
     introduction: Option<Introduction>,
     /// What is around the client.
     pub(crate) world: World,
-    pub(crate) log: Option<Level>,
-    pub(crate) observers: Vec<Arc<dyn Observer>>,
+    /// From which level on the host reads its log; it may change.
+    pub(crate) log: LogLevel,
+    pub(crate) observers: Observers,
     /// `None` if nothing is counted.
     pub(crate) metrics: Option<Grouping>,
     /// Fair locks whose queues are counted, as the host gave them and in full.
@@ -223,8 +225,8 @@ impl Settings {
             address_map,
             lazy: options.lazy,
             world: World::default(),
-            log: options.log,
-            observers: options.observers,
+            log: LogLevel::new(options.log),
+            observers: Observers::new(options.observers),
             queues: metrics::queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
             metrics: metrics::grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
             key_prefix,

@@ -85,6 +85,32 @@ impl Logged {
 }
 
 #[test]
+fn a_level_that_is_set_later_counts_from_then_on_up_and_down() {
+    let mut redis = Redis::start();
+    let server = format!("127.0.0.1:{}", redis.port);
+    // Nobody reads the log when the client is made.
+    let mut client = Logged::connect(Options {
+        url: Some(redis.url()),
+        log: None,
+        ..Options::default()
+    });
+    client.acquire("quiet", None);
+    client.host.set_log(Some(Level::Debug));
+    client.acquire("told", None);
+    let granted = client.line("lock \"told\" is held");
+    client.host.set_log(Some(Level::Error));
+    client.acquire("quiet again", Some(300.0));
+    client.host.set_log(Some(Level::Info));
+    // A connection that was there before anybody read the log is lost, and not "still" missing.
+    redis.stop();
+    client.line(&format!("the connection to {server} is lost"));
+    client.line("lock \"quiet again\" is lost");
+    let lines: Vec<String> = client.lines.iter().map(ToString::to_string).collect();
+    let tells_of_quiet = |line: &String| line.contains("quiet") && !line.contains("is lost");
+    assert!(!lines.iter().any(tells_of_quiet), "{granted} {lines:#?}");
+}
+
+#[test]
 fn a_day_with_a_failover_reads_like_a_story() {
     let mut redis = Redis::start_with(&[], Some(PASSWORD));
     let server = format!("127.0.0.1:{}", redis.port);

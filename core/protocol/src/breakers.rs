@@ -24,6 +24,7 @@ use crate::kinds::{Invocation, Keys};
 use crate::reply::{CallError, Reply};
 use crate::slot::slot;
 use crate::sorted::SortedMap;
+use crate::wording::brief;
 
 /// When a circuit breaker opens, and how long it stays so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +53,9 @@ pub(crate) struct Outage {
 impl Outage {
     /// What who would have to wait is told.
     pub(crate) fn told(&self, now: Instant) -> Cause {
-        let open = now.saturating_since(self.since);
+        let open = brief(now.saturating_since(self.since));
         let cause = self.cause.clone();
-        cause.reworded(|text| format!("the circuit breaker has been open for {open:?}: {text}"))
+        cause.reworded(|text| format!("the circuit breaker has been open for {open}: {text}"))
     }
 }
 

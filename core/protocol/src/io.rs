@@ -24,6 +24,7 @@ use crate::sorted::SortedSet;
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
+use crate::wording::brief;
 
 /// What all machines share.
 pub(crate) struct Io {
@@ -353,7 +354,7 @@ impl Io {
     /// Why nothing came from a server within that time, and what to do.
     pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> Cause {
         if self.is_connected(node) {
-            let cause = Cause::new(format!("the server did not answer within {within:?}"));
+            let cause = Cause::new(format!("the server did not answer within {}", brief(within)));
             return cause.with_advice("check that it is up and reachable");
         }
         let cause = self.silence_of(node);

@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::instant::micros;
 use crate::lease::{reliable, used_up_by};
 use crate::periods::MAX_ATTEMPT;
+use crate::wording::brief;
 
 /// After so many in a row, callers without a bound of their own stop asking.
 const MOST: u32 = 5;
@@ -56,8 +57,9 @@ impl Lateness {
 pub(crate) fn too_late(answer: Duration, ttl: Duration, is_cut: bool) -> Cause {
     let (answer, usable) = (whole_millis(answer), reliable(ttl));
     let cause = Cause::new(format!(
-        "it was granted too late to be relied on: the answer took {answer:?}, and a lease of {ttl:?} may be relied \
-         on for {usable:?}"
+        "it was granted too late to be relied on: the answer took {answer:?}, and a lease of {} may be relied on for {}",
+        brief(ttl),
+        brief(usable)
     ));
     let least = whole_millis(used_up_by(answer));
     cause.with_advice(match least {

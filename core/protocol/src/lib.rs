@@ -111,3 +111,4 @@ pub use token::Token;
 pub use types::{
     AcquireRequest, Call, Config, Event, Grant, Lane, Limits, LockState, OnUnavailable, Outcome, Transmit,
 };
+pub use wording::brief;

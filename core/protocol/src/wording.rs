@@ -1,6 +1,8 @@
 //! What went wrong on a server, and what to do about it.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
@@ -20,6 +22,26 @@ impl CallError {
         };
         Error::caused(kind, operation, cause_of(self))
     }
+}
+
+/// A duration as messages show it, without the digits that say nothing: `1.666s`, `340ms`, `15µs`. Rounded down, so that
+/// a time that is too short never reads as one that is not.
+#[must_use]
+pub fn brief(duration: Duration) -> impl fmt::Display {
+    struct Brief(Duration);
+
+    impl fmt::Display for Brief {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{:?}", self.0)
+        }
+    }
+
+    let fraction = if duration < Duration::from_millis(1) {
+        duration.subsec_nanos() % 1_000
+    } else {
+        duration.subsec_nanos() % 1_000_000
+    };
+    Brief(duration.saturating_sub(Duration::from_nanos(u64::from(fraction))))
 }
 
 /// What a server's error means for a lock.
@@ -85,5 +107,25 @@ fn refused(code: &str, message: &str) -> Cause {
         "NOREPLICAS" => cause.with_advice("its replicas are missing, and it is set to want some for each write"),
         "MISCONF" => cause.with_advice("its log says why it cannot save"),
         _ => cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_shown_without_digits_that_say_nothing() {
+        for (nanos, shown) in [
+            (0, "0ns"),
+            (15_999, "15µs"),
+            (340_000_000, "340ms"),
+            (199_999_999, "199ms"),
+            (1_666_666_666, "1.666s"),
+            (2_000_415_200, "2s"),
+            (86_400_000_000_000, "86400s"),
+        ] {
+            assert_eq!(brief(Duration::from_nanos(nanos)).to_string(), shown);
+        }
     }
 }

@@ -54,7 +54,6 @@ impl Embedded {
     /// empty one.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        static NAMED: OnceLock<Mutex<HashMap<String, Weak<Inner>>>> = OnceLock::new();
         let mut named = lock(NAMED.get_or_init(Mutex::default));
         if let Some(inner) = named.get(name).and_then(Weak::upgrade) {
             return Self { inner };
@@ -63,6 +62,13 @@ impl Embedded {
         let store = Self::new();
         named.insert(name.into(), Arc::downgrade(&store.inner));
         store
+    }
+
+    /// Whether somebody holds a store of this name.
+    #[must_use]
+    pub fn is_held(name: &str) -> bool {
+        let named = lock(NAMED.get_or_init(Mutex::default));
+        named.get(name).is_some_and(|inner| inner.strong_count() > 0)
     }
 
     /// Runs one of Steadlock's scripts.
@@ -153,6 +159,9 @@ impl Embedded {
         }
     }
 }
+
+/// The stores that have a name.
+static NAMED: OnceLock<Mutex<HashMap<String, Weak<Inner>>>> = OnceLock::new();
 
 /// Lets others deliver, also when a listener panics.
 struct DeliveryDone<'a>(&'a Mutex<Mail>);

@@ -6,26 +6,40 @@ interface Waiting {
 /** The waiters of each signal. One listener serves them all, as a runtime takes many on one signal for a leak. */
 const waiting = new WeakMap<AbortSignal, Waiting>();
 
-/** Calls once the signal aborts, unless what it returns was called before. */
+/** Calls once the signal aborts, or at once if it has, unless what it returns was called before. */
 export function whenAborted(signal: AbortSignal, call: () => void): () => void {
-  const own = waiting.get(signal) ?? listen(signal);
+  const own = waiting.get(signal) ?? made(signal);
   own.calls.add(call);
+  if (waiting.get(signal) !== own) listen(signal, own);
+  // One that has aborted tells nobody any more.
+  else if (signal.aborted) own.listener();
   return () => {
     own.calls.delete(call);
     if (own.calls.size === 0) stopListening(signal, own);
   };
 }
 
-function listen(signal: AbortSignal): Waiting {
+function made(signal: AbortSignal): Waiting {
   const calls = new Set<() => void>();
   const listener = () => {
     waiting.delete(signal);
-    for (const call of [...calls]) call();
+    for (const call of [...calls]) {
+      if (calls.delete(call)) call();
+    }
   };
-  signal.addEventListener('abort', listener, { once: true });
-  const made = { calls, listener };
-  waiting.set(signal, made);
-  return made;
+  return { calls, listener };
+}
+
+/** A signal may abort in the midst of this: where it is asked whether it has, and where it is listened to. */
+function listen(signal: AbortSignal, own: Waiting): void {
+  waiting.set(signal, own);
+  try {
+    signal.addEventListener('abort', own.listener, { once: true });
+  } catch (error) {
+    waiting.delete(signal);
+    throw error;
+  }
+  if (signal.aborted) own.listener();
 }
 
 /** A signal of one's own may throw; the waiting caller has to be answered nevertheless. */

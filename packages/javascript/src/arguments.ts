@@ -152,14 +152,25 @@ function wellFormed<T extends string | undefined>(value: T, what: string, operat
 
 /** The options of a lock object, checked. */
 export function objectOptions(wanted: LockOptions | undefined): LockOptions | undefined {
-  const given = acquireOptions(options(wanted, OF_OBJECTS, 'acquire'));
+  const given = acquireOptions(readOnce(options(wanted, OF_OBJECTS, 'acquire'), OF_OBJECTS));
   boolean(given?.fencing, 'fencing', 'acquire');
   return given;
 }
 
-/** Those of a call that are numbers, flags or words, checked. */
+/** Those of a call; what are numbers, flags or words is checked. */
 export function callOptions<T extends PermitOptions>(wanted: T | undefined): T | undefined {
-  return acquireOptions(options(wanted, OF_CALLS, 'acquire'));
+  return acquireOptions(readOnce(options(wanted, OF_CALLS, 'acquire'), OF_CALLS));
+}
+
+/** What the options say now. They may be getters, or a proxy: what is checked is what is used. */
+function readOnce<T extends object>(given: T | undefined, names: Record<string, true>): T | undefined {
+  if (given === undefined) return undefined;
+  const read: Record<string, unknown> = {};
+  for (const name in names) {
+    const value: unknown = given[name as keyof T];
+    if (value !== undefined) read[name] = value;
+  }
+  return read as T;
 }
 
 /** Those of `using` by a name, which makes the lock object and calls it. */
@@ -190,7 +201,7 @@ export function remaining(value: number | (() => number) | undefined): number | 
 
 /** The options of a client as the native library takes them. */
 export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined) {
-  const given = options(wanted, OF_CLIENTS, 'connect') ?? {};
+  const given = readOnce(options(wanted, OF_CLIENTS, 'connect'), OF_CLIENTS) ?? {};
   const [retryIntervalMinMs, retryIntervalMaxMs] = retryIntervalMs(given.retryIntervalMs);
   const checked = {
     ...servers,

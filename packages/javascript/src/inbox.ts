@@ -63,6 +63,9 @@ export class Inbox {
   readonly #listener: Listener;
   readonly #width = words().width;
   readonly #rows = new Float64Array(ROWS * this.#width);
+  /** Where the next row is, and where those end that were drained. */
+  #at = 0;
+  #end = 0;
   readonly #codes = codes();
   readonly #pending = new NumberTable<Settle>();
   #waiting = 0;
@@ -132,14 +135,7 @@ export class Inbox {
     span: WaitSpan | undefined,
   ): Promise<L | Failure> {
     return new Promise((resolve, reject) => {
-      const stopListening = signal
-        ? whenAborted(signal, () => {
-            this.#forget(request);
-            this.native.cancel(request);
-            span?.cancelled();
-            reject(reasonOf(signal));
-          })
-        : undefined;
+      let stopListening: (() => void) | undefined;
       this.await(request, (id, token, failure) => {
         stopListening?.();
         if (failure) {
@@ -151,6 +147,19 @@ export class Inbox {
         lease.hold.span = span?.granted(lease);
         resolve(lease);
       });
+      if (signal === undefined) return;
+      const giveUp = (reason: unknown) => {
+        this.#forget(request);
+        this.native.cancel(request);
+        span?.cancelled();
+        reject(reason);
+      };
+      try {
+        stopListening = whenAborted(signal, () => giveUp(reasonOf(signal)));
+      } catch (error) {
+        // A signal of one's own may throw: nobody could give this up later.
+        giveUp(error);
+      }
     });
   }
 
@@ -159,17 +168,31 @@ export class Inbox {
     this.#holds.delete(lease);
   }
 
-  /** Takes what the native library has to tell. */
+  /**
+   * Takes what the native library has to tell. A listener of a signal may turn the event loop, and so call this in the
+   * midst of itself: rows are taken in their order all the same, each once.
+   */
   drain(): void {
     const rows = this.#rows;
-    const width = this.#width;
-    let count: number;
-    do {
-      count = this.native.drain(rows);
-      for (let at = 0; at < count * width; at += width) {
-        this.#take(rows[at] as number, rows[at + 1] as number, rows[at + 2] as number, rows[at + 3] as number);
+    let mayBeMore = true;
+    while (this.#at < this.#end || mayBeMore) {
+      if (this.#at === this.#end) {
+        this.#at = 0;
+        this.#end = this.native.drain(rows) * this.#width;
+        mayBeMore = this.#end === rows.length;
+        continue;
       }
-    } while (count === ROWS);
+      const at = this.#at;
+      this.#at += this.#width;
+      try {
+        this.#take(rows[at] as number, rows[at + 1] as number, rows[at + 2] as number, rows[at + 3] as number);
+      } catch (error) {
+        // An `AbortController` of the program's own may throw. The rows behind are not to pay for it.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
     if (this.#isDropped) this.#freeIfDone();
   }
 

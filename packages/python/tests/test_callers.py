@@ -1,19 +1,28 @@
 """Who holds a lock of a blocking client: a thread, a task or greenlet in it, a job that it runs."""
 
+# ruff: noqa: PT031 (a warning comes some time after the end of its owner)
+
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
+import os
 import threading
-from collections.abc import Callable, Iterator
+import time
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import anyio.to_thread
 import pytest
+from servers import RedisServer
 
 import steadlock
+from steadlock import aio
 
 T = TypeVar("T")
 AT_ONCE = 5
@@ -117,6 +126,149 @@ def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: steadlock.Cli
         in_job(pool, lambda: lock.__exit__(None, None, None))
         assert in_job(pool, lambda: (lock.acquire(), lock.acquire(), lock.release(), lock.release()))
     assert not lock.locked()
+
+
+ENDED_JOB = r"still held by a job of a thread pool that has ended.*asyncio\.to_thread"
+
+
+async def test_what_an_ended_job_held_is_released_with_a_warning(client: steadlock.Client) -> None:
+    lock = client.lock("door")
+    with pytest.warns(RuntimeWarning, match=ENDED_JOB):
+        assert await asyncio.to_thread(lambda: lock.acquire() and lock.acquire())
+        # The thread goes on, and so would the renewal.
+        assert await asyncio.to_thread(lock.try_acquire, AT_ONCE)
+        assert await asyncio.to_thread(locked_until, lock, AT_ONCE) is False
+    with pytest.raises(steadlock.NotOwnerError):
+        await asyncio.to_thread(lock.release)
+
+
+def locked_until(lock: steadlock.Lock, seconds: float) -> bool:
+    """Whether it is locked still after so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not lock.locked():
+            return False
+        time.sleep(0.002)
+    return True
+
+
+async def test_a_lease_that_somebody_has_outlives_its_job(client: steadlock.Client) -> None:
+    lock = client.lock("door")
+    lease = await asyncio.to_thread(lock.try_acquire)
+    gc.collect()
+    assert lease is not None
+    assert lease.is_valid()
+    assert await asyncio.to_thread(lease.release) == "released"
+    permits = client.semaphore("permits", 1)
+    lease = await asyncio.to_thread(permits.acquire)
+    gc.collect()
+    assert lease.is_valid()
+    assert lease.release() == "released"
+
+
+async def test_what_an_ended_job_of_anyio_held_is_released_with_a_warning(client: steadlock.Client) -> None:
+    lock = client.lock("door")
+    with pytest.warns(RuntimeWarning, match=ENDED_JOB):
+        assert await anyio.to_thread.run_sync(lock.acquire)
+        # The thread may keep a job's context until the next one begins.
+        assert await anyio.to_thread.run_sync(lambda: locked_until(lock, AT_ONCE)) is False
+
+
+def test_a_context_in_which_jobs_run_one_after_another_is_one_caller(client: steadlock.Client) -> None:
+    lock = client.lock("door")
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        for expected in (True, True, "released", "released"):
+            call = lock.acquire if expected is True else lock.release
+            assert pool.submit(context.run, call).result(AT_ONCE) == expected
+    assert not lock.locked()
+    for call in (lock.acquire, lock.release):
+        assert context.run(call)
+
+
+@pytest.mark.parametrize("between", ["nothing", "another thread"])
+def test_a_context_that_comes_back_from_a_job_is_that_of_the_next_one(client: steadlock.Client, between: str) -> None:
+    # As asgiref's `sync_to_async` runs what is sensitive to its thread, and what is not.
+    lock, other = client.lock("door"), client.lock("window")
+    with ThreadPoolExecutor(1) as sensitive, ThreadPoolExecutor(1) as free:
+
+        def request() -> None:
+            assert back_and_forth(sensitive, lock.acquire)
+            if between == "another thread":
+                assert back_and_forth(free, other.acquire)
+                assert back_and_forth(free, lock.owned) is False
+            assert back_and_forth(sensitive, lock.owned)
+            assert back_and_forth(sensitive, lock.release) == "released"
+            if between == "another thread":
+                assert back_and_forth(free, other.release) == "released"
+
+        for _ in range(3):
+            contextvars.copy_context().run(request)
+
+        def leave() -> None:
+            assert back_and_forth(sensitive, lock.acquire)
+
+        with pytest.warns(RuntimeWarning, match=ENDED_JOB):
+            contextvars.copy_context().run(leave)
+            assert not locked_until(lock, AT_ONCE)
+
+
+def back_and_forth(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """Runs it in a copy of this context, and sets here what was set there."""
+    context = contextvars.copy_context()
+    try:
+        return pool.submit(context.run, work).result(AT_ONCE)
+    finally:
+        for variable in context:
+            variable.set(context.get(variable))
+
+
+async def test_a_job_owns_what_it_acquires_through_a_loop(aclient: aio.Client) -> None:
+    lock, loop = aclient.lock("door"), asyncio.get_running_loop()
+
+    def work(*calls: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        for call in calls:
+            assert asyncio.run_coroutine_threadsafe(call(), loop).result(AT_ONCE)
+
+    await asyncio.to_thread(work, lock.acquire, lock.release)
+    with pytest.warns(RuntimeWarning, match=ENDED_JOB):
+        await asyncio.to_thread(work, lock.acquire)
+        assert await lock.acquire(timeout=AT_ONCE)
+    await lock.release()
+
+
+async def test_a_callback_of_a_loop_is_the_thread_and_no_job(client: steadlock.Client) -> None:
+    lock, loop = client.lock("door"), asyncio.get_running_loop()
+    got: asyncio.Future[object] = loop.create_future()
+    loop.call_soon(lambda: got.set_result(lock.acquire()))
+    assert await got
+    gc.collect()
+    assert lock.locked()
+    got = loop.create_future()
+    loop.call_soon(lambda: got.set_result(lock.release()))
+    assert await got == "released"
+
+
+def test_a_child_of_a_fork_notices_the_ends_of_its_own_jobs(server: RedisServer) -> None:
+    with steadlock.connect(server.url) as client:
+        lock = client.lock("door")
+
+        def fork_in_a_job() -> int:
+            assert lock.acquire()
+            child = os.fork()
+            if child == 0:
+                threading.Timer(15, os._exit, [3]).start()
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    contextvars.Context().run(client.lock("window").acquire)
+                    free = not locked_until(client.lock("window"), 5)
+                os._exit(0 if free and len(caught) == 1 else 1)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            assert lock.owned()
+            lock.release()
+            return status
+
+        assert contextvars.Context().run(fork_in_a_job) == 0
 
 
 def test_a_scope_of_nobody_is_not_left(client: steadlock.Client) -> None:

@@ -7,13 +7,17 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
+from servers import eventually
 
 import steadlock
 from steadlock import aio
+
+# ruff: noqa: PT031 (a warning comes some time after the end of its owner)
 
 ENDED_THREAD = "still held by a thread that has ended"
 ENDED_TASK = "still held by a task that has ended"
@@ -161,6 +165,48 @@ async def test_what_an_ended_task_held_is_released_with_a_warning(aclient: aio.C
         await leave_and_take()
     assert await lock.acquire()
     assert await lock.release() == "released"
+
+
+@pytest.mark.parametrize("helper", ["create_task", "gather", "wait_for"])
+async def test_a_helper_task_that_acquires_for_its_caller_is_told_of_in_the_log(
+    aclient: aio.Client, caplog: pytest.LogCaptureFixture, helper: str
+) -> None:
+    lock = aclient.lock("door")
+
+    async def prepare() -> None:
+        assert await lock.acquire()
+        await asyncio.sleep(0)
+
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "create_task": lambda: asyncio.create_task(prepare()),
+        "gather": lambda: asyncio.gather(prepare()),
+        # From Python 3.12 on it runs in the caller's own task.
+        "wait_for": lambda: asyncio.wait_for(asyncio.create_task(prepare()), 10),
+    }
+    with pytest.warns(RuntimeWarning, match=ENDED_TASK):
+        await calls[helper]()
+        assert await lock.acquire(timeout=10)
+    await lock.release()
+    await asyncio.to_thread(eventually, 10, lambda: ENDED_TASK in caplog.text)
+    (record,) = [record for record in caplog.records if ENDED_TASK in record.message]
+    told: dict[str, object] = vars(record)
+    assert (record.name, record.levelname, told["event"], told["lock"]) == (
+        "steadlock",
+        "WARNING",
+        "owner_ended",
+        "door",
+    )
+
+
+def test_an_ended_thread_is_told_of_in_the_log_though_warnings_are_ignored(
+    client: steadlock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = client.lock("door")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        in_thread(lock.acquire)
+    eventually(10, lambda: ENDED_THREAD in caplog.text)
+    assert lock.acquire(timeout=10)
 
 
 async def test_a_lease_that_somebody_has_outlives_its_task(aclient: aio.Client) -> None:

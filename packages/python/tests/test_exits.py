@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from servers import RedisServer, Store
@@ -162,6 +164,230 @@ time.sleep(0.1)
     for _ in range(5):
         succeeds(program, server.url)
         store.flushall()
+
+
+WAITING_THREADS = """
+import steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1])
+client.lock("door").acquire()
+begun = threading.Barrier(9)
+def work():
+    begun.wait()
+    client.lock("door").acquire()
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+time.sleep(0.1)
+"""
+
+WAITING_LOOP = """
+import asyncio, steadlock, sys, threading, time
+async def work(client):
+    await client.lock("door").acquire()
+    await asyncio.sleep(60)
+async def main():
+    client = await steadlock.aio.connect(sys.argv[1])
+    tasks = [asyncio.create_task(work(client)) for _ in range(8)]
+    await asyncio.sleep(0.1)
+    begun.set()
+    await asyncio.gather(*tasks)
+begun = threading.Event()
+client = steadlock.connect(sys.argv[1])
+client.lock("door").acquire()
+threading.Thread(target=asyncio.run, args=[main()], daemon=True).start()
+begun.wait()
+"""
+
+WAITING_GREENLETS = """
+import sys, threading, time
+import gevent, steadlock
+client = steadlock.connect(sys.argv[1])
+client.lock("door").acquire()
+def work():
+    client.lock("door").acquire()
+    gevent.sleep(60)
+begun = threading.Event()
+def run():
+    greenlets = [gevent.spawn(work) for _ in range(8)]
+    gevent.sleep(0.1)
+    begun.set()
+    gevent.joinall(greenlets)
+threading.Thread(target=run, daemon=True).start()
+begun.wait()
+"""
+
+ASKING_THREADS = """
+import contextlib, steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1])
+def work():
+    with client.lock("window"):
+        pass
+    lock = client.lock("door")
+    while True:
+        # Waits that short may end before the server was asked.
+        with contextlib.suppress(steadlock.UnavailableError):
+            if lock.acquire(timeout=0.01):
+                lock.release()
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+client.lock("door").acquire()
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [WAITING_THREADS, WAITING_LOOP, WAITING_GREENLETS, ASKING_THREADS],
+    ids=["threads", "loop", "greenlets", "asking"],
+)
+@pytest.mark.timeout(180)
+def test_what_waits_at_the_end_is_granted_nothing(server: RedisServer, store: Store, program: str) -> None:
+    for _ in range(5):
+        done = run(program, server.url)
+        # A hub of gevent in a daemon thread may crash at the end of the interpreter, whatever it waits for.
+        crashed = program == WAITING_GREENLETS and done.returncode == -signal.SIGSEGV
+        assert crashed or (done.returncode, done.stderr) == (0, "")
+        assert crashed or not store.exists("door")
+        store.flushall()
+
+
+def test_a_thread_that_waits_for_another_process_leaves_nothing_of_it(server: RedisServer, store: Store) -> None:
+    # Its attempts go on until the end, and the last may be on its way then.
+    program = """
+import steadlock, sys, threading, time
+client = steadlock.connect(sys.argv[1], retry_interval=(0.01, 0.01))
+for n in range(8):
+    threading.Thread(target=client.lock(f"door-{n}").acquire, daemon=True).start()
+print("waiting", flush=True)
+sys.stdin.readline()
+"""
+    names = [f"door-{n}" for n in range(8)]
+    for _ in range(5):
+        for name in names:
+            store.hset(name, "00000000-0000-4000-8000-000000000002:1", "1")
+        command = [sys.executable, "-W", "error", "-c", program, server.url]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout.readline() == "waiting\n"
+            time.sleep(0.1)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            for name in names:
+                store.delete(name)
+                store.publish(f"redisson_lock__channel:{{{name}}}", "0")
+            assert process.wait(10) == 0
+        # Those that had their lock before the end are daemons that hold it until their lease ends.
+        assert all(store.pttl(name) <= 30_000 for name in names)
+        store.flushall()
+
+
+def test_the_main_thread_may_lock_still_when_the_program_ends(server: RedisServer, store: Store) -> None:
+    program = """
+import atexit, sys
+def last():
+    with client.lock("last") as lease:
+        print(lease.is_valid(), flush=True)
+atexit.register(last)
+import steadlock
+client = steadlock.connect(sys.argv[1])
+client.lock("door").acquire()
+"""
+    assert succeeds(program, server.url) == "True\n"
+    assert not store.exists("door", "last")
+
+
+CHILD = """
+import multiprocessing, sys
+{before}
+def work(url):
+    import steadlock
+    global client, permits
+    client = steadlock.connect(url)
+    assert client.lock("door").acquire()
+    permits = client.semaphore("permits", 1).acquire()
+    {ending}
+def work_in_a_loop(url):
+    import asyncio, steadlock
+    async def main():
+        global client, lease
+        client = await steadlock.aio.connect(url)
+        lease = await client.lock("door").try_acquire()
+        assert lease is not None
+    asyncio.run(main())
+def end(process):
+    process.start()
+    process.join()
+    print(process.exitcode, flush=True)
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    {run}
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import steadlock"], ids=["imported by the child", "imported by the parent"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise SystemExit(3)"], ids=["returns", "exits", "raises"])
+def test_a_child_of_multiprocessing_frees_what_it_holds(
+    server: RedisServer, store: Store, tmp_path: Path, before: str, method: str, ending: str
+) -> None:
+    program = CHILD.format(before=before, ending=ending, run="end(context.Process(target=work, args=[sys.argv[1]]))")
+    assert runs_file(tmp_path, program, server.url, method) == ("3\n" if ending else "0\n")
+    assert not store.exists("door", "permits")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        "end(context.Process(target=work_in_a_loop, args=[sys.argv[1]]))",
+        "from concurrent.futures import ProcessPoolExecutor as Pool\n"
+        "    with Pool(1, context) as pool: print(pool.submit(work, sys.argv[1]).result() or 0)",
+        "pool = context.Pool(1); print(pool.apply(work, [sys.argv[1]]) or 0); pool.close(); pool.join()",
+        "import steadlock, os\n"
+        "    child = os.fork()\n"
+        "    if child == 0: end(context.Process(target=work, args=[sys.argv[1]])); os._exit(0)\n"
+        "    os.waitpid(child, 0)",
+    ],
+    ids=["tasks", "executor", "pool", "child of a fork"],
+)
+def test_workers_of_multiprocessing_free_what_they_hold(
+    server: RedisServer, store: Store, tmp_path: Path, method: str, run: str
+) -> None:
+    program = CHILD.format(before="", ending="", run=run)
+    assert runs_file(tmp_path, program, server.url, method) == "0\n"
+    assert not store.exists("door")
+
+
+def test_a_thread_of_a_child_goes_on_after_its_main_thread(server: RedisServer, store: Store, tmp_path: Path) -> None:
+    ending = """import threading, time
+    def go_on():
+        with client.lock("window") as lease:
+            held.set()
+            time.sleep(0.3)
+            assert lease.is_valid()
+            assert client.lock("door").acquire(timeout=10)
+            client.lock("door").release()
+    held = threading.Event()
+    threading.Thread(target=go_on).start()
+    held.wait()"""
+    program = CHILD.format(before="", ending=ending, run="end(context.Process(target=work, args=[sys.argv[1]]))")
+    assert runs_file(tmp_path, program, server.url, "fork") == "0\n"
+    assert not store.exists("door", "window", "permits")
+
+
+def test_a_program_without_processes_does_not_load_multiprocessing() -> None:
+    assert succeeds("import sys, steadlock; print('multiprocessing' in sys.modules)") == "False\n"
+
+
+def runs_file(folder: Path, program: str, *args: str) -> str:
+    """Runs a program that its children can import."""
+    path = folder / "program.py"
+    path.write_text(program)
+    command = [sys.executable, "-W", "error", str(path), *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def test_listeners_do_not_disturb_the_end(server: RedisServer) -> None:

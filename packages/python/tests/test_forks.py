@@ -330,3 +330,21 @@ def count(url: str, rounds: int) -> None:
             with client.lock("door"):
                 value = int(store.get("count") or 0)
                 store.set("count", value + 1)
+
+
+def test_the_embedded_store_stays_with_the_process_that_holds_it() -> None:
+    with steadlock.connect("memory://stays") as client, client.lock("door") as lease:
+
+        def work() -> None:
+            for call in (client.lock("door").try_acquire, client.lock("door").locked):
+                with pytest.raises(steadlock.MisconfiguredError, match="is a fork of"):
+                    call()
+            with pytest.raises(steadlock.MisconfiguredError, match=r"memory://stays .*is a fork of"):
+                steadlock.connect("memory://stays")
+            with pytest.raises(steadlock.MisconfiguredError, match="is a fork of"):
+                asyncio.run(connect("memory://stays"))
+            with steadlock.connect("memory://first-in-the-child") as own, own.lock("door"):
+                pass
+
+        in_child(work)
+        assert lease.is_valid()

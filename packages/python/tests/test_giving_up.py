@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import signal
 import subprocess
 import sys
@@ -331,6 +332,122 @@ def test_the_end_of_a_scope_is_called_as_any_function(client: steadlock.Client) 
     lock.__exit__(kind=None, raised=None, traceback=None)  # type: ignore[call-arg]
     assert not lock.locked()
     assert weakref.WeakMethod(lock.__exit__)() is not None
+
+
+class LimitError(BaseException):
+    """What a task queue raises in the thread of a task that takes too long."""
+
+
+def strike_thread(thread: threading.Thread, error: type[BaseException] | None) -> None:
+    """As the time limits of Dramatiq do."""
+    assert thread.ident is not None
+    done = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(error))
+    assert done <= 1
+
+
+def struck_in_a_thread(call: Callable[[], object], after: float = 0.3) -> float:
+    """Calls it in a thread, has that interrupted, and says how long it went on after that."""
+    ended: list[tuple[BaseException, float]] = []
+    begun = threading.Event()
+
+    def work() -> None:
+        try:
+            begun.set()
+            call()
+            ended.append((AssertionError("it returned"), 0))
+        except BaseException as error:
+            ended.append((error, time.monotonic()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert begun.wait(10)
+    time.sleep(after)
+    struck = time.monotonic()
+    strike_thread(thread, LimitError)
+    thread.join(30)
+    error, at = ended[0]
+    assert isinstance(error, LimitError), error
+    return at - struck
+
+
+@pytest.mark.parametrize("call", ["acquire", "with", "try", "permits"])
+def test_an_interrupt_by_another_thread_ends_a_wait_and_leaves_nothing(
+    server: RedisServer, store: Store, call: str
+) -> None:
+    occupy(store)
+    with steadlock.connect(server.url) as client:
+        lock = client.lock("door")
+        permits = client.semaphore("permits", 1)
+        if call == "permits":
+            permits.acquire()
+        calls: dict[str, Callable[[], object]] = {
+            "acquire": lock.acquire,
+            "with": lock.__enter__,
+            "try": lambda: lock.try_acquire(wait=60),
+            "permits": permits.acquire,
+        }
+        # 0.1 s on a machine that has time for it; redis-py is as quick, and a wait took a minute.
+        assert struck_in_a_thread(calls[call]) < 2
+        assert nothing_of_ours(store)
+        if call == "permits":
+            permits.release()
+            assert permits.available() == 1
+        store.delete("door")
+        assert lock.acquire(timeout=10)
+        lock.release()
+        assert not store.exists("door")
+        assert client._connection.holds.all() == []
+
+
+@pytest.mark.parametrize("call", ["release", "exit", "extend", "inspect", "close"])
+def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answer(
+    own_server: RedisServer, call: str
+) -> None:
+    client = steadlock.connect(own_server.url, command_timeout=20)
+    lock = client.lock("door")
+    lease = lock.try_acquire()
+    scope = client.lock("window").hold()
+    scope.__enter__()
+    assert lease is not None
+    calls: dict[str, Callable[[], object]] = {
+        "release": lease.release,
+        "exit": lambda: scope.__exit__(None, None, None),
+        "extend": lease.extend,
+        "inspect": lock.locked,
+        "close": client.close,
+    }
+    with own_server.paused():
+        # A close takes 0.5 s by itself.
+        assert struck_in_a_thread(calls[call], 0.05) < 2
+    with steadlock.connect(own_server.url) as other:
+        if call in ("release", "close"):
+            assert other.lock("door").acquire(timeout=10)
+        if call in ("exit", "close"):
+            assert other.lock("window").acquire(timeout=10)
+    client.close()
+
+
+def test_an_interrupt_by_another_thread_ends_connecting(own_server: RedisServer) -> None:
+    with own_server.paused():
+        assert struck_in_a_thread(lambda: steadlock.connect(own_server.url, connect_timeout=30)) < 2
+
+
+@pytest.mark.timing
+def test_an_interrupt_by_another_thread_ends_a_wait_within_100_ms(server: RedisServer, store: Store) -> None:
+    occupy(store)
+    with steadlock.connect(server.url) as client:
+        assert min(struck_in_a_thread(client.lock("door").acquire) for _ in range(3)) < 0.12
+
+
+def test_an_interrupt_of_the_main_thread_ends_its_wait(server: RedisServer, store: Store) -> None:
+    occupy(store)
+    with steadlock.connect(server.url) as client:
+        main = threading.main_thread()
+        timer = threading.Timer(0.3, strike_thread, [main, LimitError])
+        timer.start()
+        with pytest.raises(LimitError):
+            client.lock("door").acquire()
+        timer.join()
 
 
 def test_ctrl_c_ends_connecting(own_server: RedisServer) -> None:

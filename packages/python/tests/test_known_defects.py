@@ -86,7 +86,7 @@ async def test_ownership_by_thread_that_crosses_tasks_is_found(monkeypatch: pyte
     the_task = asyncio.current_task()
     assert the_task is not None
     the_thread = TaskOwner(the_task)
-    monkeypatch.setattr(aio_lock, "this_task", lambda: the_thread)
+    monkeypatch.setattr(aio_lock, "this_owner", lambda: the_thread)
     with pytest.raises(AssertionError, match="another task was let in"):
         await tasks_of_one_thread_exclude_each_other()
 

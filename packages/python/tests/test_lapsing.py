@@ -58,7 +58,7 @@ async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
                 pass
         assert client._connection.holds.all() == []
         assert len(client._connection.watched) == 0
-        assert client._connection.mailbox._futures == {}
+        assert client._connection.mailbox._requests == {}
 
 
 def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: steadlock.Client) -> None:

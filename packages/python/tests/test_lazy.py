@@ -72,3 +72,62 @@ async def unused(url: str) -> None:
 def test_lazy_is_true_or_false(lazy: object) -> None:
     with pytest.raises(TypeError, match="lazy is True or False"):
         steadlock.connect("memory://", lazy=lazy)  # type: ignore[arg-type]
+
+
+client_of_module = aio.connect("memory://of-the-module", lazy=True)
+
+
+@client_of_module.synchronized("user:{user_id}", wait=0)
+async def pay(user_id: int) -> bool:
+    return client_of_module.lock(f"user:{user_id}").owned()
+
+
+def test_a_module_makes_a_client_for_tasks_and_decorates_with_it_before_any_loop_runs() -> None:
+    async def main() -> None:
+        assert await pay(7)
+        async with client_of_module.lock("door") as lease:
+            assert lease.is_valid()
+
+    # One loop after the other.
+    for _ in range(3):
+        asyncio.run(main())
+
+
+async def test_awaiting_it_gives_the_same_client(url: str) -> None:
+    lazy = aio.connect(url, lazy=True)
+    client: aio.Client = await lazy
+    assert client is lazy
+    assert await lazy is client
+    async with lazy as entered:
+        assert entered is lazy
+        async with entered.lock("door"):
+            pass
+    assert client.closed
+
+
+async def test_so_it_does_with_several_primaries() -> None:
+    urls = [f"memory://{name}" for name in ("lazy-a", "lazy-b", "lazy-c")]
+    client = aio.redlock(urls, lazy=True)
+    async with client.lock("door"):
+        pass
+    await client.close()
+
+
+def test_what_is_wrong_with_arguments_is_told_by_the_call() -> None:
+    with pytest.raises(steadlock.InvalidArgumentError):
+        aio.connect("no-url", lazy=True)
+    with pytest.raises(TypeError, match="lazy is True or False"):
+        aio.connect("memory://", lazy=1)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("name", ["lock", "synchronized", "close", "metrics"])
+def test_a_forgotten_await_says_so(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no '{name}': await what connect gives"):
+        getattr(aio.connect("memory://"), name)
+    assert not hasattr(aio.connect("memory://"), name)
+
+
+def test_what_no_client_has_is_an_ordinary_attribute_error() -> None:
+    for name in ("lok", "__fspath__"):
+        with pytest.raises(AttributeError, match=f"'Connecting' object has no attribute '{name}'"):
+            getattr(aio.connect("memory://"), name)

@@ -175,6 +175,120 @@ def test_a_callback_that_raises_stops_no_other(
     assert raised == [KeyError]
 
 
+ENDINGS = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), ValueError()]
+
+
+@pytest.mark.parametrize("raised", ENDINGS, ids=lambda raised: type(raised).__name__)
+def test_no_callback_ends_the_thread_that_tells_of_losses(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, raised: BaseException
+) -> None:
+    seen: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    told: list[steadlock.Lease] = []
+
+    def fail(_: steadlock.Lease) -> None:
+        raise raised
+
+    with steadlock.connect(server.url) as client:
+        for turn in range(2):
+            leases = [client.lock(f"door-{turn}-{n}").try_acquire(lease=0.1) for n in range(3)]
+            for lease in leases:
+                assert lease is not None
+                lease.on_lost(fail)
+                lease.on_lost(told.append)
+            eventually(10, lambda turn=turn: len(told) == 3 * (turn + 1))  # type: ignore[misc]
+        assert [args.exc_value for args in seen] == [raised] * 6
+    if isinstance(raised, SystemExit):
+        eventually(10, lambda: "called `sys.exit`" in caplog.text)
+
+
+def test_a_hook_that_raises_keeps_nobody_from_being_told(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(threading, "excepthook", fail)
+    told: list[steadlock.Lease] = []
+    with steadlock.connect(server.url) as client:
+        for n in range(3):
+            lease = client.lock(f"door-{n}").try_acquire(lease=0.1)
+            assert lease is not None
+            lease.on_lost(fail)
+            lease.on_lost(told.append)
+        eventually(10, lambda: len(told) == 3)
+
+
+@pytest.mark.parametrize("raised", ENDINGS, ids=lambda raised: type(raised).__name__)
+async def test_no_callback_keeps_the_others_of_a_loop_from_being_told(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, raised: BaseException
+) -> None:
+    if isinstance(raised, KeyboardInterrupt):
+        pytest.skip("in the main thread that is Ctrl-C")
+    seen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context["exception"]))
+    told: list[aio.Lease] = []
+
+    def fail(_: aio.Lease) -> None:
+        raise raised
+
+    async with aio.connect(server.url) as client:
+        for n in range(3):
+            lease = await client.lock(f"door-{n}").try_acquire(lease=0.1)
+            assert lease is not None
+            lease.on_lost(fail)
+            lease.on_lost(told.append)
+        await asyncio.to_thread(eventually, 10, lambda: len(told) == 3)
+    assert seen == [raised] * 3
+
+
+def test_ctrl_c_in_a_callback_comes_through_when_all_are_told(server: RedisServer) -> None:
+    told: list[steadlock.Lease] = []
+
+    def strike(_: steadlock.Lease) -> None:
+        raise KeyboardInterrupt
+
+    client = steadlock.connect(server.url)
+    leases = [client.lock(f"door-{n}").try_acquire() for n in range(3)]
+    # The main thread is to tell of them.
+    client._connection.events.stop()
+    for lease in leases:
+        assert lease is not None
+        lease.on_lost(strike)
+        lease.on_lost(told.append)
+    with pytest.raises(KeyboardInterrupt):
+        client.close()
+    assert told == leases
+
+
+def test_what_telemetry_raises_keeps_nobody_from_being_told(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+
+    class Broken:
+        """What measures a client, and ends whatever asks it."""
+
+        def wait(self, _: object) -> None: ...
+        def closed(self) -> None: ...
+        def is_behind(self) -> bool:
+            return False
+
+        def ended(self, *_: object) -> None:
+            raise SystemExit
+
+        def catch_up(self) -> None:
+            raise SystemExit
+
+    with steadlock.connect(server.url) as client:
+        leases = [client.lock(f"door-{n}").try_acquire(lease=0.3) for n in range(3)]
+        for lease in leases:
+            assert lease is not None
+            client._connection.watched.telemetry = Broken()  # type: ignore[assignment]
+            assert lease.lost.wait(10)
+        client._connection.watched.telemetry = None
+    assert seen
+
+
 async def test_callbacks_and_events_work_in_asyncio(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url, lease=LEASE) as client:
         lease = await client.lock("door").try_acquire()

@@ -172,7 +172,7 @@ class Tasks:
         return {
             "holds": client._connection.holds.all(),
             "watched": client._connection.watched,
-            "futures": mailbox._futures,
+            "futures": mailbox._requests,
             "outgoing": mailbox._outgoing,
             "completed": completed,
             "lost": lost,

@@ -36,7 +36,8 @@ def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> s
 
 
 def aquick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> aio.Connecting:
-    return aio.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+    connecting: aio.Connecting = aio.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+    return connecting
 
 
 def is_told(error: steadlock.SteadlockError | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -116,3 +117,61 @@ async def test_what_asyncio_cannot_guard_is_refused(aclient: aio.Client) -> None
         @aclient.synchronized("door")  # type: ignore[arg-type]
         async def generate() -> AsyncIterator[int]:
             yield 1
+
+
+def test_a_busy_lock_is_skipped_if_asked_for(client: steadlock.Client) -> None:
+    ran: list[int] = []
+
+    @client.synchronized("user:{user_id}", wait=0, on_busy="skip")
+    def pay(user_id: int) -> str:
+        ran.append(user_id)
+        return "paid"
+
+    assert pay(7) == "paid"
+    with client.lock("user:7"):
+        # The thread that holds it enters again.
+        assert pay(7) == "paid"
+        assert in_another_thread(lambda: pay(7)) is None
+        assert in_another_thread(lambda: pay(8)) == "paid"
+    assert ran == [7, 7, 8]
+
+
+def test_a_skipped_call_waits_as_long_as_asked(client: steadlock.Client) -> None:
+    @client.synchronized("door", wait=30, on_busy="skip")
+    def enter() -> bool:
+        return True
+
+    lease = client.lock("door").try_acquire()
+    assert lease is not None
+    threading.Timer(0.2, lease.release).start()
+    assert in_another_thread(enter)
+
+
+def test_a_timeout_of_the_body_is_no_busy_lock(client: steadlock.Client) -> None:
+    @client.synchronized("door", wait=0, on_busy="skip")
+    def enter() -> None:
+        raise steadlock.LockTimeoutError("of another lock")
+
+    with pytest.raises(steadlock.LockTimeoutError, match="of another lock"):
+        enter()
+
+
+async def test_a_busy_lock_is_skipped_in_asyncio(aclient: aio.Client) -> None:
+    ran: list[int] = []
+
+    @aclient.synchronized("user:{user_id}", wait=0, on_busy="skip")
+    async def pay(user_id: int) -> str:
+        ran.append(user_id)
+        return "paid"
+
+    async with aclient.lock("user:7"):
+        assert await asyncio.create_task(pay(7)) is None
+        assert await asyncio.create_task(pay(8)) == "paid"
+        assert await pay(7) == "paid"
+    assert ran == [8, 7]
+
+
+@pytest.mark.parametrize(("word", "error"), [("no", steadlock.InvalidArgumentError), (None, TypeError), (1, TypeError)])
+def test_on_busy_is_one_of_its_words(client: steadlock.Client, word: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="on_busy is"):
+        client.synchronized("door", on_busy=word)  # type: ignore[call-overload]

@@ -79,3 +79,25 @@ client.close()
 def test_tasks_of_trio_do_not_enter_one_another_s_locks(url: str) -> None:
     done = subprocess.run([sys.executable, "-c", TASKS, url], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+AIO = """
+import sys, trio
+import steadlock
+
+async def main():
+    try:
+        async with steadlock.aio.connect(sys.argv[1]):
+            pass
+    except steadlock.MisconfiguredError as error:
+        assert "trio.to_thread.run_sync" in str(error) and error.operation == "connect", error
+        return
+    raise AssertionError("no error")
+
+trio.run(main)
+"""
+
+
+def test_a_client_of_asyncio_says_what_to_use_with_trio(url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", AIO, url], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -14,7 +14,8 @@
 //! # }
 //! ```
 //!
-//! Do not call it from an async task: it would block the task's thread.
+//! Do not call it from an async task: it would block the task's thread. An [`Observer`](crate::observe::Observer) cannot
+//! call it: on the thread that drives an engine each call that would block is refused as `InvalidArgument`.
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use steadlock_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcom
 use super::asked::waited;
 use super::client::Builder;
 use super::{kinds, lease, lock};
+use crate::engine::is_driving;
 use crate::host::{Completion, Host, Kind, Op};
 use crate::park::park_on;
 
@@ -370,9 +372,12 @@ impl Lease {
     }
 
     /// Blocks until the lease is lost, at most for `timeout`; `None` if it was
-    /// not.
+    /// not. It does not wait where an observer is told something.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
+        if is_driving() {
+            return self.lost_reason();
+        }
         let mut lost = std::pin::pin!(self.0.state().wait_lost());
         park_on(timeout, |waker| {
             lost.as_mut().poll(&mut std::task::Context::from_waker(waker))

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! They are never entered: what the program does meanwhile is not inside of them. A span that nobody wants costs the
-//! question whether somebody does; no text is made for it.
+//! question whether somebody does; no text is made for it. A subscriber that panics costs no lock, and no caller its
+//! answer: that span is left out.
 
 use std::mem;
 
@@ -15,7 +16,8 @@ use tracing::field::Empty;
 use tracing::{Level, Span, info_span, level_enabled};
 
 use crate::host::{Completion, Lease};
-use crate::observe::metrics::Outcome;
+use crate::observe::{self, metrics::Outcome};
+use crate::unwind::caught;
 
 const OUTCOME: &str = "steadlock.outcome";
 
@@ -32,10 +34,8 @@ impl<'a> Wait<'a> {
     /// Somebody asks for a lock of this kind and name.
     pub(crate) fn begin(kind: &'a str, name: &'a str) -> Self {
         let is_wanted = level_enabled!(Level::INFO);
-        Self {
-            kind,
-            name,
-            span: info_span!(
+        let span = || {
+            info_span!(
                 target: "steadlock",
                 "steadlock.wait",
                 steadlock.kind = kind,
@@ -43,8 +43,14 @@ impl<'a> Wait<'a> {
                 steadlock.outcome = Empty,
                 otel.status_code = Empty,
                 error.type = Empty,
-            ),
-            caller: if is_wanted { Span::current() } else { Span::none() },
+            )
+        };
+        let caller = is_wanted.then(|| caught(Span::current)).flatten();
+        Self {
+            kind,
+            name,
+            span: caught(span).unwrap_or_else(Span::none),
+            caller: caller.unwrap_or_else(Span::none),
         }
     }
 
@@ -57,14 +63,17 @@ impl<'a> Wait<'a> {
             Ok(Completion::NotGranted(error)) | Err(error) => (Outcome::of(error.kind()), Some(error)),
             Ok(_) => (Outcome::Granted, None),
         };
-        span.record(OUTCOME, outcome.as_str());
-        if let Some(error) = error.filter(|_| outcome.is_failure()) {
-            span.record("otel.status_code", "ERROR");
-            span.record("error.type", error.kind().name());
-        }
-        drop(span);
-        if let Ok(Completion::Granted(lease)) = result {
-            lease.traced(self.hold(lease));
+        observe::end(span, |span| {
+            span.record(OUTCOME, outcome.as_str());
+            if let Some(error) = error.filter(|_| outcome.is_failure()) {
+                span.record("otel.status_code", "ERROR");
+                span.record("error.type", error.kind().name());
+            }
+        });
+        if let Ok(Completion::Granted(lease)) = result
+            && let Some(hold) = caught(|| self.hold(lease))
+        {
+            lease.traced(hold);
         }
     }
 
@@ -96,6 +105,11 @@ impl<'a> Wait<'a> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        self.span.record(OUTCOME, Outcome::Cancelled.as_str());
+        let span = mem::replace(&mut self.span, Span::none());
+        let caller = mem::replace(&mut self.caller, Span::none());
+        observe::end(span, |span| {
+            span.record(OUTCOME, Outcome::Cancelled.as_str());
+        });
+        observe::end(caller, |_| {});
     }
 }

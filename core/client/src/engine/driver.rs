@@ -14,17 +14,18 @@
 //!       a lane that is not open, a renewal that is near
 //! ```
 //!
-//! It is the same engine and the same runtime on another thread, and nobody else's
-//! code runs meanwhile. But a caller comes and goes as it likes, and may be stopped
+//! It is the same engine and the same runtime on another thread. Observers, wakers
+//! and subscribers of the program run there, too: what they call may not wait for an
+//! engine, which `is_driving` tells (`host/pending.rs`). And a caller comes and goes as it likes, and may be stopped
 //! at any time; so what keeps locks, connecting and renewing, is left to the
 //! engine's thread.
 //!
 //! In a simulator's virtual time nobody drives but the simulator: the engine never
 //! allows it (`turn.rs`), so this reads the machine's clock only.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
@@ -38,7 +39,7 @@ use tokio::sync::Notify;
 use super::sentry::Sentry;
 use super::who_drives::{Role, WhoDrives};
 use crate::clock;
-use crate::unwind::quietly;
+use crate::unwind::{caught, quietly};
 
 /// A call that takes longer is waited for without driving.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
@@ -80,11 +81,41 @@ impl Watched {
                 Either::Right(_) => None,
             }
         };
+        let _driving = Driving::begin();
         // tokio panics if it is faster than the sentry.
-        catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(until_broken))).unwrap_or_else(|_| {
+        caught(|| self.runtime.block_on(until_broken)).unwrap_or_else(|| {
             self.sentry.give_up();
             None
         })
+    }
+}
+
+thread_local! {
+    /// Whether the thread drives an engine. Of a type that is there until the thread's very end.
+    static IS_DRIVING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread drives an engine: what blocks it keeps that engine from going on.
+pub(crate) fn is_driving() -> bool {
+    IS_DRIVING.get()
+}
+
+/// A thread drives an engine until this is dropped.
+struct Driving {
+    before: bool,
+}
+
+impl Driving {
+    fn begin() -> Self {
+        Self {
+            before: IS_DRIVING.replace(true),
+        }
+    }
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        IS_DRIVING.set(self.before);
     }
 }
 
@@ -178,8 +209,7 @@ impl Caller<'_> {
     /// Drives the engine until `poll` is ready, if that is this thread's to do;
     /// `None` if it is not, or took too long: then wait without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
-        // Inside another runtime a thread may not drive one.
-        if !self.is_alone || Handle::try_current().is_ok() {
+        if !self.is_alone || !may_enter_a_runtime() {
             self.driver.needs_engine();
             return None;
         }
@@ -201,6 +231,11 @@ impl Caller<'_> {
         }
         result
     }
+}
+
+/// Whether this thread may drive a runtime: not inside another one, nor when it ends and its locals are gone.
+fn may_enter_a_runtime() -> bool {
+    Handle::try_current().is_err_and(|error| error.is_missing_context())
 }
 
 impl Drop for Caller<'_> {

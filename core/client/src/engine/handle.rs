@@ -50,11 +50,21 @@ impl Handle {
         &self.port
     }
 
+    /// Whether it was started, with whatever result.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.get().is_some()
+    }
+
     /// Nobody uses the client any more.
     pub(crate) fn shut_down(&self) {
         if self.started.get().is_some() {
             self.send(Command::Shutdown);
         }
+    }
+
+    /// Whether it was started, or could not be.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started.get().is_some()
     }
 
     /// What was never used connects to nothing for its end.

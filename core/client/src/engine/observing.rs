@@ -2,7 +2,6 @@
 //!
 //! An engine has this only if somebody watches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use steadlock_protocol::{
 
 use super::metering::Metering;
 use crate::observe::metrics::{Groups, Metrics};
-use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
-use crate::port::{Event, Lease, host_id};
+use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observers, WaitOutcome};
+use crate::port::{Event, Lease, Port, host_id};
 use crate::settings::Settings;
 use crate::transport::Seen;
 
@@ -24,8 +23,10 @@ pub(super) struct Observing {
     /// How much is told to observers and the log.
     detail: Detail,
     metering: Option<Metering>,
-    observers: Vec<Arc<dyn Observer>>,
-    /// What the host's log has lines for.
+    observers: Observers,
+    /// From which level on the host reads its log.
+    log: Option<Level>,
+    /// What that log has lines for. `None` if the host has none.
     journal: Option<Journal>,
     events: Vec<Event>,
     /// The servers as messages name them, by their nodes.
@@ -61,22 +62,20 @@ struct Loss {
 }
 
 impl Observing {
-    /// `None` if nobody watches, and nothing is counted.
-    pub(super) fn of(settings: &Arc<Settings>, generation: u64, metrics: Option<&Arc<Metrics>>) -> Option<Box<Self>> {
-        let for_log = settings.log.map_or(Detail::Nothing, |level| match level {
-            Level::Debug => Detail::Everything,
-            Level::Info | Level::Warn | Level::Error => Detail::Trouble,
-        });
-        let wanted = settings.observers.iter().map(|observer| observer.detail());
-        let detail = wanted.chain([for_log]).max().unwrap_or_default();
-        (detail > Detail::Nothing || metrics.is_some()).then(|| {
+    /// `None` if nobody watches nor ever may, and nothing is counted. A host whose log nobody reads may be told to
+    /// write one later, and then has to know which connections were there before.
+    pub(super) fn of(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
+        let (log, metrics) = (settings.log.get(), port.metrics());
+        let detail = wanted(&settings.observers, log);
+        (detail > Detail::Nothing || metrics.is_some() || port.is_drained()).then(|| {
             Box::new(Self {
                 settings: Arc::clone(settings),
-                generation,
+                generation: port.generation(),
                 detail,
                 metering: metrics.map(|metrics| metering(settings, Arc::clone(metrics))),
                 observers: settings.observers.clone(),
-                journal: settings.log.map(Journal::new),
+                log,
+                journal: port.is_drained().then(|| Journal::new(log)),
                 events: Vec::new(),
                 servers: settings.servers().into_iter().map(Into::into).collect(),
                 primaries: SortedMap::new(),
@@ -87,6 +86,24 @@ impl Observing {
                 losses: Vec::new(),
             })
         })
+    }
+
+    /// Whether the host wants another level of its log than before; that counts from now on.
+    pub(super) fn follow_log(&mut self) -> bool {
+        let log = self.settings.log.get();
+        if log == self.log {
+            return false;
+        }
+        self.log = log;
+        self.detail = wanted(&self.observers, log);
+        if let Some(journal) = &mut self.journal {
+            journal.set_level(log);
+        }
+        if self.detail < Detail::Everything {
+            // Nobody would take out what ends from now on.
+            (self.waits, self.held, self.releases) = Default::default();
+        }
+        true
     }
 
     /// How much the session is to tell.
@@ -361,9 +378,7 @@ impl Observing {
     }
 
     fn tell(&mut self, observation: &Observation, now: Instant) {
-        // A listener's defect must not end the engine, which keeps the locks.
-        self.observers
-            .retain(|observer| catch_unwind(AssertUnwindSafe(|| observer.observe(observation))).is_ok());
+        self.observers.tell(observation);
         let line = self.journal.as_mut().and_then(|journal| journal.line(observation, now));
         self.events.extend(line.map(|line| Event::Observed(Box::new(line))));
     }
@@ -388,6 +403,11 @@ impl Observing {
     const fn composite_kind(&self) -> &'static str {
         if self.servers.len() > 1 { "lock" } else { "multi_lock" }
     }
+}
+
+/// How much is told to observers and to a log of this level.
+fn wanted(observers: &Observers, log: Option<Level>) -> Detail {
+    log.map_or(Detail::Nothing, Level::detail).max(observers.detail())
 }
 
 fn metering(settings: &Settings, metrics: Arc<Metrics>) -> Metering {

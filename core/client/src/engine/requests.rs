@@ -42,6 +42,15 @@ impl Requests {
         Some((ticket, self.by_ticket.remove(&ticket)))
     }
 
+    /// Those that wait for a lock.
+    pub(super) fn waits(&self) -> Vec<u64> {
+        let waits = self.by_ticket.iter().map(|(_, request)| request);
+        waits
+            .filter(|request| request.operation == Operation::Acquire)
+            .map(|request| request.id)
+            .collect()
+    }
+
     /// Whether its caller waits for the answer.
     pub(super) fn is_open(&self, ticket: Ticket) -> bool {
         self.by_ticket.get(&ticket).is_some()

@@ -44,11 +44,13 @@ pub(super) struct Engine {
     shortest_lease: Option<Duration>,
     connecting: Connecting,
     closing: Option<Closing>,
+    /// Whom to tell when nothing is owed to the server any more.
+    settling: Vec<Sink>,
     /// Queues on the server that are counted.
     queues: Option<Queues>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
-    /// `None` if nobody watches, and nothing is counted.
+    /// `None` if nobody watches nor ever may, and nothing is counted.
     observing: Option<Box<Observing>>,
     /// When this turn began.
     now: Instant,
@@ -84,7 +86,7 @@ impl Engine {
             First::IsAtUse | First::WasMade => Vec::new(),
         };
         let mut session = Session::new(config, settings.world.entropy());
-        let observing = Observing::of(settings, port.generation(), port.metrics());
+        let observing = Observing::of(settings, port);
         if let Some(observing) = &observing {
             session.set_detail(observing.detail());
         }
@@ -102,6 +104,7 @@ impl Engine {
             shortest_lease: None,
             connecting: Connecting::Tried(connecting),
             closing: None,
+            settling: Vec::new(),
             queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
             primaries: SortedMap::new(),
             observing,
@@ -143,6 +146,11 @@ impl Engine {
     fn feed(&mut self) {
         let now = self.settings.world.now();
         self.now = now;
+        if let Some(observing) = &mut self.observing
+            && observing.follow_log()
+        {
+            self.session.set_detail(observing.detail());
+        }
         let mut arrived = std::mem::take(&mut self.arrived);
         for item in arrived.seen.drain(..) {
             self.saw(item, now);
@@ -394,6 +402,22 @@ impl Engine {
             }
             self.pump();
         }
+        if !self.settling.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// Releases what was granted to those whose waits have ended, and tells when that is done.
+    fn settle(&mut self) {
+        for lease in self.port.take_grants() {
+            self.discard(&lease, self.settings.world.now());
+        }
+        self.pump();
+        if self.session.is_drained() {
+            for sink in std::mem::take(&mut self.settling) {
+                self.port.answer(sink, Ok(Completion::Closed));
+            }
+        }
     }
 
     /// Whether it has nothing to do any more. Its drop tells everybody.
@@ -426,10 +450,9 @@ impl Drop for Engine {
             self.outbox
                 .answer(request.sink, Err(told.with_lock_if_known(request.name.as_deref())));
         }
-        if let Some(closing) = self.closing.take() {
-            for sink in closing.waiting {
-                self.outbox.answer(sink, Ok(Completion::Closed));
-            }
+        let closing = self.closing.take().map(|closing| closing.waiting);
+        for sink in closing.into_iter().flatten().chain(std::mem::take(&mut self.settling)) {
+            self.outbox.answer(sink, Ok(Completion::Closed));
         }
         self.outbox.deliver_last();
         while let Some(command) = self.commands.take_left() {

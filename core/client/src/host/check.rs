@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use steadlock_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, Operation, Subject,
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, Operation, Subject, brief,
 };
 
 use super::address::LockRef;
@@ -162,7 +162,10 @@ impl Wanted {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 Operation::Acquire,
-                format!("{remaining:?} remain to the caller, too little for a lock; call with 200 ms or more"),
+                format!(
+                    "{} remain to the caller, too little for a lock; call with 200 ms or more",
+                    brief(remaining)
+                ),
             ));
         }
         let wait = self.wait.map_or(remaining / 2, |wait| wait.min(remaining / 2));

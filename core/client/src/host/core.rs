@@ -8,6 +8,7 @@ use super::address::LockRef;
 use super::check::{Check, forked};
 use super::operation::Op;
 use crate::engine::Handle;
+use crate::observe::Level;
 use crate::observe::metrics::Metrics;
 use crate::port::{Checked, Command, Completion, Sink, Wake, generation_of, host_id};
 use crate::settings::Settings;
@@ -103,6 +104,10 @@ impl Core {
     pub(super) fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         let read = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
         Ok(read(held)?.keeps_out(&read(wanted)?, self.settings.targets.len() > 1))
+    }
+
+    pub(super) fn set_log(&self, level: Option<Level>) {
+        self.settings.log.set(level);
     }
 
     pub(super) fn metrics(&self) -> Result<String, Error> {

@@ -1,6 +1,6 @@
 //! What a host may ask for.
 
-use steadlock_protocol::OnUnavailable;
+use steadlock_protocol::{OnUnavailable, Operation};
 
 use super::address::LockRef;
 
@@ -89,4 +89,19 @@ pub enum Op {
     },
     /// Close the client. Completes with `Closed`, also the second time.
     Close,
+}
+
+impl Op {
+    /// What errors of it name.
+    pub(super) const fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(_) => Operation::Acquire,
+            Self::Release { .. } | Self::ReleaseInnermost { .. } | Self::ForceRelease { .. } | Self::Close => {
+                Operation::Release
+            }
+            Self::Extend { .. } => Operation::Extend,
+            Self::Inspect { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::SetLimit { .. } => Operation::SetLimit,
+        }
+    }
 }

@@ -8,9 +8,13 @@ use std::task::{Context, Poll, Waker};
 #[cfg(feature = "native")]
 use std::time::Duration;
 
+#[cfg(feature = "native")]
+use steadlock_protocol::ErrorKind;
 use steadlock_protocol::{Error, Operation};
 
 use super::core::Core;
+#[cfg(feature = "native")]
+use crate::engine::is_driving;
 #[cfg(feature = "native")]
 use crate::park::park_on;
 use crate::port::{Completion, Slot};
@@ -31,23 +35,43 @@ pub struct Pending {
 struct Inner {
     core: Arc<Core>,
     request: u64,
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "nobody blocks there"))]
+    operation: Operation,
     slot: Arc<Slot>,
 }
 
 impl Pending {
-    pub(super) fn new(core: Arc<Core>, request: u64, slot: Arc<Slot>) -> Self {
+    pub(super) fn new(core: Arc<Core>, request: u64, operation: Operation, slot: Arc<Slot>) -> Self {
         Self {
-            inner: Some(Inner { core, request, slot }),
+            inner: Some(Inner {
+                core,
+                request,
+                operation,
+                slot,
+            }),
         }
     }
 
     /// Parks the calling thread until the result is there, at most for `timeout`.
     /// `None` means not yet: call again, perhaps after looking for signals.
+    ///
+    /// A thread that drives an engine, as where an observer is told something, would keep it from answering: there this
+    /// fails with `InvalidArgument` if the result has not come yet.
     #[cfg(feature = "native")]
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<Completion, Error>> {
-        let Some(core) = self.inner.as_ref().map(|inner| Arc::clone(&inner.core)) else {
+        let Some((core, operation)) = self
+            .inner
+            .as_ref()
+            .map(|inner| (Arc::clone(&inner.core), inner.operation))
+        else {
             return park_on(timeout, |waker| self.poll_result(waker));
         };
+        if is_driving() {
+            return match self.poll_result(Waker::noop()) {
+                Poll::Ready(result) => Some(result),
+                Poll::Pending => Some(Err(would_stop_the_engine(operation))),
+            };
+        }
         if core.is_forked() {
             return park_on(timeout, |waker| self.poll_result(waker));
         }
@@ -119,6 +143,16 @@ impl Inner {
             mem::forget(self);
         }
     }
+}
+
+#[cfg(feature = "native")]
+fn would_stop_the_engine(operation: Operation) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        operation,
+        "this would block the thread that is to answer it, as it is called by an observer, a waker or a subscriber; \
+         do it on another thread",
+    )
 }
 
 #[cfg(all(test, feature = "schedules"))]

@@ -15,10 +15,14 @@ fn a() -> LockRef {
 }
 
 fn acquire(host: &Host) -> Result<Completion, Error> {
+    acquire_lock(host, "a")
+}
+
+fn acquire_lock(host: &Host, name: &str) -> Result<Completion, Error> {
     run(
         host,
         Op::Acquire(Acquire {
-            lock: a(),
+            lock: LockRef::One(Kind::Lock, name.into()),
             wait_ms: Some(0.0),
             ..Acquire::default()
         }),
@@ -92,13 +96,14 @@ fn the_child_of_a_fork_owns_nothing() {
 
 #[test]
 fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
-    let host = open("memory://the_same_id");
+    let host = open(&served());
     let lease = granted(acquire(&host));
     let childs = as_child_of_the_same_id(1, || {
         assert!(!lease.is_valid() && lease.remaining().is_zero());
         let release = Op::Release { lease: lease.id() };
         assert_eq!(run(&host, release).unwrap_err().kind(), ErrorKind::Forked);
-        granted(acquire(&host))
+        assert!(matches!(acquire(&host), Ok(Completion::NotGranted(_))));
+        granted(acquire_lock(&host, "b"))
     });
     assert!(lease.is_valid() && !childs.is_valid());
     as_child_of_the_same_id(1, || {
@@ -109,14 +114,15 @@ fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
 
 #[test]
 fn an_inherited_host_works_in_the_child_and_its_child() {
-    let host = open("memory://an_inherited_host_works");
+    let host = open(&served());
     let parents = granted(acquire(&host));
     let childs = as_child(1, || {
-        let lease = granted(acquire(&host));
+        assert!(matches!(acquire(&host), Ok(Completion::NotGranted(_))));
+        let lease = granted(acquire_lock(&host, "b"));
         assert!(lease.is_valid());
         lease
     });
-    let grandchilds = as_child(2, || granted(acquire(&host)));
+    let grandchilds = as_child(2, || granted(acquire_lock(&host, "c")));
     assert!(parents.id() != childs.id() && childs.id() != grandchilds.id());
     as_child(2, || {
         assert!(!childs.is_valid() && grandchilds.is_valid());
@@ -141,6 +147,117 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
         let result = pending.wait(Duration::ZERO).expect("an answer at once");
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Forked);
     });
+}
+
+/// A store behind a port, for as long as the tests run: a child reaches it as its parent does.
+fn served() -> String {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let server = steadlock_store::server::Server::bind("127.0.0.1:0", None, steadlock_store::Embedded::new());
+            let server = server.await.unwrap();
+            tell.send(server.local_addr()).unwrap();
+            server.serve(std::future::pending()).await;
+        });
+    });
+    format!("redis://{}", told.recv().unwrap())
+}
+
+#[test]
+fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
+    let open_in_child = || {
+        Host::open_quiet(Options {
+            url: Some("memory://stays_with_its_process".into()),
+            ..Options::default()
+        })
+    };
+    let host = open("memory://stays_with_its_process");
+    let lease = granted(acquire(&host));
+    for child in [1, 2] {
+        as_child(child, || {
+            let refused = acquire(&host).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Misconfigured);
+            assert!(refused.to_string().contains("fork"), "{refused}");
+            assert_eq!(open_in_child().unwrap_err().kind(), ErrorKind::Misconfigured);
+            granted(acquire(&open(&format!("memory://first_opened_in_{child}"))));
+        });
+    }
+    as_child_of_the_same_id(1, || {
+        assert_eq!(open_in_child().unwrap_err().kind(), ErrorKind::Misconfigured);
+    });
+    assert!(lease.is_valid());
+    granted_again(&host, &lease);
+    // What nobody holds any more is nobody's.
+    host.close_blocking();
+    drop(host);
+    until("the end of the store", || as_child(1, || open_in_child().is_ok()));
+}
+
+#[test]
+fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
+    let name = "memory://at_the_end";
+    let (host, other) = (open(name), open(name));
+    let held = granted(acquire(&host));
+    let wait = |host: &Host, context| {
+        host.start(Op::Acquire(Acquire {
+            lock: a(),
+            context: Some(context),
+            ..Acquire::default()
+        }))
+    };
+    let mut waits: Vec<Pending> = (1..=3).map(|context| wait(&host, context)).collect();
+    let mut ended = host.end_waits().unwrap();
+    assert!(matches!(
+        ended.wait(Duration::from_secs(10)),
+        Some(Ok(Completion::Closed))
+    ));
+    assert!(held.is_valid());
+    run(&host, Op::Release { lease: held.id() }).unwrap();
+    let others = granted(acquire(&other));
+    assert!(waits.iter_mut().all(|wait| wait.wait(Duration::ZERO).is_none()));
+    // Whoever asks later is served.
+    let mut later = wait(&host, 9);
+    run(&other, Op::Release { lease: others.id() }).unwrap();
+    granted(later.wait(Duration::from_secs(10)).unwrap());
+}
+
+#[test]
+fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
+    let name = "memory://grants_of_nobody";
+    let (host, other) = (open_waking(name), open(name));
+    // Its owner drains nothing any more.
+    host.submit(Op::Acquire(Acquire {
+        lock: a(),
+        wait_ms: Some(0.0),
+        ..Acquire::default()
+    }));
+    until("the grant", || matches!(acquire(&other), Ok(Completion::NotGranted(_))));
+    let mut ended = host.end_waits().unwrap();
+    assert!(matches!(
+        ended.wait(Duration::from_secs(10)),
+        Some(Ok(Completion::Closed))
+    ));
+    granted(acquire(&other));
+}
+
+/// One whose events are kept until somebody drains them.
+fn open_waking(url: &str) -> Host {
+    let options = Options {
+        url: Some(url.into()),
+        ..Options::default()
+    };
+    Host::open(options, Box::new(|| {})).unwrap()
+}
+
+#[test]
+fn a_client_that_was_never_used_has_no_waits_to_end() {
+    let options = Options {
+        url: Some("redis://127.0.0.1:1".into()),
+        lazy: true,
+        ..Options::default()
+    };
+    assert!(Host::open_quiet(options).unwrap().end_waits().is_none());
 }
 
 #[test]

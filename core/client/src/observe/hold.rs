@@ -1,10 +1,11 @@
 //! How the span of a hold ends.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use steadlock_protocol::{LostReason, ReleaseOutcome};
 use tracing::Span;
+
+use crate::unwind::quietly;
 
 /// The span of a hold, if it has one. It ends once: the first end stands.
 #[derive(Default)]
@@ -28,11 +29,7 @@ impl Hold {
     fn end(&self, outcome: &str, lost: Option<LostReason>) {
         let span = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(span) = span {
-            // A subscriber's defect must not end the engine, which keeps the locks.
-            let _ = catch_unwind(AssertUnwindSafe(move || {
-                record(&span, outcome, lost);
-                drop(span);
-            }));
+            end(span, |span| record(span, outcome, lost));
         }
     }
 }
@@ -42,6 +39,13 @@ impl Drop for Hold {
     fn drop(&mut self) {
         self.released(ReleaseOutcome::Unknown);
     }
+}
+
+/// Ends a span with what `record` says of it. A subscriber's defect must not end the engine, which keeps the locks, nor
+/// keep a lock from its caller. Each step is for itself: it may panic in both.
+pub(crate) fn end(span: Span, record: impl FnOnce(&Span)) {
+    quietly(|| record(&span));
+    quietly(move || drop(span));
 }
 
 fn record(span: &Span, outcome: &str, lost: Option<LostReason>) {

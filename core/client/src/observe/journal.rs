@@ -78,7 +78,8 @@ impl fmt::Display for Line {
 /// Decides what a log says.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    level: Level,
+    /// `None` if nobody reads the log.
+    level: Option<Level>,
     connections: SortedMap<Arc<str>, Connections>,
     renewals: SortedMap<Arc<str>, Quiet>,
     lapses: Quiet,
@@ -93,13 +94,18 @@ struct Connections {
 
 impl Journal {
     /// Of a log that has lines of this level and above.
-    pub(crate) fn new(level: Level) -> Self {
+    pub(crate) fn new(level: Option<Level>) -> Self {
         Self {
             level,
             connections: SortedMap::new(),
             renewals: SortedMap::new(),
             lapses: Quiet::default(),
         }
+    }
+
+    /// From now on the log has lines of this level and above. What was said of trouble stays said.
+    pub(crate) const fn set_level(&mut self, level: Option<Level>) {
+        self.level = level;
     }
 
     /// The line for an observation, if it has one.
@@ -139,10 +145,12 @@ impl Journal {
         };
         let unsaid = unsaid?;
         // Grants of a log without them are not copied.
-        (observation.level() >= self.level).then(|| Line {
-            observation: observation.clone(),
-            unsaid,
-        })
+        self.level
+            .is_some_and(|level| observation.level() >= level)
+            .then(|| Line {
+                observation: observation.clone(),
+                unsaid,
+            })
     }
 }
 
@@ -235,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_server_that_died_has_one_line_and_one_when_it_is_back() {
-        let mut journal = Journal::new(Level::Info);
+        let mut journal = Journal::new(Some(Level::Info));
         let mut said = Vec::new();
         for (when, observation) in [
             (0, lost(Link::Renewals)),
@@ -255,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_hour_of_failing_tries_has_about_one_line_a_minute() {
-        let mut journal = Journal::new(Level::Info);
+        let mut journal = Journal::new(Some(Level::Info));
         assert!(journal.line(&lost(Link::Calls), at(0)).is_some());
         let tries = 1..=3_600_u32;
         let said: Vec<u32> = tries
@@ -273,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_server_that_comes_and_goes_each_second_does_not_fill_the_log() {
-        let mut journal = Journal::new(Level::Info);
+        let mut journal = Journal::new(Some(Level::Info));
         let mut said = Vec::new();
         for second in 0..3_600 {
             for (after, observation) in [(0, lost(Link::Calls)), (500, back(Link::Calls))] {
@@ -288,7 +296,7 @@ mod tests {
 
     #[test]
     fn trouble_after_a_quiet_hour_is_told_at_once_and_counts_anew() {
-        let mut journal = Journal::new(Level::Info);
+        let mut journal = Journal::new(Some(Level::Info));
         for second in 0..600 {
             journal.line(&failing(second), at(u64::from(second) * 1_000));
         }
@@ -300,7 +308,7 @@ mod tests {
 
     #[test]
     fn renewals_that_fail_together_have_one_line_for_each_server() {
-        let mut journal = Journal::new(Level::Info);
+        let mut journal = Journal::new(Some(Level::Info));
         let mut said = 0;
         for number in 0..1_000 {
             let name = format!("stock:{number}");
@@ -317,7 +325,7 @@ mod tests {
 
     #[test]
     fn fixed_leases_that_lapse_all_day_do_not_fill_the_log_and_other_losses_are_all_told() {
-        let mut journal = Journal::new(Level::Info);
+        let mut journal = Journal::new(Some(Level::Info));
         let lost = |cause: Option<&str>| Observation::Lost {
             lock: ObservedLock::new("lock", "a".into()),
             lease: 1,
@@ -337,7 +345,7 @@ mod tests {
         let observation = Observation::WaitBegan {
             lock: ObservedLock::new("lock", "a".into()),
         };
-        assert!(Journal::new(Level::Info).line(&observation, at(0)).is_none());
-        assert!(Journal::new(Level::Debug).line(&observation, at(0)).is_some());
+        assert!(Journal::new(Some(Level::Info)).line(&observation, at(0)).is_none());
+        assert!(Journal::new(Some(Level::Debug)).line(&observation, at(0)).is_some());
     }
 }

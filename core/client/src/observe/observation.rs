@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{Attempted, ErrorKind, LostReason, ReleaseOutcome};
+use steadlock_protocol::{Attempted, Detail, ErrorKind, LostReason, ReleaseOutcome};
 
 /// How much it matters, as a log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,11 +19,20 @@ pub enum Level {
 }
 
 impl Level {
+    pub(crate) const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
+
     /// The level of this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        let all = [Self::Debug, Self::Info, Self::Warn, Self::Error];
-        all.into_iter().find(|level| level.as_str() == name)
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
+    }
+
+    /// What a log of this level has to be told.
+    pub(crate) const fn detail(self) -> Detail {
+        match self {
+            Self::Debug => Detail::Everything,
+            Self::Info | Self::Warn | Self::Error => Detail::Trouble,
+        }
     }
 
     /// Its name in lower case.

@@ -32,7 +32,7 @@ impl Tracing {
         };
         Self {
             level,
-            journal: Mutex::new(Journal::new(level)),
+            journal: Mutex::new(Journal::new(Some(level))),
         }
     }
 }
@@ -62,10 +62,7 @@ impl Observer for Tracing {
     }
 
     fn detail(&self) -> Detail {
-        match self.level {
-            Level::Debug => Detail::Everything,
-            Level::Info | Level::Warn | Level::Error => Detail::Trouble,
-        }
+        self.level.detail()
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Cancel {
         request: u64,
     },
+    /// No waiter for a lock goes on. Answered when nothing is owed to the server any more.
+    EndWaits(Sink),
     /// Nobody uses the client any more.
     Shutdown,
 }

@@ -67,16 +67,23 @@ impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
 
 impl<L> Until<'_, L> {
     fn listen(&self, waker: &Waker) -> u64 {
-        let mut state = self.listeners.lock();
-        let state = state.get_or_insert_default();
+        // What a waker does when it is cloned or dropped is the program's affair: never under the lock.
+        let new = waker.clone();
+        let mut guard = self.listeners.lock();
+        let state = guard.get_or_insert_default();
         let number = self.number.unwrap_or_else(|| {
             state.last += 1;
             state.last
         });
-        match state.wakers.iter_mut().find(|(listed, _)| *listed == number) {
-            Some((_, known)) => known.clone_from(waker),
-            None => state.wakers.push((number, waker.clone())),
-        }
+        let before = match state.wakers.iter_mut().find(|(listed, _)| *listed == number) {
+            Some((_, known)) => Some(mem::replace(known, new)),
+            None => {
+                state.wakers.push((number, new));
+                None
+            }
+        };
+        drop(guard);
+        drop(before);
         number
     }
 }

@@ -45,22 +45,28 @@ impl Slot {
 
     /// The result, once; until it is there, `waker` is told of it.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Completion, Error>> {
-        let mut state = self.lock();
-        match mem::replace(&mut *state, State::Taken) {
-            State::Done(result) => Poll::Ready(result),
-            State::Waiting(known) if known.will_wake(waker) => {
-                *state = State::Waiting(known);
-                Poll::Pending
+        // What a waker does when it is cloned or dropped is the program's affair: never under the lock.
+        let mut new = None;
+        loop {
+            let mut state = self.lock();
+            let before = match mem::replace(&mut *state, State::Taken) {
+                State::Done(result) => return Poll::Ready(result),
+                State::Waiting(known) if known.will_wake(waker) => {
+                    *state = State::Waiting(known);
+                    return Poll::Pending;
+                }
+                before @ (State::Empty | State::Waiting(_)) => before,
+                State::Taken | State::Abandoned => return Poll::Ready(Err(taken())),
+            };
+            if let Some(new) = new {
+                *state = State::Waiting(new);
+                drop(state);
+                drop(before);
+                return Poll::Pending;
             }
-            State::Empty | State::Waiting(_) => {
-                *state = State::Waiting(waker.clone());
-                Poll::Pending
-            }
-            State::Taken | State::Abandoned => Poll::Ready(Err(Error::new(
-                ErrorKind::InvalidArgument,
-                Operation::Acquire,
-                "the result was taken already; wait for it once",
-            ))),
+            *state = before;
+            drop(state);
+            new = Some(waker.clone());
         }
     }
 
@@ -76,6 +82,14 @@ impl Slot {
         // Nothing panics while holding it; if something did, the state is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn taken() -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Operation::Acquire,
+        "the result was taken already; wait for it once",
+    )
 }
 
 #[cfg(all(test, feature = "schedules"))]

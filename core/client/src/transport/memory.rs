@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Transmit};
+use steadlock_protocol::{Call, CallError, CallId, Error, ErrorKind, Instant, Lane, Operation, Reply, Transmit};
 use steadlock_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -22,11 +22,20 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn open(name: Option<&str>) -> Self {
+    /// `Misconfigured` for a store that a process holds which this one is a fork of: it would be another one here,
+    /// and exclude nobody there.
+    pub(super) fn open(name: Option<&str>) -> Result<Self, Error> {
         let store = match name {
-            // A forked child is another process, and its store is another one
-            // too: the parent's may have been locked at the fork.
-            Some(name) => Embedded::named(&format!("{name}@{}", Process::current())),
+            Some(name) => {
+                let key = |process: Process| format!("{name}@{process}");
+                if Process::ancestors()
+                    .into_iter()
+                    .any(|parent| Embedded::is_held(&key(parent)))
+                {
+                    return Err(another_process(name));
+                }
+                Embedded::named(&key(Process::current()))
+            }
             None => Embedded::new(),
         };
         let (sender, messages) = unbounded_channel();
@@ -34,14 +43,14 @@ impl Memory {
             // Fails only if the client is gone.
             let _ = sender.send((channel.into(), payload.to_vec()));
         }));
-        Self {
+        Ok(Self {
             store,
             subscriber,
             messages,
             is_connected: false,
             waiting: Vec::new(),
             seen: Vec::new(),
-        }
+        })
     }
 
     fn run(&self, call: &Call) -> Result<Reply, CallError> {
@@ -50,6 +59,14 @@ impl Memory {
             .map(Reply::from)
             .map_err(CallError::from)
     }
+}
+
+fn another_process(name: &str) -> Error {
+    let message = format!(
+        "the store of memory://{name} is in the memory of the process that this one is a fork of, and excludes nobody \
+         here; use a server, as `steadlock serve` is one, or first connect to it after the fork"
+    );
+    Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
 }
 
 impl Transport for Memory {

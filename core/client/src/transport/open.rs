@@ -48,7 +48,7 @@ fn open_one(
     peers: Option<Peers>,
 ) -> Result<Box<dyn Transport>, Error> {
     match &target.scheme {
-        Scheme::Memory { name } => Ok(Box::new(Memory::open(name.as_deref()))),
+        Scheme::Memory { name } => Ok(Box::new(Memory::open(name.as_deref())?)),
         Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(Redis::open(settings, target, first, peers))),
         Scheme::Sentinel { .. } => Ok(Box::new(Sentinel::open(settings, target, first, peers))),
         Scheme::Cluster { .. } => Ok(Box::new(Cluster::open(settings, target, first, peers))),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from steadlock import _loading as _loading
 from steadlock._endings import LostReason, ReleaseOutcome
 from steadlock._native import __version__ as __version__
-from steadlock._settings import INHERIT, Duration, OnUnavailable
+from steadlock._settings import INHERIT, Duration, OnBusy, OnUnavailable
 from steadlock._threads.client import Client, connect, redlock
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import Hold, Lock, ReadWriteLock
@@ -58,6 +58,7 @@ __all__ = [
     "LostReason",
     "MisconfiguredError",
     "NotOwnerError",
+    "OnBusy",
     "OnUnavailable",
     "ReadWriteLock",
     "ReleaseOutcome",

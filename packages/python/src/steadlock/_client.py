@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from steadlock import _kinds
 from steadlock._connection import ConnectionT
+from steadlock._copying import HOW_WITH_CLIENTS, Uncopied
 from steadlock._lock import NamedLock
 from steadlock._settings import Duration, LockSettings, OnUnavailable, checked_name
 from steadlock._shown import shown, type_of
@@ -20,11 +21,20 @@ MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
 """What locks and semaphores have in common."""
 
 
-class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
+class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
     """Makes the locks of one client."""
+
+    _instead = HOW_WITH_CLIENTS
 
     def __init__(self, connection: ConnectionT) -> None:
         self._connection = connection
+
+    def __repr__(self) -> str:
+        native = self._connection.native
+        # A lazy one is not connected before its first use.
+        state = "closed" if self.closed else "open" if native.is_started() else "not connected yet"
+        face = type(self).__module__.partition("._")[0]
+        return f"<{face}.{type(self).__name__} of {native.server()}, {state}>"
 
     @property
     def closed(self) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from steadlock import _native, _process
 from steadlock._endings import LostReason
-from steadlock._holds import Held, Holds
+from steadlock._holds import Held, holds_of
 from steadlock._telemetry import Telemetry
 from steadlock._watchlist import Watchlist
 
@@ -34,9 +33,8 @@ class ConnectionBase(ABC, Generic[L]):
 
     def _begin(self) -> None:
         """With nothing held: at first, and in the child of a fork."""
-        self.mutex = threading.Lock()
         self.watched: Watchlist[L] = Watchlist(self.telemetry)
-        self.holds: Holds[L] = Holds(self.native, self.watched.weaken, self.watched.dropped)
+        self.holds: _native.Holds[L] = holds_of(self.native, self.watched)
 
     def measure_by(self, telemetry: Telemetry | None) -> None:
         """From now on that is told what the client does; nothing is, if it is `None`."""
@@ -92,7 +90,7 @@ class ConnectionBase(ABC, Generic[L]):
     @abstractmethod
     def stop(self) -> None: ...
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: list[int | None]) -> None:
         self.holds.owners_have_ended(numbers)
 
     def stranded(self) -> tuple[_native.Client, list[int]]:

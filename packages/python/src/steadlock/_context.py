@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -47,22 +47,23 @@ class Caller:
     thread that runs jobs of several others, each in a context of its own (`asyncio.to_thread`,
     the worker threads of anyio), is another caller for each: what one job has left held, the
     next one must not enter.
+
+    It also owns what a client of `steadlock.aio` holds whose method was called outside of an
+    event loop.
     """
 
-    __slots__ = ("__weakref__", "_is_watched", "_turn", "number", "takes_turns", "thread")
+    __slots__ = ("__weakref__", "_has_ended", "_is_watched", "_turn", "kind", "number", "takes_turns", "thread")
 
     def __init__(self, thread: Thread, turn: object = None) -> None:
         self.thread = thread
         self.number = _draw()
         self.takes_turns = turn is not None
         """Whether others of the same thread stand still while it waits."""
+        self.kind = "greenlet" if self.takes_turns else "thread"
         self._turn = None if turn is None else _Turn(turn, self.number)
         self._is_watched = False
+        self._has_ended = False
         thread.callers.add(self)
-
-    @property
-    def kind(self) -> str:
-        return "greenlet" if self.takes_turns else "thread"
 
     def is_over(self) -> bool:
         """Whether the task or greenlet has ended. A thread that calls has not."""
@@ -73,16 +74,31 @@ class Caller:
             return True
         return _is_done(turn) if _is_task(turn) else bool(turn.dead)
 
+    def has_ended(self) -> bool:
+        """Whether the thread or the job has ended."""
+        return self._has_ended or self.thread.has_ended
+
+    def end(self) -> None:
+        """The job has ended. It may be called in the midst of anything."""
+        self._has_ended = True
+        if not self.thread.has_ended:
+            self.kind = "job"
+        _have_ended([self.number])
+
     def watch_end(self) -> None:
         """Has the clients told when a greenlet ends that may not be dropped then. The ends of
-        threads are always told."""
+        threads and of jobs are always told; again, if they came before this."""
+        if self.has_ended():
+            _have_ended([self.number])
+            return
         if self._is_watched or self._turn is None:
             return
-        self._is_watched = True
         turn: Any = self._turn()
         if not _is_task(turn) and hasattr(turn, "rawlink"):
             number = self.number
             turn.rawlink(lambda _: _have_ended([number]))
+        # Last, as an interrupt may strike: to be told twice does no harm.
+        self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
         return self.thread.can_run_at_exit()
@@ -91,7 +107,7 @@ class Caller:
 class Thread:
     """A thread, which its ident does not tell for ever."""
 
-    __slots__ = ("_native_id", "_thread", "callers", "first", "interruptible")
+    __slots__ = ("_native_id", "_thread", "callers", "first", "has_ended", "interruptible", "process")
 
     def __init__(self) -> None:
         thread = threading.current_thread()
@@ -102,10 +118,18 @@ class Thread:
         """Whether signal handlers run in it, so that Ctrl-C must interrupt its waits."""
         self.first: Caller | None = None
         """The thread as a caller, outside of later jobs."""
+        self.has_ended = False
+        self.process = os.getpid()
+        """The process in which it runs: in the child of a fork all threads of the parent but one are dropped."""
         self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
 
     def is_that_of(self, caller: Caller) -> bool:
         return self._native_id == caller.thread._native_id
+
+    def end(self) -> None:
+        """The thread has ended."""
+        self.has_ended = True
+        _have_ended([caller.number for caller in self.callers])
 
     def can_run_at_exit(self) -> bool:
         thread = self._thread()
@@ -127,11 +151,17 @@ class TaskOwner:
     def watch_end(self) -> None:
         """Has the clients told when it ends; now, if it has: another task may have awaited what it began."""
         task, number = self._task(), self.number
-        if task is None or task.done():
+        if task is None or task.done() or self._loop.is_closed():
             _have_ended([number])
-        elif not self._is_watched:
-            self._is_watched = True
+        elif self._is_watched:
+            pass
+        elif sys.modules["asyncio"]._get_running_loop() is not self._loop:
+            # The task's coroutine runs in another loop, and only the task's own loop may add the callback.
+            self._loop.call_soon_threadsafe(self.watch_end)
+        else:
             task.add_done_callback(lambda _: _have_ended([number]))
+            # Last, as an interrupt may strike: to be told twice does no harm.
+            self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
         return self._loop.is_running()
@@ -150,20 +180,40 @@ def this_caller() -> Caller:
         turn = _running_greenlet()
     if turn is not None:
         caller = _turns.get(turn)
-        if caller is None or caller.thread is not thread:
+        if caller is None:
+            # A signal handler may have come here meanwhile, and hold something as that caller.
+            caller = _turns.setdefault(turn, Caller(thread, turn))
+        if caller.thread is not thread:
             caller = _turns[turn] = Caller(thread, turn)
         return caller
     first = thread.first
-    if loop is not None and first is not None:
+    if first is not None and first.has_ended():
+        first = None
+    if loop is not None:
         # A callback, whose context says nothing.
-        return first
-    caller = _job.get()
-    if caller is None or caller.thread is not thread:
-        caller = Caller(thread)
-        _job.set(caller)
         if first is None:
-            thread.first = caller
-    return caller
+            first = thread.first = Caller(thread)
+        return first
+    inherited = job = _job.get()
+    while job is not None and job.caller.thread is not thread:
+        job = job.outer
+    if job is None:
+        if inherited is not None and inherited.caller.has_ended():
+            inherited = None
+        job = _new_job(thread, inherited)
+        if first is None:
+            thread.first = job.caller
+    return job.caller
+
+
+def _new_job(thread: Thread, inherited: _Job | None) -> _Job:
+    job = _Job(Caller(thread), inherited)
+    before = _job.set(job).old_value
+    if isinstance(before, _Job) and before.caller.thread is thread:
+        # A signal handler came here meanwhile, and may hold something as that caller.
+        _job.set(before)
+        return before
+    return job
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -218,18 +268,6 @@ def threads_are_greenlets() -> bool:
     return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
-def lock_of_threads() -> threading.Lock:
-    """A lock that a hub may take too: one of gevent would have it wait for a greenlet."""
-    made: threading.Lock = _original("allocate_lock")()
-    return made
-
-
-def reentrant_lock_of_threads() -> threading._RLock:
-    """The same, for what signal handlers and collections of garbage may come back to."""
-    made: threading._RLock = _original("RLock")()
-    return made
-
-
 def start_thread(work: Callable[..., None], *args: object) -> None:
     """Starts a thread that nobody waits for, not even the end of the process."""
     _original("start_new_thread")(work, args)
@@ -251,17 +289,22 @@ def refuse_eventlet(operation: str) -> None:
         )
 
 
-def this_task() -> TaskOwner | None:
-    """The running task; `None` in a callback, and outside of an event loop."""
-    try:
-        task = sys.modules["asyncio"].current_task()
-    except RuntimeError:
-        return None
+def this_owner() -> TaskOwner | Caller | None:
+    """The owner of what a method of `steadlock.aio` acquires that is called here: the running task; outside of an
+    event loop the owner of what a blocking client acquires; `None` in a callback, which has ended before anything
+    can be granted."""
+    loop = running_loop()
+    if loop is None:
+        caller = this_caller()
+        # In its own thread, as a hub may be asked in no other.
+        caller.watch_end()
+        return caller
+    task = sys.modules["asyncio"].current_task(loop)
     if task is None:
         return None
     owner = _tasks.get(task)
     if owner is None:
-        owner = _tasks[task] = TaskOwner(task)
+        owner = _tasks.setdefault(task, TaskOwner(task))
     return owner
 
 
@@ -310,26 +353,49 @@ def _is_gone(turn: weakref.ref[Any]) -> None:
 
 
 class _ThisThread(threading.local):
-    def __init__(self) -> None:
-        self.thread = Thread()
-        self.end = _End(self.thread)
+    thread: Thread
+
+    # Only if it is not there yet. In the midst of this a finalizer may come here too, so the first one is the thread.
+    def __getattr__(self, name: str) -> Thread:
+        if name != "thread":
+            raise AttributeError(name)
+        end: _End = self.__dict__.setdefault("end", _End(Thread()))
+        self.thread = end.thread
+        return end.thread
 
 
 class _End:
     """Is dropped when its thread ends."""
 
     def __init__(self, thread: Thread) -> None:
-        self._thread = thread
-        self._process = os.getpid()
+        self.thread = thread
 
     # At the end of the interpreter this module's own names may be gone.
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # In the child of a fork the other threads of its parent are dropped too.
-        if not is_finalizing() and os.getpid() == self._process:
-            _have_ended([caller.number for caller in self._thread.callers])
+        if not is_finalizing() and os.getpid() == self.thread.process:
+            self.thread.end()
 
 
-def tell_ended(listener: Callable[[Iterable[int]], None]) -> None:
+class _Job:
+    """The running job of a thread, in the job's context: dropped when that is, at its end. Only contexts refer to it.
+
+    A framework may hand the context of one job on to the next one, as asgiref does: then both are one caller.
+    """
+
+    __slots__ = ("caller", "outer")
+
+    def __init__(self, caller: Caller, outer: _Job | None) -> None:
+        self.caller = caller
+        # The job of another thread whose context this one inherited, and may give back to it.
+        self.outer = outer
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing() and os.getpid() == self.caller.thread.process:
+            self.caller.end()
+
+
+def tell_ended(listener: Callable[[list[int | None]], None]) -> None:
     """From now on the numbers of owners that have ended are told to `listener`."""
     global _have_ended
     _have_ended = listener
@@ -345,6 +411,7 @@ def _start_over() -> None:
     _numbers = _new_numbers()
     # The thread that called fork is the only one now, and so the one that runs signal handlers.
     this_thread.thread.interruptible = True
+    this_thread.thread.process = os.getpid()
 
 
 def _new_numbers() -> itertools.count[int]:
@@ -352,18 +419,18 @@ def _new_numbers() -> itertools.count[int]:
     return itertools.count(int.from_bytes(os.urandom(7), "big"))
 
 
-def _tell_nobody(numbers: Iterable[int]) -> None: ...
+def _tell_nobody(numbers: list[int | None]) -> None: ...
 
 
-_have_ended: Callable[[Iterable[int]], None] = _tell_nobody
+_have_ended: Callable[[list[int | None]], None] = _tell_nobody
 _TRIO = "trio.lowlevel"
 _HUBS = "gevent._hub_local"
 """The module that knows gevent's hubs, once a program has imported it."""
 _numbers = _new_numbers()
 this_thread: Final = _ThisThread()
 """Its `thread` is the calling one."""
-_job: ContextVar[Caller | None] = ContextVar("steadlock_job", default=None)
-"""The caller that is the running job of its thread. A job that inherits another thread's is its own."""
+_job: ContextVar[_Job | None] = ContextVar("steadlock_job", default=None)
+"""The running job of its thread. A job that inherits another thread's is its own."""
 _turns: weakref.WeakKeyDictionary[Any, Caller] = weakref.WeakKeyDictionary()
 _tasks: weakref.WeakKeyDictionary[asyncio.Task[object], TaskOwner] = weakref.WeakKeyDictionary()
 

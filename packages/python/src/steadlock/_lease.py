@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from steadlock import _native
 from steadlock._connection import ConnectionT
 from steadlock._context import Owner
+from steadlock._copying import HOW_WITH_LEASES, Uncopied
 from steadlock._endings import LostReason
+from steadlock._reports import is_ctrl_c
 from steadlock._shown import shown
 
 
@@ -21,10 +23,11 @@ OwnerT = TypeVar("OwnerT", bound=Owner | None)
 EventT = TypeVar("EventT", bound=_Event)
 
 
-class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
+class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
     """One grant of a lock, or one re-entry."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_connection", "_event", "_key", "_native", "_owner")
+    __slots__ = ("__weakref__", "_callbacks", "_connection", "_events", "_key", "_native", "_owner")
+    _instead = HOW_WITH_LEASES
     _kind: ClassVar[str]
     """The class, as programs name it."""
 
@@ -33,7 +36,8 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
         self._key = key
         self._native = native
         self._owner = owner
-        self._event: EventT | None = None
+        # Each change is one step of a list: signal handlers and finalizers come back here, and other threads.
+        self._events: list[EventT] = []
         self._callbacks: list[Callable[[Any], object]] = []
 
     @property
@@ -93,28 +97,41 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
         return f"<{self._kind} of {shown(self.name)!r}, {state}>"
 
     def _call_when_lost(self, callback: Callable[[Self], object]) -> None:
-        with self._connection.mutex:
-            self._callbacks.append(callback)
+        self._callbacks.append(callback)
         self._watch()
 
     @abstractmethod
     def _watch(self) -> None:
         """Sees to it that `_on_lost` is called once the lease is lost."""
 
+    def _event(self, make: Callable[[], EventT]) -> EventT:
+        """The one event of the loss; the first that was made."""
+        if not self._events:
+            self._events.append(make())
+        return self._events[0]
+
     def _on_lost(self) -> None:
-        with self._connection.mutex:
-            callbacks, self._callbacks = self._callbacks, []
-        if self._event is not None:
-            self._event.set()
-        for callback in callbacks:
+        for event in self._events:
+            event.set()
+        struck: BaseException | None = None
+        while self._callbacks:
+            try:
+                callback = self._callbacks.pop(0)
+            except IndexError:
+                break  # Another thread was faster.
             try:
                 callback(self)
-            except Exception as error:
-                self._report(error)
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    struck = error
+                else:
+                    self._report(error)
+        if struck is not None:
+            raise struck
 
     @abstractmethod
-    def _report(self, error: Exception) -> None:
-        """A callback raised it, and nobody called that could catch it."""
+    def _report(self, error: BaseException) -> None:
+        """A callback raised it, and nobody called that could catch it. Never raises."""
 
     def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
         """Has the telemetry told what the release came to."""

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from steadlock import _native
 from steadlock._connection import ConnectionT
+from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._lease import LeaseBase
 from steadlock._settings import LockSettings
 from steadlock._shown import shown
@@ -16,10 +17,11 @@ LeaseT = TypeVar("LeaseT", bound=LeaseBase[Any, Any, Any])
 LockT = TypeVar("LockT", bound="NamedLock[Any, Any]")
 
 
-class NamedLock(ABC, Generic[ConnectionT, LeaseT]):
+class NamedLock(ABC, Uncopied, Generic[ConnectionT, LeaseT]):
     """A lock or a semaphore."""
 
     __slots__ = ("__weakref__", "_connection", "_settings")
+    _instead = HOW_WITH_LOCKS
 
     def __init__(self, connection: ConnectionT, settings: LockSettings) -> None:
         self._connection = connection
@@ -45,10 +47,11 @@ class NamedLock(ABC, Generic[ConnectionT, LeaseT]):
         )
 
 
-class ReadWriteLockBase(Generic[LockT]):
+class ReadWriteLockBase(Uncopied, Generic[LockT]):
     """A lock with two sides, of which many may hold `read`, or one `write`."""
 
     __slots__ = ("_read", "_write")
+    _instead = HOW_WITH_LOCKS
 
     def __init__(self, read: LockT, write: LockT) -> None:
         self._read = read

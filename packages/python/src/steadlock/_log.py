@@ -2,6 +2,9 @@
 
 A handler may block for seconds: a socket in a partition does. So lines are written in a
 thread of their own, which nobody waits for who has a loss to tell.
+
+The program may configure its logging at any time, so nothing here is settled at import: each
+client looks at the level again within `LOOK`.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from steadlock import _context, _native
+from steadlock._descriptor import LOOK
 
-logger = logging.getLogger("steadlock")
-
+_NAME = "steadlock"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 _URGENT = ("warn", "error")
 _LIMIT, _URGENT_LIMIT = 1_000, 10_000
@@ -28,19 +33,80 @@ FLUSH_LIMIT = 0.1
 FLUSH_STEP = 0.001
 
 
+class _OwnLogger(logging.Logger):
+    """The logger `steadlock` of a program that has made none of that name.
+
+    `logging.config` disables every logger that it knows and that a configuration does not name,
+    unless told otherwise. It does not know this one, so a program that configures its logging after
+    it has imported this package is still told of losses. Nobody clears the cache of a logger that
+    `logging` does not know; so this one has none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_NAME)
+        self.parent = logging.getLogger()
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802
+        return self.manager.disable < level >= self.getEffectiveLevel()
+
+
+def _logger() -> logging.Logger:
+    """The program's logger of that name, if it has one; else one that does what its root says."""
+    known = logging.Logger.manager.loggerDict.get(_NAME)
+    return known if isinstance(known, logging.Logger) else _own_logger
+
+
 def wanted_level() -> str | None:
     """From which level on the core is to tell; `None` if nobody would read it."""
+    logger = _logger()
     return next((name for name, level in _LEVELS.items() if logger.isEnabledFor(level)), None)
 
 
+class Level:
+    """From which level on the core of one client tells."""
+
+    def __init__(self, native: _native.Client) -> None:
+        self._native = native
+        self._told: str | None = ""
+
+    def follow(self) -> bool:
+        """Has the core tell what is wanted now. Says whether anything is."""
+        wanted = wanted_level()
+        if wanted != self._told:
+            self._told = wanted
+            self._native.set_log(wanted)
+        return wanted is not None
+
+
+class Unread(Protocol):
+    """A client that has no thread to look at the level, as nobody reads its log."""
+
+    def log_is_read(self) -> None:
+        """Somebody reads it now."""
+        ...
+
+
+def tell_of_reader(client: Unread) -> None:
+    """Tells the client once somebody reads the log, within `LOOK`."""
+    _writer.tell_of_reader(client)
+
+
 def write(lines: list[_native.Line]) -> None:
-    """Has lines written soon. Never waits for a handler."""
+    """Takes lines out of the list and has them written soon. Never waits for a handler."""
     if lines:
         _writer.put(lines)
 
 
+def note(line: _native.Line) -> None:
+    """Has a line written at the next `catch_up`. It may be called in the midst of a collection of garbage, where no
+    thread can be started."""
+    _writer.note(line)
+
+
 def catch_up() -> None:
     """Writes what nobody else does: where threads are greenlets, those of a thread without a hub never run."""
+    if _writer.has_notes():
+        _writer.put([])
     if _writer.is_behind() and _writer.has_no_other() and _context.hub_of_thread() is None:
         _writer.write()
 
@@ -67,22 +133,34 @@ def end(limit: float) -> None:
 
 
 class _Writer:
-    """A bounded queue of lines, and the thread that writes them."""
+    """A bounded queue of lines, and the thread that writes them.
+
+    It has no lock: a signal handler may come back to any of it, and wait there for a handler of the log that another
+    thread runs. So each change is one step of a queue.
+    """
 
     def __init__(self) -> None:
         self._lines: deque[_native.Line] = deque()
-        # A signal handler may come back to it in the thread that has it.
-        self._mutex = _context.reentrant_lock_of_threads()
+        # What nobody was woken for.
+        self._notes: list[_native.Line] = []
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._is_writing = False
         self._has_ended = False
         # How many lines found no room since the log said so.
         self._unwritten = 0
+        self._unread: list[weakref.ref[Unread]] = []
+
+    def note(self, line: _native.Line) -> None:
+        if len(self._notes) < _URGENT_LIMIT:
+            self._notes.append(line)
+
+    def has_notes(self) -> bool:
+        return bool(self._notes)
 
     def put(self, lines: list[_native.Line]) -> None:
-        with self._mutex:
-            for line in lines:
+        for queue in (self._notes, lines):
+            while (line := _taken_from(queue)) is not None:
                 if len(self._lines) < self._limit(line):
                     self._lines.append(line)
                 else:
@@ -91,30 +169,34 @@ class _Writer:
             if _context.hub_of_thread() is not None:
                 sys.modules["gevent"].spawn(self.write)
             return
-        # At the end of the process no thread can be started any more, and nobody reads its log.
-        with contextlib.suppress(RuntimeError):
-            self._start()
-        if self._bell.empty():
-            self._bell.put(None)
+        self._wake()
+
+    def tell_of_reader(self, client: Unread) -> None:
+        self._unread.append(weakref.ref(client))
+        self._wake()
 
     def write(self) -> None:
-        """Hands lines to the logger until there are none. What a filter raises is not to end it."""
-        with self._mutex:
-            if self._is_writing:
-                return
-            self._is_writing = True
-        try:
-            while (line := self._next()) is not None:
-                level, text, fields = line
-                with contextlib.suppress(Exception):
-                    logger.log(_LEVELS[level], "%s", text, extra=fields)
-        except BaseException:
-            self._is_writing = False
-            raise
+        """Hands lines to the logger until there are none, unless another caller does, whatever filters raise."""
+        # Again, if lines came after the last look and before the end of writing: they were left to this one.
+        while self._lines and not self._is_writing and not self._has_ended:
+            try:
+                self._is_writing = True
+                while (line := self._next()) is not None:
+                    level, text, fields = line
+                    try:
+                        _logger().log(_LEVELS[level], "%s", text, extra=fields)
+                    except Exception:
+                        continue
+                    except BaseException:
+                        # No `sys.exit` of a handler ends the thread of the log. Elsewhere it may be Ctrl-C.
+                        if threading.current_thread() is not self._thread:
+                            raise
+            finally:
+                self._is_writing = False
 
     def has_no_other(self) -> bool:
         """Whether no thread writes, nor may be started."""
-        return self._thread is None and _context.threads_are_greenlets()
+        return not self._has_thread() and _context.threads_are_greenlets()
 
     def is_behind(self) -> bool:
         return not self._has_ended and (self._is_writing or bool(self._lines))
@@ -129,37 +211,71 @@ class _Writer:
         # Not one here and one there: once there was no room, half of it has to be free.
         return _LIMIT // 2 if self._unwritten else _LIMIT
 
+    def _wake(self) -> None:
+        # At the end of the process no thread can be started any more, and nobody reads its log.
+        with contextlib.suppress(RuntimeError):
+            self._start()
+        if self._bell.empty():
+            self._bell.put(None)
+
     def _start(self) -> None:
-        with self._mutex:
-            if self._thread is not None or self._has_ended:
-                return
-            thread = self._thread = threading.Thread(target=self._run, name="steadlock-log", daemon=True)
-        try:
-            thread.start()
-        except BaseException:
-            self._thread = None
-            raise
+        if self._has_thread() or self._has_ended:
+            return
+        thread = self._thread = threading.Thread(target=self._run, name="steadlock-log", daemon=True)
+        thread.start()
+
+    def _has_thread(self) -> bool:
+        """Whether the thread has begun. If its start was interrupted, the next line starts another one; of two that
+        began at once one ends with its first line."""
+        thread = self._thread
+        return thread is not None and thread.ident is not None
 
     def _run(self) -> None:
+        me = threading.current_thread()
         try:
-            while not self._has_ended:
-                self._bell.get()
+            while not self._has_ended and (self._thread is me or not self._has_thread()):
+                with contextlib.suppress(Empty):
+                    self._bell.get(timeout=LOOK if self._unread else None)
                 self.write()
+                self._look_for_reader()
         finally:
-            # A handler ended it; the next line starts another.
-            self._thread = None
+            if self._thread is me:
+                # A handler ended it; the next line starts another.
+                self._thread = None
+            elif not self._bell.empty() or self._lines:
+                self._bell.put(None)
+
+    def _look_for_reader(self) -> None:
+        is_read = bool(self._unread) and wanted_level() is not None
+        for _ in range(len(self._unread)):
+            known = self._unread.pop(0)
+            client = known()
+            if client is None:
+                continue
+            if is_read:
+                client.log_is_read()
+            else:
+                self._unread.append(known)
 
     def _next(self) -> _native.Line | None:
-        with self._mutex:
-            if self._unwritten and len(self._lines) <= _LIMIT // 2 and not self._has_ended:
-                unwritten, self._unwritten = self._unwritten, 0
-                text = f"{unwritten} lines of this log were left out: its handlers did not keep up"
-                return "warn", text, {"event": "left_out", "unsaid": unwritten}
-            if self._lines and not self._has_ended:
-                return self._lines.popleft()
-            # Before the mutex is free: who puts a line from now on has it written anew.
-            self._is_writing = False
+        if self._has_ended:
             return None
+        unwritten = self._unwritten
+        if unwritten and len(self._lines) <= _LIMIT // 2:
+            self._unwritten -= unwritten
+            text = f"{unwritten} lines of this log were left out: its handlers did not keep up"
+            return "warn", text, {"event": "left_out", "unsaid": unwritten}
+        try:
+            return self._lines.popleft()
+        except IndexError:
+            return None
+
+
+def _taken_from(queue: list[_native.Line]) -> _native.Line | None:
+    try:
+        return queue.pop(0)
+    except IndexError:
+        return None  # There is none, or another thread was faster.
 
 
 def _start_over() -> None:
@@ -168,6 +284,7 @@ def _start_over() -> None:
     _writer = _Writer()
 
 
+_own_logger = _OwnLogger()
 _writer = _Writer()
 
 os.register_at_fork(after_in_child=_start_over)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from steadlock import _context, _log, _native
 
@@ -24,7 +26,7 @@ class Connection(Protocol):
 
     def after_fork(self) -> None: ...
     def stop(self) -> None: ...
-    def owners_have_ended(self, numbers: Iterable[int]) -> None: ...
+    def owners_have_ended(self, numbers: list[int | None]) -> None: ...
     def stranded(self) -> tuple[_native.Client, list[int]]:
         """The locks that are held by owners that cannot run any more."""
         ...
@@ -44,11 +46,14 @@ def _after_fork() -> None:
     _abandoned.clear()
     for connection in _living():
         connection.after_fork()
+    _heed_children()
 
 
 def _at_exit() -> None:
-    """Ends the log, and releases the locks whose owner cannot run any more. Other threads have been joined."""
+    """Ends the log and all waits, and releases the locks whose owner cannot run any more. Other threads have been
+    joined, but for daemons: those that wait never go on, and are granted nothing from now on."""
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
+    _native.grant_no_more()
     connections = _living()
     for connection in connections:
         connection.stop()
@@ -58,7 +63,7 @@ def _at_exit() -> None:
     _native.ask_no_more(max(LEAST_ASKING_LIMIT_MS, _left_ms(deadline)))
 
 
-def _owners_have_ended(numbers: Iterable[int]) -> None:
+def _owners_have_ended(numbers: list[int | None]) -> None:
     """Runs anywhere: in the midst of a garbage collection, at the end of a thread."""
     for connection in _living():
         connection.owners_have_ended(numbers)
@@ -69,14 +74,46 @@ def _living() -> list[Connection]:
 
 
 def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
-    work = [(native, leases) for native, leases in stranded if leases]
+    work = list(stranded)
     if len(work) > 1:
         # So that one dead server does not use up the time of the others.
         for native, leases in work:
-            for lease in leases:
-                native.release_later(lease)
+            native.end_waits(leases)
     for native, leases in work:
-        native.release_all(leases, _left_ms(deadline))
+        native.release_all(leases, _left_ms(deadline), True)
+
+
+def _at_end_of_child() -> None:
+    """A child of multiprocessing ends with `os._exit`, which calls no `atexit`. Threads that are no daemons are
+    joined after this."""
+    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    if all(thread.daemon for thread in others):
+        _at_exit()
+        return
+    deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
+    for connection in _living():
+        native, leases = connection.stranded()
+        if leases:
+            native.release_all(leases, _left_ms(deadline), False)
+
+
+def _heed_children() -> None:
+    """Has multiprocessing call us at the end of a child process. A program that does not use it need not load it."""
+    global _heeds_children
+    util: Any = sys.modules.get("multiprocessing.util")
+    # Another thread may be just about to load it.
+    if _heeds_children or not hasattr(util, "register_after_fork") or not hasattr(util, "Finalize"):
+        return
+    _heeds_children = True
+    # A child forgets what is to be done at its parent's end, and then calls these.
+    util.register_after_fork(_heed_end_of_child, _heed_end_of_child)
+    process: Any = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        _heed_end_of_child()
+
+
+def _heed_end_of_child(_: object = None) -> None:
+    sys.modules["multiprocessing.util"].Finalize(None, _at_end_of_child, exitpriority=_LAST)
 
 
 def _left_ms(deadline: float) -> int:
@@ -86,6 +123,11 @@ def _left_ms(deadline: float) -> int:
 _connections: weakref.WeakValueDictionary[int, Connection] = weakref.WeakValueDictionary()
 _abandoned: list[tuple[_native.Client, list[int]]] = []
 
+_heeds_children = False
+_LAST = -100
+"""After all finalizers of multiprocessing itself, which join its queues and processes."""
+
 _context.tell_ended(_owners_have_ended)
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)
+_heed_children()

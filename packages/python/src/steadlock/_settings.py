@@ -24,6 +24,14 @@ OnUnavailable: TypeAlias = Literal["fail", "local", "skip"]
 """
 
 
+OnBusy: TypeAlias = Literal["raise", "skip"]
+"""What becomes of a call of a `synchronized` function if the lock is not granted within its `wait`.
+
+- `raise`: it raises `LockTimeoutError`
+- `skip`: it gives `None`, and the function does not run
+"""
+
+
 class Inherit(enum.Enum):
     """Stands for "as the lock was made" where `None` has a meaning of its own."""
 
@@ -179,6 +187,17 @@ def checked_policy(policy: OnUnavailable | None, operation: str, name: str | Non
         lock_name=name,
         operation=operation,
     )
+
+
+def skips_if_busy(on_busy: OnBusy) -> bool:
+    """Whether a busy lock is skipped, if that is one of the words for it."""
+    if not isinstance(on_busy, str):
+        raise TypeError(f"on_busy is a str, not a {type_of(on_busy)}")
+    if on_busy not in ("raise", "skip"):
+        raise InvalidArgumentError(
+            "synchronized: on_busy is neither raise nor skip; give one of them", operation="acquire"
+        )
+    return on_busy == "skip"
 
 
 def checked_name(name: str) -> str:

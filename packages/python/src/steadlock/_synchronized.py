@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from steadlock._shown import shown, type_of
-from steadlock.errors import InvalidArgumentError
+from steadlock.errors import InvalidArgumentError, LockTimeoutError, SteadlockError, UnavailableError
 
 _formatter = string.Formatter()
 
@@ -52,6 +52,13 @@ class NameTemplate:
                     f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}",
                     operation="acquire",
                 )
+
+
+def is_skipped(error: SteadlockError, if_busy: bool) -> bool:
+    """Whether a call is to give `None`, as its lock was not granted."""
+    if isinstance(error, UnavailableError):
+        return error.skipped
+    return if_busy and isinstance(error, LockTimeoutError)
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

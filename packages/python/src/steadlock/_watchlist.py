@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from steadlock._endings import LostReason
+from steadlock._handing_on import first, take_out
+from steadlock._reports import is_ctrl_c, report
 from steadlock._telemetry import Telemetry
 
 
@@ -21,8 +25,12 @@ class Watched(Protocol):
 L = TypeVar("L", bound=Watched)
 
 
+TRIES = 1_000
+"""How often a lease is told while interrupts strike."""
+
+
 class Watchlist(Generic[L]):
-    """The leases that are told when they are lost, by their numbers."""
+    """The leases that are told when they are lost, by their numbers. Each change is one step of a dictionary."""
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self._leases: dict[int, Callable[[], L | None]] = {}
@@ -39,25 +47,63 @@ class Watchlist(Generic[L]):
         """From now on keeps the lease only while somebody refers to it, if it is here."""
         number = lease.id
         if number in self._leases:
-            self._leases[number] = weakref.ref(lease, lambda _: self._leases.pop(number, None))
+            # It is called with the reference, which is the default then. No code of Python: nothing strikes in it.
+            self._leases[number] = weakref.ref(lease, partial(self._leases.pop, number))
 
     def discard(self, number: int) -> None:
         self._leases.pop(number, None)
 
-    def take(self, lost: list[tuple[int, LostReason]]) -> list[L]:
-        """Those of the lost leases that are here; they are here no longer."""
-        if self.telemetry is not None:
-            for number, reason in lost:
-                self.telemetry.ended(number, "lost", reason)
-        known = [self._leases.pop(number, None) for number, _ in lost]
-        return [lease for find in known if find is not None and (lease := find()) is not None]
+    def tell(self, lost: list[tuple[int, LostReason]], tell: Callable[[L], object]) -> None:
+        """Has those of the lost leases told that are here, and takes all out of the list. A lease may be told twice.
+        An interrupt comes through after the last."""
+        struck: BaseException | None = None
+        while (one := first(lost)) is not None:
+            number, reason = one
+            telemetry = self.telemetry
+            if telemetry is not None:
+                with _reported():
+                    telemetry.ended(number, "lost", reason)
+            find = self._leases.get(number)
+            lease = None if find is None else find()
+            if lease is not None:
+                struck = _tell(lease, tell) or struck
+            self.discard(number)
+            take_out(lost, one)
+        if struck is not None:
+            raise struck
 
     def dropped(self, number: int) -> None:
         """The lease is released since nobody refers to it. It may be called in the midst of anything."""
-        if self.telemetry is not None:
-            self.telemetry.dropped(number)
+        telemetry = self.telemetry
+        if telemetry is not None:
+            telemetry.dropped(number)
 
     def catch_up(self) -> None:
         """The telemetry does what it was told of meanwhile."""
-        if self.telemetry is not None:
-            self.telemetry.catch_up()
+        telemetry = self.telemetry
+        if telemetry is not None:
+            with _reported():
+                telemetry.catch_up()
+
+
+def _tell(lease: L, tell: Callable[[L], object]) -> BaseException | None:
+    """Tells it, and again if an interrupt strikes meanwhile; gives the last one."""
+    struck: BaseException | None = None
+    for _ in range(TRIES):
+        try:
+            tell(lease)
+            break
+        except BaseException as error:
+            struck = error
+    return struck
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What telemetry raises keeps nobody from being told of a loss."""
+    try:
+        yield
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        report(error)

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
-from careless import IS_LAZY, URL, add_one
+import jobs
+from careless import URL
 from celery import Celery
 
-import steadlock
-
-lock = steadlock.connect(lazy=IS_LAZY).lock("door")
-
-
-def guarded() -> int:
-    """Gives the process that ran it."""
-    with lock:
-        add_one()
-    return os.getpid()
-
-
 app = Celery(broker=URL, backend=URL)
-app.task(name="guarded")(guarded)
+app.task(name="guarded")(jobs.guarded)
+app.task(name="waits", soft_time_limit=jobs.LIMIT)(jobs.waits)
+app.task(name="holds", soft_time_limit=jobs.LIMIT)(jobs.holds)

@@ -11,15 +11,21 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TextIO
 
 import celery
+import dramatiq
 import pytest
+import redis
+import rq.job
+from dramatiq.brokers.redis import RedisBroker
 from servers import RedisServer, Store, eventually, free_port
+
+import steadlock
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -28,6 +34,8 @@ ROUNDS = 1_000
 CALLERS = 32
 # Seconds, for a slow machine.
 PATIENCE = 60
+# Seconds that a job may take.
+LIMIT = 1
 
 
 @dataclass
@@ -83,23 +91,121 @@ def test_no_update_is_lost_in_fastapi(server: RedisServer, store: Store, paths: 
         assert int(store.get("left elsewhere") or 0) > 0
 
 
-@pytest.mark.parametrize("lazy", [False, True], ids=["client of the master", "lazy client of the master"])
-def test_no_update_is_lost_in_celery(server: RedisServer, store: Store, lazy: bool) -> None:
-    command = ["celery", "--app", "celery_app", "worker", "--pool", "prefork", "--concurrency", "4"]
-    command += ["--loglevel", "warning", "--without-mingle", "--without-gossip"]
-    with running(server, command, lazy), celery.Celery(broker=server.url, backend=server.url) as app:
+@pytest.mark.parametrize("paths", [["/threads"], ["/tasks"]], ids=" and ".join)
+def test_no_update_is_lost_in_django(server: RedisServer, store: Store, paths: list[str]) -> None:
+    """A view of tasks acquires the lock in a thread, so each of its requests waits in one."""
+    if paths == ["/tasks"]:
+        options = ["--timeout-keep-alive", str(PATIENCE), "--log-level", "warning"]
+        command = ["uvicorn", *options, "--workers", "2", "--lifespan", "off", "django_app:asgi"]
+        served = serving(server, command, 2, 8, lazy=True)
+    else:
+        served = gunicorn(server, "gthread", preload=True, lazy=True, app="django_app:wsgi")
+    with served as connections:
+        ask_all(connections, ROUNDS, *paths)
+    assert store.get("count") == str(ROUNDS)
+
+
+@pytest.mark.parametrize(
+    ("pool", "lazy"),
+    [("prefork", False), ("prefork", True), ("threads", False), ("gevent", False)],
+    ids=["client of the master", "lazy client of the master", "threads", "gevent"],
+)
+def test_no_update_is_lost_in_celery(server: RedisServer, store: Store, pool: str, lazy: bool) -> None:
+    with running(server, celery_worker(pool), lazy), celery.Celery(broker=server.url, backend=server.url) as app:
         rounds = celery.group(app.signature("guarded") for _ in range(ROUNDS)).apply_async()
         answered = rounds.get(timeout=PATIENCE)
     assert store.get("count") == str(ROUNDS)
     assert len(answered) == ROUNDS
-    assert len(set(answered)) == 4
+    assert len(set(answered)) == (4 if pool == "prefork" else 1)
+
+
+def test_no_update_is_lost_in_dramatiq(server: RedisServer, store: Store) -> None:
+    command = ["dramatiq", "dramatiq_app", "--processes", "2", "--threads", "4"]
+    with running(server, command, lazy=True):
+        for _ in range(ROUNDS):
+            ask_dramatiq(server, "guarded")
+        eventually(PATIENCE, lambda: store.llen("answered") == ROUNDS)
+    assert store.get("count") == str(ROUNDS)
+    assert len(set(store.lrange("answered", 0, -1))) == 2
+
+
+def test_no_update_is_lost_in_rq(server: RedisServer, store: Store) -> None:
+    """Each job is a process, which is forked from its worker."""
+    jobs = 100
+    with running(server, rq_workers(server, 3), lazy=True):
+        asked = [ask_rq(server, "guarded") for _ in range(jobs)]
+        eventually(PATIENCE, lambda: all(job.get_status() == "finished" for job in asked))
+    assert store.get("count") == str(jobs)
+
+
+TIME_LIMITS = {
+    # How a job is ended that takes longer than it may.
+    "celery": "SoftTimeLimitExceeded",
+    "dramatiq": "TimeLimitExceeded",
+    "rq": "JobTimeoutException",
+}
+# Seconds that the queues may be late by: they look now and then.
+LATE = 8
+
+
+@pytest.mark.parametrize("queue", TIME_LIMITS)
+@pytest.mark.parametrize("job", ["waits", "holds"])
+def test_a_job_that_takes_longer_than_it_may_is_ended_and_leaves_the_lock_free(
+    server: RedisServer, store: Store, queue: str, job: str
+) -> None:
+    worker = {
+        "celery": celery_worker("prefork"),
+        "dramatiq": ["dramatiq", "dramatiq_app", "--processes", "1", "--threads", "2"],
+        "rq": rq_workers(server, 1),
+    }[queue]
+    with running(server, worker, lazy=True), steadlock.connect(server.url) as client:
+        door = client.lock("door")
+        with door if job == "waits" else nullcontext():
+            match queue:
+                case "celery":
+                    with celery.Celery(broker=server.url, backend=server.url) as app:
+                        app.send_task(job)
+                case "dramatiq":
+                    ask_dramatiq(server, job)
+                case _:
+                    ask_rq(server, job, timeout=LIMIT)
+            eventually(PATIENCE, lambda: store.llen("ended"))
+            (told,) = store.lrange("ended", 0, -1)
+            how, seconds = json.loads(told)
+        assert how == TIME_LIMITS[queue]
+        assert seconds < LIMIT + LATE
+        # Much less than a lease: nobody who was ended has it, or is given it.
+        assert door.try_acquire(wait=5) is not None
+
+
+def celery_worker(pool: str) -> list[str]:
+    command = ["celery", "--app", "celery_app", "worker", "--pool", pool, "--concurrency", "4"]
+    return [*command, "--loglevel", "warning", "--without-mingle", "--without-gossip"]
+
+
+def rq_workers(server: RedisServer, number: int) -> list[str]:
+    return ["rq.cli", "worker-pool", "--url", server.url, "--num-workers", str(number), "--quiet"]
+
+
+def ask_rq(server: RedisServer, job: str, timeout: int = PATIENCE) -> rq.job.Job:
+    with closing(redis.Redis.from_url(server.url)) as connection:
+        return rq.Queue(connection=connection).enqueue(f"jobs.{job}", job_timeout=timeout)
+
+
+def ask_dramatiq(server: RedisServer, actor: str) -> None:
+    broker = RedisBroker(url=server.url)
+    broker.declare_queue("default")
+    broker.enqueue(dramatiq.Message(queue_name="default", actor_name=actor, args=(), kwargs={}, options={}))
+    broker.close()
 
 
 @contextmanager
-def gunicorn(server: RedisServer, worker_class: str, preload: bool, lazy: bool) -> Iterator[list[HTTPConnection]]:
+def gunicorn(
+    server: RedisServer, worker_class: str, preload: bool, lazy: bool, app: str = "wsgi_app:app"
+) -> Iterator[list[HTTPConnection]]:
     workers = WORKERS[worker_class]
     command = ["gunicorn", "--no-control-socket", "--keep-alive", str(PATIENCE), "--worker-class", worker_class]
-    command += ["--workers", str(workers.number), *workers.options, *(["--preload"] if preload else []), "wsgi_app:app"]
+    command += ["--workers", str(workers.number), *workers.options, *(["--preload"] if preload else []), app]
     with serving(server, command, workers.number, workers.callers, lazy) as connections:
         yield connections
 

@@ -19,6 +19,12 @@ impl Engine {
                 }
             }
             Command::Cancel { request } => self.cancel(request, now),
+            Command::EndWaits(sink) => {
+                for request in self.requests.waits() {
+                    self.cancel(request, now);
+                }
+                self.settling.push(sink);
+            }
             Command::Shutdown => self.close(now),
         }
     }

@@ -36,7 +36,7 @@ fn acquire(core: &Arc<Core>) -> Pending {
     };
     let (request, slot) = (core.next_request(), Arc::new(Slot::default()));
     core.run(request, Op::Acquire(acquire), Sink::Slot(Arc::clone(&slot)));
-    Pending::new(Arc::clone(core), request, slot)
+    Pending::new(Arc::clone(core), request, Operation::Acquire, slot)
 }
 
 /// The next commands; sleeps until there are some.

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use steadlock_protocol::shown;
 
 use super::all::Metrics;
 use super::series::Series;
+use crate::unwind::caught;
 
 /// How many groups there may be, if nothing else is asked for, and at the most.
 const DEFAULT_GROUPS: usize = 100;
@@ -56,9 +56,9 @@ impl Grouping {
         match &self.by {
             None => beginning(name.split_once(':').map_or("", |(group, _)| group)).into(),
             // Its panic must not end the engine, which keeps the locks.
-            Some(GroupBy(by)) => match catch_unwind(AssertUnwindSafe(|| by(name))) {
-                Ok(group) => beginning(&shown(&group)).to_owned().into(),
-                Err(_) => OTHER.into(),
+            Some(GroupBy(by)) => match caught(|| by(name)) {
+                Some(group) => beginning(&shown(&group)).to_owned().into(),
+                None => OTHER.into(),
             },
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
+use steadlock_protocol::{Cause, Error, ErrorKind, Operation, brief};
 
 use super::address::Address;
 use super::resp::ServerError;
@@ -74,7 +74,7 @@ impl Failure {
 
     /// Time was up for a handshake. A server without TLS says nothing to one, as it waits for the end of a line.
     pub(super) fn tls_unanswered(limit: Duration) -> Self {
-        Self::unavailable(format!("no answer to TLS within {limit:?}")).advising(WITHOUT_TLS)
+        Self::unavailable(format!("no answer to TLS within {}", brief(limit))).advising(WITHOUT_TLS)
     }
 
     /// A server answered something else to a handshake.

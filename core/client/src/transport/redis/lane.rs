@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use steadlock_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
+use steadlock_protocol::{Call, CallError, CallId, Cause, Instant, Lane, brief};
 
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
@@ -223,7 +223,7 @@ impl LaneLink {
                 State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, seen) {
                     Err(cause) => cause,
                     Ok(()) => match self.silent_at().filter(|at| now >= *at) {
-                        Some(_) => Failure::unavailable(format!("no answer for {:?}", self.silence())),
+                        Some(_) => Failure::unavailable(format!("no answer for {}", brief(self.silence()))),
                         None => break,
                     },
                 },

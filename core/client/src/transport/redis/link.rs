@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadlock_protocol::{CallError, Error, Instant, Operation, Reply};
+use steadlock_protocol::{CallError, Error, Instant, Operation, Reply, brief};
 
 use super::connect::Connector;
 use super::failure::Failure;
@@ -78,7 +78,12 @@ impl Link {
         for command in commands {
             let is_pushed = command.as_ref().first().is_some_and(|word| is_pushed(word.as_ref()));
             let answer = timeout(self.patience, answer(&mut wire, is_pushed)).await;
-            let late = || Err(Failure::unavailable(format!("no answer within {:?}", self.patience)));
+            let late = || {
+                Err(Failure::unavailable(format!(
+                    "no answer within {}",
+                    brief(self.patience)
+                )))
+            };
             match answer.unwrap_or_else(late) {
                 Ok(Ok(reply)) => answers.push(Ok(reply)),
                 Ok(Err(error)) => answers.push(Err(self.connector.discreet(&error))),

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use steadlock_protocol::Instant;
+use steadlock_protocol::{Instant, brief};
 
 use super::failure::Failure;
 use crate::sleep::{sleep, timeout_at};
@@ -122,7 +122,7 @@ impl Until {
 
     /// Waits for a step of the attempt, no longer than there is time.
     pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let late = |limit| Failure::unavailable(format!("no answer within {limit:?}"));
+        let late = |limit| Failure::unavailable(format!("no answer within {}", brief(limit)));
         self.wait_or(step, late).await
     }
 

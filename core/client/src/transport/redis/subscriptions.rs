@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use steadlock_protocol::{Instant, Reply};
+use steadlock_protocol::{Instant, Reply, brief};
 
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
@@ -244,7 +244,7 @@ impl Open {
     ) -> Result<(), Failure> {
         match self.ping_unanswered_since {
             Some(since) if now >= since + ping => {
-                return Err(Failure::unavailable(format!("no answer to a ping for {ping:?}")));
+                return Err(Failure::unavailable(format!("no answer to a ping for {}", brief(ping))));
             }
             None if now >= self.ping_due => {
                 self.ping_unanswered_since = Some(now);

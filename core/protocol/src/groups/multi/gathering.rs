@@ -22,6 +22,7 @@ use crate::machines::holds::{self, Hold};
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::sorted::SortedMap;
 use crate::types::AcquireRequest;
+use crate::wording::brief;
 
 /// So long an answer may take; after that, the locks held meanwhile are confirmed once more.
 const LATE: Duration = Duration::from_millis(500);
@@ -285,7 +286,8 @@ impl Gathering {
     pub(super) fn lateness(&self) -> Option<Cause> {
         let length = self.plan.length;
         let cause = Cause::new(format!(
-            "a lease of {length:?} ended before all of the locks were acquired"
+            "a lease of {} ended before all of the locks were acquired",
+            brief(length)
         ));
         let advice = "the answers take too long for it: the lease must be longer";
         self.lateness.is_any().then(|| cause.with_advice(advice))

@@ -12,6 +12,7 @@ use crate::io::Io;
 use crate::lateness::whole_millis;
 use crate::sorted::{SortedMap, SortedSet};
 use crate::types::Outcome;
+use crate::wording::brief;
 
 /// The bounds of a round's response timeout.
 const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -105,7 +106,9 @@ impl Round {
         let took = whole_millis(*late.get(missing.checked_sub(1)?)?);
         let timeout = self.timeout;
         let cause = Cause::new(format!(
-            "the primaries take {took:?} to answer, and with a lease of {lease:?} a round waits {timeout:?}"
+            "the primaries take {took:?} to answer, and with a lease of {} a round waits {}",
+            brief(lease),
+            brief(timeout)
         ));
         let command_timeout = io.config().command_timeout;
         Some(cause.with_advice(match took {
@@ -202,7 +205,7 @@ impl NoMajority {
         match self.failure {
             Some(error) if is_fatal(&error) && !self.is_answered => error,
             _ if self.is_answered => {
-                let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+                let after = waited.map_or_else(String::new, |waited| format!(" after {}", brief(waited)));
                 let cause = Cause::new("no majority of the primaries was free");
                 Error::new(
                     ErrorKind::LockTimeout,
@@ -213,7 +216,7 @@ impl NoMajority {
                 .with_holder(self.holder)
             }
             failure => {
-                let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {waited:?}"));
+                let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {}", brief(waited)));
                 let cause = failure.as_ref().map_or_else(|| "no answer".into(), Cause::from);
                 let what = format!("no majority of the primaries answered {within}");
                 let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);

@@ -23,7 +23,7 @@ use crate::reply::{CallError, Refusal};
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::types::Outcome;
-use crate::wording::{cause_of, explain};
+use crate::wording::{brief, cause_of, explain};
 
 impl Waiters {
     /// The answer to an attempt.
@@ -142,7 +142,7 @@ impl Waiters {
         for ticket in failed.into_iter().rev() {
             if let Some(request) = self.request(ticket) {
                 let waited = now.saturating_since(request.started());
-                let error = request.failed(ErrorKind::Unavailable, format!("not granted after {waited:?}"));
+                let error = request.failed(ErrorKind::Unavailable, format!("not granted after {}", brief(waited)));
                 io.complete(ticket, Outcome::Failed(error.with_cause(cause.clone())));
                 self.remove(io, ticket);
             }

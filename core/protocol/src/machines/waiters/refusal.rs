@@ -11,6 +11,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
 use crate::types::Outcome;
+use crate::wording::brief;
 
 /// A caller as it is when its wait ends: its request, the queue of its lock, and who of this
 /// client holds the lock.
@@ -58,7 +59,7 @@ impl Wait<'_> {
         match self.local.or_else(told) {
             Some(holder) => held_error(request.keys(), Some(waited), holder, io),
             None if others_had_it(request, self.queue, io) => request
-                .failed(ErrorKind::LockTimeout, format!("not granted after {waited:?}"))
+                .failed(ErrorKind::LockTimeout, format!("not granted after {}", brief(waited)))
                 .with_cause(Cause::new("others of this client come first").with_advice("wait longer")),
             None => no_answer(request, self.queue, io, now),
         }
@@ -81,10 +82,13 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
     let is_connected = io.is_connected(node);
     let failure = queue.and_then(|queue| queue.failure_since(request.started()));
     let (what, cause) = match failure {
-        Some(why) if is_connected => (format!("not granted after {waited:?}"), why.clone()),
+        Some(why) if is_connected => (format!("not granted after {}", brief(waited)), why.clone()),
         // The cause says how long it was.
         _ if is_connected => (String::new(), io.unreached(node, waited)),
-        _ => (format!("not granted after {waited:?}"), io.unreached(node, waited)),
+        _ => (
+            format!("not granted after {}", brief(waited)),
+            io.unreached(node, waited),
+        ),
     };
     request.failed(ErrorKind::Unavailable, what).with_cause(cause)
 }
@@ -120,7 +124,7 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: LocalHolder, io: &I
         mut holder,
         is_the_caller,
     } = holder;
-    let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+    let after = waited.map_or_else(String::new, |waited| format!(" after {}", brief(waited)));
     let error = |cause: Cause, advice: &str| {
         let error = Error::new(
             ErrorKind::LockTimeout,
@@ -135,7 +139,7 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: LocalHolder, io: &I
         return error(Cause::new("others wait for it and come first"), LATER);
     }
     let left = match holder.remaining {
-        Some(left) => format!("for another {left:?} unless it is renewed"),
+        Some(left) => format!("for another {} unless it is renewed", brief(left)),
         None => "by a record without TTL".into(),
     };
     holder.client = io.identity_of(&holder.owner);

@@ -14,14 +14,14 @@ from steadlock._client import ClientBase
 from steadlock._context import running_hub
 from steadlock._descriptor import Descriptor
 from steadlock._options import AddressMap, open_native, url_list
-from steadlock._settings import Duration, LockSettings, OnUnavailable
+from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, skips_if_busy
 from steadlock._threads.connection import Connection
 from steadlock._threads.events import wait_for
 from steadlock._threads.greenlets import wait_in
 from steadlock._threads.lease import Lease
 from steadlock._threads.lock import BaseLock, Lock, ReadWriteLock
 from steadlock._threads.semaphore import Semaphore
-from steadlock.errors import UnavailableError
+from steadlock.errors import LockTimeoutError, UnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -229,7 +229,21 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
+        on_busy: Literal["skip"],
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]: ...
+    @overload
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
         on_unavailable: Literal["skip"],
+        on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]: ...
     @overload
     def synchronized(
@@ -242,6 +256,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         max_hold: Duration | None = None,
         fencing: bool = True,
         on_unavailable: Literal["fail", "local"] | None = None,
+        on_busy: Literal["raise"] = "raise",
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def synchronized(
         self,
@@ -253,19 +268,23 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         max_hold: Duration | None = None,
         fencing: bool = True,
         on_unavailable: OnUnavailable | None = None,
+        on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Decorates a function so that it runs under a lock named after its arguments.
 
             @client.synchronized("user:{user_id}")
             def pay(user_id: int) -> None: ...
 
-        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`. If the lock
-        is skipped (`on_unavailable="skip"`, here or of the client), the call gives `None` and the
-        function does not run.
+        Raises `LockTimeoutError` after `wait`. With `on_busy="skip"` the call gives `None` instead,
+        and the function does not run: `wait=0` skips it at once if another owner holds the lock. So
+        it does, whatever `on_busy` says, if the lock is skipped in an outage
+        (`on_unavailable="skip"`, here or of the client). The other arguments are those of `lock`.
         """
 
         # It needs `inspect`, which takes as long to load as the rest of this package.
-        from steadlock._synchronized import NameTemplate, is_coroutine_function, refuse_generators
+        from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
+
+        if_busy = skips_if_busy(on_busy)
 
         def lock_of(key: str) -> Lock:
             return self.lock(
@@ -292,8 +311,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
                     with lock_of(key):
                         is_entered = True
                         return function(*args, **kwargs)
-                except UnavailableError as error:
-                    if is_entered or not error.skipped:
+                except (LockTimeoutError, UnavailableError) as error:
+                    if is_entered or not is_skipped(error, if_busy):
                         raise
                     return None
 
@@ -358,6 +377,10 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return Semaphore(self._connection, settings)
 
 
+CONNECT_LOOK = 0.1
+"""How long an interrupt of another thread may go unnoticed while a client connects, in seconds."""
+
+
 def _client_of(native: _native.Client, lazy: bool) -> Client:
     if not lazy:
         _wait_connected(native)
@@ -373,7 +396,8 @@ def _wait_connected(native: _native.Client) -> None:
     descriptor = Descriptor(native)
     while True:
         if hub is None:
-            wait_for(descriptor)
+            # An exception that another thread has raised here strikes between two of these.
+            wait_for(descriptor, CONNECT_LOOK)
         else:
             wait_in(hub, descriptor)
         completed, _, lines = native.drain()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from steadlock import _log
@@ -38,14 +38,16 @@ class Connection(ConnectionBase[L]):
     def close(self) -> None:
         self.is_closed = True
         hub = running_hub()
-        if hub is None:
-            self.native.close()
-        else:
-            self.events.waits.wait(hub, [], self.native.submit_close)
-        self.events.deliver()
-        self.events.stop()
-        if self.telemetry is not None:
-            self.telemetry.closed()
+        try:
+            if hub is None:
+                self.native.close(this_thread.thread.interruptible)
+            else:
+                self.events.waits.wait(hub, [], self.native.submit_close)
+            self.events.deliver()
+        finally:
+            self.events.stop()
+            if self.telemetry is not None:
+                self.telemetry.closed()
         _log.flush()
 
     def _leave(self) -> None:
@@ -58,6 +60,6 @@ class Connection(ConnectionBase[L]):
     def stop(self) -> None:
         self.events.stop()
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: list[int | None]) -> None:
         super().owners_have_ended(numbers)
         self.events.waits.owners_have_ended(numbers)

@@ -7,13 +7,16 @@ import select
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from itertools import starmap
 from typing import Generic, TypeVar
 
 from steadlock import _log, _native
-from steadlock._context import lock_of_threads, reentrant_lock_of_threads, running_hub, threads_are_greenlets
+from steadlock._context import running_hub, threads_are_greenlets
 from steadlock._descriptor import LOOK, Descriptor
 from steadlock._endings import LostReason
+from steadlock._handing_on import first, take_out
+from steadlock._reports import report
 from steadlock._threads.greenlets import Waits
 from steadlock._watchlist import Watched, Watchlist
 
@@ -26,7 +29,8 @@ class Events(Generic[L]):
     """Passes a client's losses on, in a daemon thread that starts when somebody listens: a lease, or a log.
 
     The thread waits in `poll` on a file descriptor: it holds no lock and no native
-    frame there, so that it may be cut off at the end of the process.
+    frame there, so that it may be cut off at the end of the process. Nor does anything else here hold a lock:
+    signal handlers, finalizers and callbacks come back to any of it, and may wait for another thread that is here.
     """
 
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
@@ -34,11 +38,10 @@ class Events(Generic[L]):
         self._watched = watched
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._mutex = lock_of_threads()
-        # No code of the program runs under it, but for what a signal or a collection calls: that may come back to it.
-        self._taking = reentrant_lock_of_threads()
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
-        self._is_logged = _log.wanted_level() is not None
+        self._level = _log.Level(native)
+        # Nobody reads the log, and the client is told when somebody does.
+        self._is_unread = False
         self._unheard = 0
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
@@ -54,44 +57,50 @@ class Events(Generic[L]):
 
         A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
         """
-        if self._thread is not None or not (self._is_logged or self._watched.telemetry is not None):
+        is_measured = self._watched.telemetry is not None
+        if self._has_thread() or (self._is_unread and not is_measured):
             return
         if running_hub() is None and not threads_are_greenlets():
-            # At the end of the process no thread can be started any more, and nobody reads its log.
-            with contextlib.suppress(RuntimeError):
-                self._start()
+            if self._level.follow() or is_measured:
+                # At the end of the process no thread can be started any more, and nobody reads its log.
+                with contextlib.suppress(RuntimeError):
+                    self._start()
+            else:
+                self._is_unread = True
+                _log.tell_of_reader(self)
             return
+        self._level.follow()
         self._unheard += 1
         if self._unheard % UNHEARD_LIMIT == 0:
             self.drop_unheard()
 
     def drop_unheard(self) -> None:
         """Drops what nobody listens to, so that it does not pile up."""
-        if self._thread is None and not self._watched:
+        if not self._has_thread() and not self._watched:
             self.deliver()
+
+    def log_is_read(self) -> None:
+        """Somebody reads the log that nobody read."""
+        self._is_unread = False
+        self.watch_for_log()
 
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
-        leases, lines = self._take()
-        # First, as a callback may end the process, or take its time. It waits for nobody.
-        _log.write(lines)
-        for lease in leases:
-            lease._on_lost()
+        self._hand_on(_tell)
         self._watched.catch_up()
         _log.catch_up()
 
     def _start(self) -> None:
-        with self._mutex:
-            if self._thread is not None or self._stopped:
-                return
-            thread = self._thread = threading.Thread(target=self._run, name="steadlock-events", daemon=True)
-        # Without the mutex: other greenlets may run meanwhile.
-        try:
-            thread.start()
-        except BaseException:
-            # If it runs all the same, a second one beside it does no harm.
-            self._thread = None
-            raise
+        if self._has_thread() or self._stopped:
+            return
+        thread = self._thread = threading.Thread(target=self._run, name="steadlock-events", daemon=True)
+        thread.start()
+
+    def _has_thread(self) -> bool:
+        """Whether the thread has begun. If its start was interrupted, or refused, the next call starts another one; of
+        two that began at once the one that is not known ends."""
+        thread = self._thread
+        return thread is not None and thread.ident is not None
 
     def stop(self) -> None:
         """Ends the thread. It is waited for a moment only, as it may run a callback."""
@@ -108,50 +117,66 @@ class Events(Generic[L]):
         self._is_inherited = True
         self.waits.stop_listening()
 
-    def _take(self) -> tuple[list[L], list[_native.Line]]:
-        """Takes what has happened. Gives the lost leases and the lines of the log, which nobody was told of yet."""
-        leases: list[L] = []
-        log: list[_native.Line] = []
+    def _hand_on(self, tell: Callable[[L], object]) -> None:
+        """Hands on what has happened: to greenlets, to the log, and to lost leases by `tell`.
+
+        What was taken from the engine waits here until it was handed on, so that an interrupt loses nothing. A signal
+        handler that comes here meanwhile, and another thread, hand on the same.
+        """
         if self._is_inherited:
-            return leases, log
+            return
         try:
-            # Ctrl-C may strike between any two steps, but not within this one: nothing that was taken may be lost.
-            with self._taking:
-                self._taken.extend(starmap(self._native.drain, [()]))
-                while self._taken:
-                    batch = self._taken[0]
-                    completed, lost, lines = batch
-                    self.waits.answer(completed)
-                    leases += self._watched.take(lost)
-                    log += lines
-                    if self._taken and self._taken[0] is batch:
-                        self._taken.popleft()
+            # One step, in which nothing strikes.
+            self._taken.extend(starmap(self._native.drain, [()]))
+            while (batch := first(self._taken)) is not None:
+                completed, lost, lines = batch
+                self.waits.answer(completed)
+                # Before the losses, as a callback may end the process, or take its time. It waits for nobody.
+                _log.write(lines)
+                self._watched.tell(lost, tell)
+                take_out(self._taken, batch)
         except BaseException:
             self._native.ring()
             raise
-        return leases, log
 
     def _hear(self) -> None:
         """The same in a hub of gevent, which calls back nobody who may wait."""
-        leases, lines = self._take()
-        for lease in leases:
-            sys.modules["gevent"].spawn(lease._on_lost)
+        self._level.follow()
+        spawn = sys.modules["gevent"].spawn
+        self._hand_on(lambda lease: spawn(lease._on_lost))
         telemetry = self._watched.telemetry
         if telemetry is not None and telemetry.is_behind():
-            sys.modules["gevent"].spawn(telemetry.catch_up)
-        _log.write(lines)
+            spawn(telemetry.catch_up)
 
     def _run(self) -> None:
         descriptor = Descriptor(self._native)
-        while not self._stopped:
-            wait_for(descriptor)
-            self.deliver()
+        try:
+            while not self._stopped and self._is_known():
+                wait_for(descriptor)
+                try:
+                    self._level.follow()
+                    self.deliver()
+                except BaseException as error:
+                    # Later losses have to be told, whatever a callback or a handler raised.
+                    report(error)
+        finally:
+            # If an interrupt ends it, the next one who listens starts another.
+            if self._thread is threading.current_thread():
+                self._thread = None
+
+    def _is_known(self) -> bool:
+        """Whether the calling thread is the one that was begun last."""
+        return self._thread is threading.current_thread() or not self._has_thread()
 
 
-def wait_for(descriptor: Descriptor) -> None:
-    """Waits until something has happened, but no longer than `LOOK`. Ctrl-C comes through."""
+def _tell(lease: Watched) -> None:
+    lease._on_lost()
+
+
+def wait_for(descriptor: Descriptor, limit: float = LOOK) -> None:
+    """Waits until something has happened, but no longer than so many seconds. Ctrl-C comes through."""
     poller = select.poll()
     # If there is none to be had, it is looked again after that time.
     with contextlib.suppress(OSError):
         poller.register(descriptor.look(), select.POLLIN)
-    poller.poll(LOOK * 1_000)
+    poller.poll(limit * 1_000)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from steadlock import _native
-from steadlock._context import lock_of_threads
 from steadlock._descriptor import LOOK, Descriptor
+from steadlock._handing_on import first, take_out
 
 Hub: TypeAlias = Any
 """A `gevent.hub.Hub`."""
@@ -35,9 +35,9 @@ class Waits:
         self._native = native
         # Takes what has come, in a hub.
         self._hear = hear
-        # One of gevent would have the hub wait for a greenlet.
-        self._mutex = lock_of_threads()
         self._requests: dict[int, _Request] = {}
+        # Whose results have come, and are still to be handed on.
+        self._settled: list[_native.Settled[_Request]] = []
         self._listening: dict[Hub, _Ear] = {}
 
     def wait(self, hub: Hub, into: list[Any], submit: Callable[..., int], *args: Any, owner: int | None = None) -> None:
@@ -47,42 +47,36 @@ class Waits:
         If the greenlet is killed or timed out, or its thread ends, the request is forgotten; a
         lock that it gets is released.
         """
-        request = _Request(hub, into, owner)
-        number = None
-        self._listen(hub)
+        request = _Request(hub, into, owner, submit, args)
         try:
-            with self._mutex:
-                number = submit(*args)
-                self._requests[number] = request
+            self._listen(hub, request)
+            _native.submit(self._requests, request)
             request.waiter.get()
+        except BaseException:
+            request.is_abandoned = True
+            raise
         finally:
-            with self._mutex:
-                is_known = number is not None and self._requests.pop(number, None) is not None
-            if number is not None and is_known and not request.is_settled():
+            number = request.number
+            if number is not None and self._requests.pop(number, None) is not None:
                 self._native.cancel(number)
-            self._listen_no_more(hub)
+            self._listen_no_more(hub, request)
         if request.error is not None:
             raise request.error
 
     def answer(self, completed: list[_native.Completed]) -> None:
-        """Hands the results on to the waiters, and takes each out of the list: an interrupt may
-        strike anywhere, and the rest is handed on later."""
-        while completed:
-            number, value, error = completed[0]
-            with self._mutex:
-                request = self._requests.get(number)
-                if request is not None:
-                    request.settle(value, error)
-            is_wanted = request is not None and request.wake()
+        """Hands the results on to the waiters, and empties the list. A lock that nobody waits for is released."""
+        _native.settle(completed, self._requests, self._settled)
+        while (one := first(self._settled)) is not None:
+            request, value, error = one
+            is_wanted = request is not None and request.settle(value, error)
+            if request is not None and not request.wake():
+                is_wanted = False
+                self._listening.pop(request.hub, None)
             if not is_wanted and isinstance(value, _native.Lease):
                 self._native.release_later(value.id)
-            if request is not None and not is_wanted:
-                self._listening.pop(request.hub, None)
-            # In this order: what is in the list and has no request is given back.
-            completed.pop(0)
-            self._requests.pop(number, None)
+            take_out(self._settled, one)
 
-    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+    def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
         """Forgets what the greenlets of an ended thread wait for: none of them goes on."""
         ended = set(numbers)
         for number, request in list(self._requests.items()):
@@ -94,26 +88,36 @@ class Waits:
         for ear in list(self._listening.values()):
             ear.stop()
 
-    def _listen(self, hub: Hub) -> None:
-        ear = self._listening.get(hub)
-        if ear is None:
-            ear = self._listening[hub] = _Ear(hub, self._native, self._hear)
-        ear.listen()
-        ear.listeners += 1
+    def _listen(self, hub: Hub, request: _Request) -> None:
+        while True:
+            ear = self._listening.get(hub)
+            if ear is None:
+                made = _Ear(hub, self._native, self._hear)
+                ear = self._listening.setdefault(hub, made)
+                if ear is not made:
+                    made.close()
+            ear.listeners.add(request)
+            ear.listen()
+            # A signal handler may have waited here meanwhile, and closed it after its own wait.
+            if self._listening.get(hub) is ear:
+                return
 
-    def _listen_no_more(self, hub: Hub) -> None:
+    def _listen_no_more(self, hub: Hub, request: _Request) -> None:
         ear = self._listening.get(hub)
         if ear is None:
             return
-        ear.listeners -= 1
-        if ear.listeners == 0:
-            # A watcher that goes on would keep the program from its end.
-            del self._listening[hub]
-            ear.close()
+        ear.listeners.discard(request)
+        # A watcher that goes on would keep the program from its end.
+        if not ear.listeners and self._listening.pop(hub, None) is ear:
+            if ear.listeners:
+                # Others came here meanwhile.
+                self._listening.setdefault(hub, ear).listeners.update(ear.listeners)
+            else:
+                ear.close()
 
 
 class _Ear:
-    """How a hub gets results, and for how many of its greenlets.
+    """How a hub gets results, and for which of its greenlets' requests.
 
     The program may close the descriptor that it listens to: so it looks now and then, and
     listens to another one.
@@ -128,7 +132,7 @@ class _Ear:
         self._watcher: Any = None
         # The watcher keeps the program from its end.
         self._timer = hub.loop.timer(LOOK, LOOK, ref=False)
-        self.listeners = 0
+        self.listeners: set[_Request] = set()
 
     def listen(self) -> None:
         run = self._hub.loop.run_callback
@@ -153,10 +157,12 @@ class _Ear:
         self._leave()
 
     def _look(self) -> None:
-        if not self._timer.active or self._descriptor.is_there():
+        if not self._timer.active:
             return
-        self._leave()
-        self.listen()
+        if not self._descriptor.is_there():
+            self._leave()
+            self.listen()
+        # It looks at the log's level, too.
         self._hear()
 
     def _leave(self) -> None:
@@ -180,30 +186,35 @@ def wait_in(hub: Hub, descriptor: Descriptor) -> None:
 
 
 class _Request:
-    __slots__ = ("error", "hub", "into", "owner", "waiter")
+    __slots__ = ("args", "error", "hub", "into", "is_abandoned", "number", "owner", "submit", "waiter")
 
-    def __init__(self, hub: Hub, into: list[Any], owner: int | None) -> None:
+    def __init__(
+        self, hub: Hub, into: list[Any], owner: int | None, submit: Callable[..., int], args: tuple[Any, ...]
+    ) -> None:
         self.hub = hub
         self.into = into
         self.owner = owner
+        self.submit: Callable[..., int] | None = submit
+        self.args = args
+        self.number: int | None = None
         self.waiter = sys.modules["gevent.hub"].Waiter(hub)
         self.error: BaseException | None = None
+        self.is_abandoned = False
+        """Whether the caller went away without waiting to the end."""
 
-    def is_settled(self) -> bool:
-        return self.error is not None or bool(self.into)
-
-    def settle(self, value: object, error: BaseException | None) -> None:
-        if self.is_settled():
-            return  # What handed it on was interrupted.
-        if error is not None:
-            self.error = error
-        elif isinstance(value, BaseException):
-            self.error = value
-        else:
-            self.into.append(value)
+    def settle(self, value: object, error: BaseException | None) -> bool:
+        """Gives the result; says whether anybody waits for it. The second time it does nothing."""
+        if self.error is None and not self.into:
+            if error is not None:
+                self.error = error
+            elif isinstance(value, BaseException):
+                self.error = value
+            else:
+                self.into.append(value)
+        return not self.is_abandoned
 
     def wake(self) -> bool:
-        """Lets the greenlet go on; says whether it can."""
+        """Lets the greenlet go on; says whether it can. The second time it does nothing."""
         loop = self.hub.loop
         if loop is None:
             return False  # The hub was destroyed, and its greenlets with it.

@@ -11,6 +11,7 @@ from steadlock import _native
 from steadlock._context import Caller, refuse_eventlet, running_hub
 from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lease import LeaseBase
+from steadlock._reports import report
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
 from steadlock._threads.connection import Connection
 from steadlock.errors import SteadlockError
@@ -31,16 +32,14 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
         A daemon thread of the client waits for losses, from the first use on at the latest.
         """
-        with self._connection.mutex:
-            event = self._event
-            if event is None:
-                event = self._event = threading.Event()
+        event = self._event(_new_event)
         self._watch()
         return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
         """Calls `callback(lease)` once the lease is lost: in a thread of the client,
-        or at once if it is lost already. Exceptions go to `threading.excepthook`."""
+        or at once if it is lost already. What it raises goes to `threading.excepthook`, `SystemExit`
+        too: it ends no program."""
         self._call_when_lost(callback)
 
     def extend(self, lease: Duration | None = None) -> None:
@@ -104,9 +103,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             self._connection.watched.discard(self._native.id)
             self._on_lost()
 
-    def _report(self, error: Exception) -> None:
-        args = (type(error), error, error.__traceback__, threading.current_thread())
-        threading.excepthook(threading.ExceptHookArgs(args))
+    def _report(self, error: BaseException) -> None:
+        report(error)
 
 
 def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:
@@ -129,7 +127,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)
         lease = Lease(connection, granted[0], owner, settings.key)
         connection.had_turns |= owner.takes_turns
-        swept = connection.holds.add(lease)
+        swept = connection.holds.add(lease, granted[0], settings.key, owner.number)
         owner.watch_end()
         entered.append(lease)
         if swept:
@@ -150,6 +148,16 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             measured.failed(error)
         raise
     return lease
+
+
+def _new_event() -> threading.Event:
+    """An event whose own lock is reentrant: a signal handler may come back to it in the thread that sets it, or waits
+    for it. gevent's own event, where threads are greenlets, has no such lock."""
+    event = threading.Event()
+    state = getattr(event, "__dict__", {})
+    if "_cond" in state:
+        state["_cond"] = threading.Condition(threading.RLock())
+    return event
 
 
 def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import TracebackType
+from typing import TYPE_CHECKING
+
 from steadlock import _native
 from steadlock._context import this_caller
+from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._endings import ReleaseOutcome
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
@@ -13,7 +17,24 @@ from steadlock._threads.lease import Lease, acquire, held_by
 from steadlock.errors import Holder, SteadlockError, holder_of, is_not_granted
 
 
-class BaseLock(NamedLock[Connection[Lease], Lease]):
+class Scope:
+    """The end of a `with`."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        # Protocols of context managers ask for a method.
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            raised: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
+    else:
+        __exit__ = _native.ScopeEnd()
+
+
+class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
     """What a lock and a semaphore have in common."""
 
     __slots__ = ("_entered",)
@@ -56,8 +77,6 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
 
     def __enter__(self) -> Lease:
         return acquire(self._connection, self._settings, this_caller(), self._entered)
-
-    __exit__ = _native.ScopeEnd()
 
     def _innermost_scope(self) -> Lease | None:
         """The lease of the scope that is left: the caller's innermost, or that of somebody who
@@ -191,10 +210,11 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
     __slots__ = ()
 
 
-class Hold:
+class Hold(Scope, Uncopied):
     """One `with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_connection", "_entered", "_is_entered", "_settings")
+    _instead = HOW_WITH_LOCKS
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
@@ -208,8 +228,6 @@ class Hold:
         lease = acquire(self._connection, self._settings, this_caller(), self._entered)
         self._is_entered = True
         return lease
-
-    __exit__ = _native.ScopeEnd()
 
     def _innermost_scope(self) -> Lease | None:
         return self._entered[0] if self._entered else None

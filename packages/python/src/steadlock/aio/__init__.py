@@ -9,9 +9,20 @@ lease is lost inside of `async with`, the task is cancelled there, and the cance
 leaves the block as `LockLostError`. A client belongs to one event loop at a time.
 """
 
-from steadlock.aio._client import Client, Connecting, connect, redlock
+from steadlock.aio._client import Client, Connecting, LazyClient, connect, redlock
 from steadlock.aio._lease import Lease
 from steadlock.aio._lock import Hold, Lock, ReadWriteLock
 from steadlock.aio._semaphore import Semaphore
 
-__all__ = ["Client", "Connecting", "Hold", "Lease", "Lock", "ReadWriteLock", "Semaphore", "connect", "redlock"]
+__all__ = [
+    "Client",
+    "Connecting",
+    "Hold",
+    "LazyClient",
+    "Lease",
+    "Lock",
+    "ReadWriteLock",
+    "Semaphore",
+    "connect",
+    "redlock",
+]

@@ -6,23 +6,96 @@ import functools
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
 
 from steadlock import _native
 from steadlock._client import ClientBase
+from steadlock._copying import HOW_WITH_CLIENTS, Uncopied
 from steadlock._options import AddressMap, open_native, url_list
-from steadlock._settings import Duration, LockSettings, OnUnavailable
-from steadlock._synchronized import NameTemplate, is_coroutine_function, refuse_generators
+from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, flag, skips_if_busy
+from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 from steadlock.aio._connection import Connection
 from steadlock.aio._lease import Lease
 from steadlock.aio._lock import BaseLock, Lock, ReadWriteLock
 from steadlock.aio._semaphore import Semaphore
-from steadlock.errors import UnavailableError
+from steadlock.errors import LockTimeoutError, UnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@overload
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: Literal[False] = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> Connecting: ...
+@overload
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: Literal[True],
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> LazyClient: ...
+@overload
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: bool,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> Connecting | LazyClient: ...
 def connect(
     url: str | None = None,
     *,
@@ -45,11 +118,20 @@ def connect(
     metrics_queues: Iterable[str] | None = None,
     client_info: bool = True,
     client_label: str | None = None,
-) -> Connecting:
+) -> Connecting | LazyClient:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
     Arguments, defaults and errors are those of `steadlock.connect`; errors come when the
     result is awaited.
+
+    With `lazy` it gives a client at once, which connects at its first use: a module makes one
+    before any event loop runs, and decorates with it. It may be awaited, which gives itself.
+    Errors of arguments come from this call then.
+
+        client = connect(url, lazy=True)
+
+        @client.synchronized("user:{user_id}")
+        async def pay(user_id: int) -> None: ...
     """
 
     def start() -> _native.Client:
@@ -73,9 +155,81 @@ def connect(
             (client_info, client_label),
         )
 
-    return Connecting(start, lazy)
+    return LazyClient(Connection(start())) if flag(lazy, "lazy") else Connecting(start)
 
 
+@overload
+def redlock(
+    urls: Iterable[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: Literal[False] = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> Connecting: ...
+@overload
+def redlock(
+    urls: Iterable[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: Literal[True],
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> LazyClient: ...
+@overload
+def redlock(
+    urls: Iterable[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
+    lazy: bool,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
+) -> Connecting | LazyClient: ...
 def redlock(
     urls: Iterable[str],
     *,
@@ -98,12 +252,12 @@ def redlock(
     metrics_queues: Iterable[str] | None = None,
     client_info: bool = True,
     client_label: str | None = None,
-) -> Connecting:
+) -> Connecting | LazyClient:
     """Connects to several independent primaries, of which a majority holds each lock:
     `client = await redlock(urls)`, or `async with redlock(urls) as client`.
 
     Arguments, defaults, errors and the promise are those of `steadlock.redlock`; errors
-    come when the result is awaited.
+    come when the result is awaited. `lazy` is as for `connect`.
     """
 
     def start() -> _native.Client:
@@ -127,17 +281,17 @@ def redlock(
             (client_info, client_label),
         )
 
-    return Connecting(start, lazy)
+    return LazyClient(Connection(start())) if flag(lazy, "lazy") else Connecting(start)
 
 
-class Connecting:
+class Connecting(Uncopied):
     """A client that is about to connect. Made by `connect` and `redlock`; awaited or entered once."""
 
-    __slots__ = ("_client", "_lazy", "_start")
+    __slots__ = ("_client", "_start")
+    _instead = HOW_WITH_CLIENTS
 
-    def __init__(self, start: Callable[[], _native.Client], lazy: bool) -> None:
+    def __init__(self, start: Callable[[], _native.Client]) -> None:
         self._start = start
-        self._lazy = lazy
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -156,11 +310,20 @@ class Connecting:
         if self._client is not None:
             await self._client.close()
 
+    if not TYPE_CHECKING:
+        # Type checkers say it themselves, of every name.
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or not hasattr(Client, name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(
+                f"this is no client yet, and has no {name!r}: await what connect gives, enter it by `async with`, "
+                "or connect with lazy=True, which gives a client at once"
+            )
+
     async def _connect(self) -> Client:
         connection: Connection[Lease] = Connection(self._start())
         try:
-            if not self._lazy:
-                await connection.mailbox.connected()
+            await connection.mailbox.connected()
         except BaseException:
             connection.mailbox.detach()
             raise
@@ -185,7 +348,21 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
+        on_busy: Literal["skip"],
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]: ...
+    @overload
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
         on_unavailable: Literal["skip"],
+        on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]: ...
     @overload
     def synchronized(
@@ -198,6 +375,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         max_hold: Duration | None = None,
         fencing: bool = True,
         on_unavailable: Literal["fail", "local"] | None = None,
+        on_busy: Literal["raise"] = "raise",
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]: ...
     def synchronized(
         self,
@@ -209,16 +387,20 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         max_hold: Duration | None = None,
         fencing: bool = True,
         on_unavailable: OnUnavailable | None = None,
+        on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
         """Decorates a coroutine function so that it runs under a lock named after its arguments.
 
             @client.synchronized("user:{user_id}")
             async def pay(user_id: int) -> None: ...
 
-        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`. If the lock
-        is skipped (`on_unavailable="skip"`, here or of the client), the call gives `None` and the
-        function does not run.
+        Raises `LockTimeoutError` after `wait`. With `on_busy="skip"` the call gives `None` instead,
+        and the function does not run: `wait=0` skips it at once if another owner holds the lock. So
+        it does, whatever `on_busy` says, if the lock is skipped in an outage
+        (`on_unavailable="skip"`, here or of the client). The other arguments are those of `lock`.
         """
+
+        if_busy = skips_if_busy(on_busy)
 
         def lock_of(key: str) -> Lock:
             return self.lock(
@@ -247,8 +429,8 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
                     async with lock_of(key):
                         is_entered = True
                         return await function(*args, **kwargs)
-                except UnavailableError as error:
-                    if is_entered or not error.skipped:
+                except (LockTimeoutError, UnavailableError) as error:
+                    if is_entered or not is_skipped(error, if_busy):
                         raise
                     return None
 
@@ -314,3 +496,14 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
     def _semaphore_of(self, settings: LockSettings) -> Semaphore:
         return Semaphore(self._connection, settings)
+
+
+class LazyClient(Client):
+    """A client that connects at its first use. Made by `connect` and `redlock` with `lazy=True`.
+
+    `client = await connect(url, lazy=True)` gives the same object.
+    """
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self
+        yield  # Never: there is nothing to wait for.

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from steadlock import _native
-from steadlock._context import TaskOwner
-from steadlock._endings import LostReason, Released, ReleaseOutcome
+from steadlock._context import Caller, TaskOwner
+from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lease import LeaseBase
+from steadlock._reports import report
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
 from steadlock.aio._connection import Connection
 from steadlock.aio._mailbox import Request
 from steadlock.errors import SteadlockError
 
+Owner: TypeAlias = TaskOwner | Caller | None
+"""A task; a thread that called outside of an event loop; nobody, of a callback."""
 
-class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
+
+class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
     """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
 
     It may be used by any task of its loop.
@@ -25,21 +29,21 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
     __slots__ = ("_scope",)
     _kind: ClassVar = "steadlock.aio.Lease"
 
-    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: TaskOwner | None, key: str) -> None:
+    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: Owner, key: str) -> None:
         super().__init__(connection, native, owner, key)
         self._scope: Callable[[], None] | None = None
 
     @property
     def lost(self) -> asyncio.Event:
         """Set once the lease is lost, never after its release."""
-        if self._event is None:
-            self._event = asyncio.Event()
-            self._watch()
-        return self._event
+        event = self._event(asyncio.Event)
+        self._watch()
+        return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
         """Calls `callback(lease)` in the loop once the lease is lost, or at once if it is
-        lost already. Exceptions go to the loop's exception handler."""
+        lost already. What it raises goes to the loop's exception handler, `SystemExit` too: it ends no
+        program."""
         self._call_when_lost(callback)
 
     async def extend(self, lease: Duration | None = None) -> None:
@@ -60,9 +64,12 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         `unknown` if the server does not answer within the command timeout. A release
         whose caller is cancelled goes on.
         """
-        # In a loop it begins with the call: a task that is cancelled before its first step has
-        # released too.
-        return self._outcome(None if asyncio._get_running_loop() is None else self._post_release())
+        return self._outcome(self._begin_release())
+
+    def _begin_release(self) -> Request | None:
+        """In the client's loop it begins with the call: a task that is cancelled before its first step has
+        released too. Elsewhere it begins when that loop runs it."""
+        return self._post_release() if self._connection.mailbox.is_at_home() else None
 
     def _post_release(self) -> Request:
         connection = self._connection
@@ -88,19 +95,22 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         released: Released = await self._connection.mailbox.result(request)
         return released
 
-    async def _leave(self, body_raised: bool) -> LostReason | None:
-        """The end of an `async with`: releases, and says why the lease was lost, if it was."""
+    def _abandon(self) -> None:
+        """Has it released in the background."""
+        self._connection.native.release_later(self._native.id)
+        self._connection.forget(self)
+        self._tell_released("unknown", None)
+
+    async def _leave(self) -> Exception | None:
+        """The end of an `async with`: releases. Returns what the `async with` raises, unless its body raised."""
         self._scope = None
         reason = self._leave_if_lost()
-        if reason is not None:
-            return reason
-        try:
-            _, _, lost = await self._released(self._post_release())
-            return lost
-        except SteadlockError:
-            if body_raised:
-                return None
-            raise
+        if reason is None:
+            try:
+                _, _, reason = await self._released(self._post_release())
+            except SteadlockError as error:
+                return error
+        return None if reason is None else _native.lost_error(self.name, reason)
 
     def _enter(self, cancel: Callable[[], None]) -> None:
         """Calls `cancel` if the lease is lost inside of the scope that begins now."""
@@ -132,34 +142,47 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         else:
             cancel()
 
-    def _report(self, error: Exception) -> None:
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"on_lost of {self!r} raised", "exception": error}
-        )
+    def _report(self, error: BaseException) -> None:
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            report(error)
+            return
+        # An exception handler of the program may raise, too.
+        try:
+            loop.call_exception_handler({"message": f"on_lost of {self!r} raised", "exception": error})
+        except BaseException as raised:
+            report(raised)
 
 
-async def acquire(connection: Connection[Lease], settings: LockSettings, owner: TaskOwner | None) -> Lease:
-    """Takes a lock for the task, or raises why it was not granted."""
+async def acquire(connection: Connection[Lease], settings: LockSettings, owner: Owner) -> Lease:
+    """Takes a lock for its owner, or raises why it was not granted."""
     mailbox = connection.mailbox
     number = None if owner is None else owner.number
     measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
     request: Request | None = None
+    got: _native.Lease | SteadlockError | None = None
     try:
-        request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+        request = mailbox.make("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+        mailbox.send(request)
         got = await request.future
-        if isinstance(got, SteadlockError):
+        if not isinstance(got, _native.Lease):
             raise got
+        lease = Lease(connection, got, owner, settings.key)
+        connection.holds.add(lease, got, settings.key, number)
+        if owner is None:
+            # It lives while somebody refers to it, from its beginning on.
+            connection.holds.owners_have_ended([None])
+        else:
+            owner.watch_end()
+        if measured is not None:
+            measured.granted(got)
     except BaseException as error:
-        # Cancelled, or dropped with its loop.
+        # Cancelled, dropped with its loop, or struck by what a signal handler raised.
         if request is not None:
             mailbox.abandon(request)
+        if isinstance(got, _native.Lease):
+            connection.holds.discard(got.id, settings.key, number)
         if measured is not None:
             measured.failed(error)
         raise
-    lease = Lease(connection, got, owner, settings.key)
-    connection.holds.add(lease)
-    if owner is not None:
-        owner.watch_end()
-    if measured is not None:
-        measured.granted(got)
     return lease

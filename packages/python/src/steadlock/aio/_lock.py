@@ -4,22 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from steadlock import _native
-from steadlock._context import TaskOwner, this_task
+from steadlock._context import this_owner
+from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._endings import Released, ReleaseOutcome
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
 from steadlock.aio._connection import Connection
-from steadlock.aio._lease import Lease, acquire
+from steadlock.aio._lease import Lease, Owner, acquire
 from steadlock.aio._mailbox import Request
-from steadlock.errors import Holder, SteadlockError, holder_of, is_not_granted
+from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holder_of, is_not_granted
 
 
-class BaseLock(NamedLock[Connection[Lease], Lease]):
+class Scope:
+    """What `async with` calls: functions that give a coroutine, as one that awaited it would cost another."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        # Protocols of context managers ask for `async` methods.
+        async def __aenter__(self) -> Lease: ...
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            raised: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
+    else:
+
+        def __aenter__(self):
+            return self._begin()
+
+        def __aexit__(self, kind, raised, traceback):
+            return self._end(kind, raised)
+
+    def _begin(self) -> Coroutine[Any, Any, Lease]:
+        raise NotImplementedError
+
+    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
+        raise NotImplementedError
+
+
+class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
     """What a lock and a semaphore have in common."""
 
     __slots__ = ("_entered",)
@@ -29,35 +60,32 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         self._entered: Entered = {}
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Releases what the calling task acquired last of this name. Says `released`, or `unknown`
-        if the server does not answer within the command timeout; then it goes on.
+        """Releases what the calling task acquired last of this name; outside of an event loop, what the
+        calling thread did. Says `released`, or `unknown` if the server does not answer within the
+        command timeout; then it goes on.
 
         Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
         `NotOwnerError` if the task holds nothing of it, also because a fixed lease has
         expired. See `Lease.release`.
         """
-        owner = this_task()
+        owner = this_owner()
         lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
         if lease is None:
             return self._release_unknown(owner)
-        return self._released(lease, lease._post_release())
+        return self._released(lease, lease._begin_release())
 
     @property
     def lease(self) -> Lease | None:
         """What the calling task took last of this name; `None` if it holds nothing of it."""
-        owner = this_task()
+        owner = this_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+    def _begin(self) -> Coroutine[Any, Any, Lease]:
         return Hold(self._connection, self._settings)._enter(self._entered)
 
-    def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
-        entered = self._entered.get(asyncio.current_task())
+    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
+        is_in_loop = asyncio._get_running_loop() is not None
+        entered = self._entered.get(asyncio.current_task() if is_in_loop else None)
         if entered is None and len(self._entered) == 1:
             # A framework ends in one task what it began in another: a fixture of pytest.
             (entered,) = self._entered.values()
@@ -72,13 +100,13 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         if not body_raised:
             raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
-    async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
-        return self._outcome(await lease._released(request))
+    async def _released(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
+        return self._outcome(await lease._released(request or lease._post_release()))
 
-    async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
+    async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
         """Of what the core may know of, if it is held under another name of the same lock."""
         if owner is None:
-            raise self._not_owner("no task is running here; use lease.release()")
+            raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
         connection = self._connection
         submit = connection.native.submit_release_innermost
         released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
@@ -91,7 +119,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             raise _native.lost_error(self.name, lost)
         return outcome
 
-    async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
+    async def _tried(self, settings: LockSettings, owner: Owner) -> Lease | None:
         """Acquires it; `None` if another owner holds it, or it is skipped."""
         try:
             return await acquire(self._connection, settings, owner)
@@ -107,7 +135,11 @@ class Lock(BaseLock):
     The task that acquired it may acquire it again with no server call, unless it is a
     mutex; every other task waits, first come, first served. The owner is the task that
     *calls* a method, not the one that awaits it: `asyncio.wait_for(lock.acquire(), 5)`
-    works. Use it as a context manager, which gives the `Lease`:
+    works. A helper task that calls `acquire` (one of `create_task`, `gather` or `wait_for` around a
+    coroutine of your own) is the owner, not its caller; when it ends, the lock is released with a
+    `RuntimeWarning`. Outside of an event loop the owner is the calling thread, as in
+    `loop.run_until_complete(lock.acquire())` and `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`.
+    Use it as a context manager, which gives the `Lease`:
 
         async with client.lock("report") as lease:
             await write_report(fencing_token=lease.token)
@@ -126,11 +158,20 @@ class Lock(BaseLock):
         wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
         on the lock then, and do not look at the result.
 
-        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
-        `LockLostError` (this task has lost a lease of it that was renewed, and has not
-        left it yet), `ClosedError`.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (also in a callback of
+        the loop, which could not release it), `LockLostError` (this task has lost a lease of it that
+        was renewed, and has not left it yet), `ClosedError`.
         """
-        return self._acquired(self._settings.blocking(blocking, timeout), this_task())
+        owner = this_owner()
+        if owner is None:
+            raise InvalidArgumentError(
+                f"acquire of lock {shown(self.name)!r}: it was called in a callback of the event loop, which ends "
+                "before it could release the lock; acquire it in a task, best by `async with`, or keep the lease that "
+                "`try_acquire` gives",
+                lock_name=self.name,
+                operation="acquire",
+            )
+        return self._acquired(self._settings.blocking(blocking, timeout), owner)
 
     def try_acquire(
         self,
@@ -142,9 +183,11 @@ class Lock(BaseLock):
         """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
         is skipped in an outage.
 
-        `wait=None` waits as long as the server answers. Raises what `acquire` raises.
+        `wait=None` waits as long as the server answers. Called in a callback of the loop, the lease has no
+        owner, and is released with a `RuntimeWarning` once nobody refers to it. Raises what `acquire` raises
+        otherwise.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew), this_task())
+        return self._tried(self._settings.but(wait, lease, max_hold, renew), this_owner())
 
     def hold(
         self,
@@ -180,7 +223,7 @@ class Lock(BaseLock):
         told, _ = await connection.mailbox.outcome("inspect", submit, self._settings.address)
         return holder_of(told)
 
-    async def _acquired(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
+    async def _acquired(self, settings: LockSettings, owner: Owner) -> bool:
         try:
             await acquire(self._connection, settings, owner)
         except SteadlockError as error:
@@ -206,10 +249,11 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
     __slots__ = ()
 
 
-class Hold:
+class Hold(Scope, Uncopied):
     """One `async with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task")
+    _instead = HOW_WITH_LOCKS
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
@@ -220,28 +264,30 @@ class Hold:
         self._cancelling = 0
         self._cancelled = False
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+    def _begin(self) -> Coroutine[Any, Any, Lease]:
         return self._enter(None)
 
-    def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
+    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
         return self._leave(kind, raised, None)
 
     async def _enter(self, entered: Entered | None) -> Lease:
         """Acquires the lock, and appends this scope to those that its task has `entered`."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
-        self._lease = lease = await acquire(self._connection, self._settings, this_task())
-        self._task = task = asyncio.current_task()
-        if entered is not None:
-            entered.setdefault(task, []).append(self)
-        if task is not None:
-            self._cancelling = task.cancelling()
-            lease._enter(self._cancel)
+        try:
+            self._lease = lease = await acquire(self._connection, self._settings, this_owner())
+            self._task = task = asyncio.current_task()
+            if task is not None:
+                self._cancelling = task.cancelling()
+                lease._enter(self._cancel)
+            if entered is not None:
+                entered.setdefault(task, []).append(self)
+        except BaseException:
+            # What a signal handler raises may strike after the grant.
+            if self._lease is not None:
+                self._lease._abandon()
+                self._lease = None
+            raise
         return lease
 
     async def _leave(
@@ -250,7 +296,7 @@ class Hold:
         raised: BaseException | None,
         entered: Entered | None,
     ) -> None:
-        """Releases, and raises `LockLostError` for a lost lease unless the body raised."""
+        """Releases, and raises `LockLostError` for a lost lease; what the body raised says it in a note."""
         lease, task = self._lease, self._task
         if lease is None:
             return
@@ -266,14 +312,28 @@ class Hold:
             asked = task.uncancel() > self._cancelling
             is_ours = task is asyncio.current_task() and not asked
             our_cancellation = kind is asyncio.CancelledError and is_ours
-        reason = await lease._leave(kind is not None)
-        if reason is not None and (our_cancellation or kind is None):
-            raise _native.lost_error(lease.name, reason) from raised
+        error = await lease._leave()
+        try:
+            if error is not None and (our_cancellation or kind is None):
+                raise error from raised
+            if error is not None and raised is not None:
+                _note(raised, error)
+        finally:
+            # Its traceback has this frame.
+            error = None
 
     def _cancel(self) -> None:
         """The lease is lost: what runs in the scope must not go on."""
         if self._task is not None and self._lease is not None and not self._task.get_loop().is_closed():
             self._cancelled = self._task.cancel(f"{self._lease!r}")
+
+
+def _note(raised: BaseException, error: Exception) -> None:
+    """Has what the body raised say what else went wrong, which is not raised. Once, for several levels of one lock."""
+    text = str(error)
+    with suppress(Exception):
+        if raised is not error and text not in getattr(raised, "__notes__", ()):
+            raised.add_note(text)
 
 
 Entered: TypeAlias = dict[asyncio.Task[Any] | None, list[Hold]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from steadlock._context import this_task
+from steadlock._context import this_owner
 from steadlock._lock import free_of
 from steadlock._settings import INHERIT, Duration, Inherited
 from steadlock.aio._lease import Lease, acquire
@@ -51,7 +51,7 @@ class Semaphore(BaseLock):
         `skipped` if the semaphore is skipped in an outage), `ClosedError`.
         """
         settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
-        return acquire(self._connection, settings, this_task())
+        return acquire(self._connection, settings, this_owner())
 
     def try_acquire(
         self,
@@ -66,7 +66,7 @@ class Semaphore(BaseLock):
 
         Raises what `acquire` raises otherwise.
         """
-        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_task())
+        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_owner())
 
     def hold(
         self,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
-from weakref import WeakKeyDictionary, WeakSet
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary, ref
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
@@ -38,22 +38,26 @@ class Counts:
 
     def __init__(self, read: Callable[[], str]) -> None:
         self._read = read
-        self._mutex = threading.Lock()
-        self._families: dict[str, Family] = {}
-        self._given: set[str] = set()
+        self._reading: _Reading | None = None
 
     def of(self, name: str) -> dict[Labels, int]:
         """The numbers of a metric. Who asks for the same one again asks in another collection."""
-        with self._mutex:
-            if name in self._given or not self._families:
-                self._families = families(self._read())
-                self._given.clear()
-            self._given.add(name)
-            return self._families[name].numbers
+        # No lock: of two that read at once, one has read in vain.
+        reading = self._reading
+        if reading is None or name in reading.given:
+            reading = self._reading = _Reading(self.last())
+        reading.given.add(name)
+        return reading.families[name].numbers
 
     def last(self) -> dict[str, Family]:
         """All of them, as they are now."""
         return families(self._read())
+
+
+@dataclass(slots=True)
+class _Reading:
+    families: dict[str, Family]
+    given: set[str] = field(default_factory=set)
 
 
 class Counting(Protocol):
@@ -66,91 +70,148 @@ class Counting(Protocol):
 class Instruments:
     """The instruments of one meter, in which any number of clients count together.
 
-    A meter knows an instrument of each name once, with one callback, for ever; the clients come and go.
+    A meter knows an instrument of each name once, with one callback, for ever; the clients come and go. No lock is held
+    here: a meter calls back from any thread, with locks of its own, and so may a signal handler or a finalizer. Each
+    change of what is counted is one step of a dictionary.
     """
 
-    def __init__(self, meter: Meter, text: str) -> None:
-        self._mutex = threading.Lock()
-        # A client that the program has dropped counts no longer.
-        self._clients: WeakSet[Counting] = WeakSet()
-        # What clients have counted that are closed: while others count on, a counter must not go back.
-        self._before: dict[str, Counter[Labels]] = {}
+    def __init__(self) -> None:
+        # By the identity of a client: a reference to it, or what it has counted, if it was closed. While others count
+        # on, a counter must not go back. A client that the program has dropped counts no longer.
+        self._counted: dict[int, ref[Counting] | dict[str, Counter[Labels]]] = {}
+        self._is_adding_up = False
+        self._unmade = dict.fromkeys(NAMES)
+        self.wait: _Recorder = _Nothing()
+        self.hold: _Recorder = _Nothing()
+
+    def make(self, meter: Meter, text: str) -> None:
+        """Makes what nobody has made yet. Durations are recorded once their instrument is there."""
         core = families(text)
-        for name, (otel_name, unit) in NAMES.items():
-            family = core[name]
-            if family.kind == "histogram":
-                continue
-            is_counter = family.kind == "counter"
-            make = meter.create_observable_counter if is_counter else meter.create_observable_up_down_counter
-            make(otel_name, [self._callback(name)], unit, family.meaning)
-            if is_counter:
-                self._before[name] = Counter()
-        self.wait, self.hold = (
-            meter.create_histogram(
-                NAMES[name][0], NAMES[name][1], core[name].meaning, explicit_bucket_boundaries_advisory=BUCKETS
-            )
-            for name in ("steadlock_wait_seconds", "steadlock_hold_seconds")
-        )
+        while self._unmade:
+            try:
+                name, _ = self._unmade.popitem()
+            except KeyError:
+                return  # Another thread was faster.
+            try:
+                self._make(meter, name, core[name])
+            except BaseException:
+                self._unmade[name] = None
+                raise
 
     def add(self, client: Counting) -> None:
         """It counts from now on."""
-        with self._mutex:
-            self._clients.add(client)
+        number = id(client)
+        self._counted[number] = ref(client, lambda known: self._is_gone(number, known))
 
     def remove(self, client: Counting) -> None:
         """It counts no longer. Idempotent."""
-        with self._mutex:
-            self._clients.discard(client)
+        known = self._counted.get(id(client))
+        if isinstance(known, ref) and known() is client:
+            self._counted.pop(id(client), None)
 
     def closed(self, client: Counting) -> None:
-        """It was closed, and so counts no longer. Idempotent."""
-        with self._mutex:
-            if client not in self._clients:
-                return
-            self._clients.remove(client)
-            core = client.counts.last()
-            for name, counter in self._before.items():
-                counter.update(core[name].numbers)
+        """It was closed: what it has counted stays. Idempotent."""
+        known = self._counted.get(id(client))
+        if not isinstance(known, ref) or known() is not client:
+            return
+        core = client.counts.last()
+        counters = {name: Counter(core[name].numbers) for name in NAMES if core[name].kind == "counter"}
+        self._counted[id(client)] = counters
+        # Another client may get its identity.
+        self._add_up(id(client), counters)
 
     def after_fork(self) -> None:
         """In the child of a fork all clients count from zero."""
-        self._mutex = threading.Lock()
-        for counter in self._before.values():
-            counter.clear()
+        for number, known in list(self._counted.items()):
+            if not isinstance(known, ref):
+                self._counted.pop(number, None)
+
+    def _add_up(self, number: int, counters: dict[str, Counter[Labels]]) -> None:
+        """Adds what a closed client has counted to that of those before it."""
+        before = self._counted.get(_BEFORE, {})
+        if self._is_adding_up or isinstance(before, ref):
+            # In the midst of another one's. It stays apart, under a number that nothing else gets.
+            self._counted.update({-2 - id(counters): counters, number: {}})
+            self._counted.pop(number, None)
+            return
+        try:
+            self._is_adding_up = True
+            total = {name: before.get(name, Counter()) + counter for name, counter in counters.items()}
+            # One step: nobody counts it twice, or not at all.
+            self._counted.update({_BEFORE: total, number: {}})
+            self._counted.pop(number, None)
+        finally:
+            self._is_adding_up = False
+
+    def _is_gone(self, number: int, known: ref[Counting]) -> None:
+        if self._counted.get(number) is known:
+            self._counted.pop(number, None)
+
+    def _make(self, meter: Meter, name: str, family: Family) -> None:
+        otel_name, unit = NAMES[name]
+        if family.kind == "histogram":
+            recorder = meter.create_histogram(
+                otel_name, unit, family.meaning, explicit_bucket_boundaries_advisory=BUCKETS
+            )
+            if name == "steadlock_wait_seconds":
+                self.wait = recorder
+            else:
+                self.hold = recorder
+            return
+        is_counter = family.kind == "counter"
+        make = meter.create_observable_counter if is_counter else meter.create_observable_up_down_counter
+        make(otel_name, [self._callback(name)], unit, family.meaning)
 
     def _callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         return lambda _: self._observe(name)
 
     def _observe(self, name: str) -> list[Observation]:
-        with self._mutex:
-            clients = list(self._clients)
-            if not clients:
-                return []
-            totals = Counter(self._before.get(name))
-            for client in clients:
-                totals.update(client.counts.of(name))
+        # Once: a client that is closed meanwhile is in it, or what it has counted.
+        counted = list(self._counted.values())
+        totals: Counter[Labels] = Counter()
+        is_used = False
+        for known in counted:
+            if isinstance(known, ref):
+                client = known()
+                if client is not None:
+                    is_used = True
+                    totals.update(client.counts.of(name))
+            else:
+                totals.update(known.get(name, {}))
+        if not is_used:
+            return []
         return [
             Observation(number, {f"steadlock.{label}": word for label, word in labels})
             for labels, number in totals.items()
         ]
 
 
+class _Recorder(Protocol):
+    def record(self, amount: float, attributes: Any = None, context: Any = None) -> None: ...
+
+
+class _Nothing:
+    def record(self, amount: float, attributes: Any = None, context: Any = None) -> None: ...
+
+
 def instruments_of(provider: MeterProvider | None, version: str, text: str) -> Instruments:
     """The instruments of this provider, or of the global one. It has them once for all clients."""
     chosen = metrics.get_meter_provider() if provider is None else provider
-    with _mutex:
-        known = _known.get(chosen)
-        # What was made for the global provider before it was set belongs to the one that is set now.
-        if known is None and chosen is metrics.get_meter_provider():
-            known = _globals.get("instruments")
-        if known is None:
-            meter = metrics.get_meter("steadlock", version, provider)
-            known = _known[chosen] = Instruments(meter, text)
-            if chosen is metrics.get_meter_provider():
-                _globals["instruments"] = known
-        return known
+    is_global = chosen is metrics.get_meter_provider()
+    known = _known.get(chosen)
+    # What was made for the global provider before it was set belongs to the one that is set now.
+    if known is None and is_global:
+        known = _globals.get("instruments")
+    if known is None:
+        # Each of these is one step: of two that come at once, both get what the first one made.
+        known = _known.setdefault(chosen, Instruments())
+        if is_global:
+            known = _globals.setdefault("instruments", known)
+    known.make(metrics.get_meter("steadlock", version, provider), text)
+    return known
 
 
-_mutex = threading.Lock()
+_BEFORE: Final = -1
+"""Under which number it stands what closed clients have counted. No client has it."""
 _known: WeakKeyDictionary[MeterProvider, Instruments] = WeakKeyDictionary()
 _globals: dict[str, Instruments] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class Measuring:
         self._has_failed = False
         self._holds: dict[int, _Hold] = {}
         """The spans of what is held, by the numbers of the leases. Who takes one out ends it."""
-        self._notes: deque[Callable[[], None]] = deque()
+        self._notes: deque[Callable[[], object]] = deque()
         """What has ended, and is still to be told."""
         self._group = lru_cache(GROUPS_KEPT)(native.metrics_group)
 
@@ -94,7 +95,7 @@ class Measuring:
         self.ended(number, "unknown", None)
         self._native.ring()
 
-    def soon(self, note: Callable[[], None]) -> None:
+    def soon(self, note: Callable[[], object]) -> None:
         """Has something done by the next `catch_up`, which comes soon."""
         self._notes.append(note)
         self._native.ring()
@@ -103,12 +104,13 @@ class Measuring:
         return bool(self._notes)
 
     def catch_up(self) -> None:
-        while self._notes:
+        # What is called in the midst of a provider's code is done after it.
+        while self._notes and threading.get_ident() not in _inside:
             try:
                 note = self._notes.popleft()
             except IndexError:
                 return  # Another thread was faster.
-            self.guarded(note)
+            self._call(note)
 
     def closed(self) -> None:
         self.is_closed = True
@@ -145,13 +147,29 @@ class Measuring:
 
     def guarded(self, call: Callable[..., object], *args: object) -> None:
         """Whatever a provider or an exporter raises is no business of who locks."""
+        self._call(call, *args)
+        self.catch_up()
+
+    def _call(self, call: Callable[..., object], *args: object) -> None:
+        """Calls a provider's code.
+
+        A provider has locks of its own, which are not reentrant. So a signal handler or a finalizer that comes here in
+        the midst of another call leaves its own to that.
+        """
+        thread = threading.get_ident()
+        if thread in _inside:
+            self.soon(partial(call, *args))
+            return
         try:
+            _inside.add(thread)
             call(*args)
         except Exception as error:
             if not self._has_failed:
                 self._has_failed = True
                 text = f"OpenTelemetry raised {type(error).__name__}: some spans and metrics are missing; locks are not"
                 _log.write([("warn", text, {"event": "telemetry_failed"})])
+        finally:
+            _inside.discard(thread)
 
 
 class _Wait:
@@ -251,5 +269,7 @@ _WORDS: Final = (
 )
 _ERRORS: Final = ("unavailable", "misconfigured", "refused", "lost", "closed")
 """The outcomes of a wait that are errors."""
+_inside: Final[set[int]] = set()
+"""The threads that are in a provider's code, called from here."""
 _FAULTS: Final = ("expired", "removed", "stolen")
 """Why a lease is lost that should not be."""

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use steadlock_protocol::{Instant, Reply};
+use steadlock_protocol::{Instant, Reply, brief};
 
 use super::answer::{self, Other, Vote};
 use crate::settings::Settings;
@@ -191,7 +191,7 @@ impl Watcher {
                     }
                     let end = match open.poll(context, now, &self.service, &mut self.told, heard) {
                         Ok(()) if open.is_silent(now, self.silence) => {
-                            Heard::Fails(Failure::unavailable(format!("no answer for {:?}", self.silence)))
+                            Heard::Fails(Failure::unavailable(format!("no answer for {}", brief(self.silence))))
                         }
                         Ok(()) => return,
                         // It may be back at once.

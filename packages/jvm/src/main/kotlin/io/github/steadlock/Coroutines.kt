@@ -10,6 +10,7 @@ import io.github.steadlock.internal.expect
 import io.github.steadlock.internal.invalidArgument
 import io.github.steadlock.internal.millis
 import io.github.steadlock.internal.shown
+import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.currentCoroutineContext
@@ -132,8 +133,11 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
 
 /** Runs [block], and cancels the scope of [context] if the lease is lost meanwhile. */
 private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspend (Lease) -> T): T {
+    // The program's executor, which may be busy with this very block, is for the program's listeners alone.
     val registration =
-        onLost { reason -> context.job.cancel(CancellationException("lock \"${shown(name)}\" was lost: $reason")) }
+        held.onLostHere { reason ->
+            context.job.cancel(CancellationException("lock \"${shown(name)}\" was lost: $reason"))
+        }
     return registration.use { block(this) }
 }
 
@@ -170,8 +174,18 @@ private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions)
 private suspend fun Engine.reply(request: Request, cancelled: () -> Unit = {}): Reply =
     suspendCancellableCoroutine { waiting ->
         waiting.invokeOnCancellation { cancelled() }
-        request.thenAccept { reply -> callbacks.runHere { waiting.resume(reply) } }
+        request.thenAccept { reply -> callbacks.runHere { waiting.resumeOrRelease(reply) } }
     }
+
+/** A dispatcher that throws never runs the coroutine, which then has no use for what it was granted. */
+private fun CancellableContinuation<Reply>.resumeOrRelease(reply: Reply) {
+    try {
+        resume(reply)
+    } catch (failure: Throwable) {
+        (reply as? Reply.Granted)?.lease?.startRelease()
+        throw failure
+    }
+}
 
 /** The locks that the enclosing calls of [withLock] hold; children of a scope inherit it, as the scope waits for them. */
 private class Held(val lock: ThreadLock, val lease: HeldLease, val enclosing: Held?) :

@@ -5,7 +5,12 @@ import io.github.steadlock.internal.ClientOptions
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.LoadedFace
 import io.github.steadlock.internal.NativeFace
+import io.github.steadlock.internal.Owner
+import kotlinx.coroutines.CoroutineDispatcher
+import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.asCoroutineDispatcher
+import kotlinx.coroutines.awaitCancellation
+import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import kotlinx.coroutines.withContext
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -29,6 +34,8 @@ import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.SynchronousQueue
 import java.util.concurrent.ThreadPoolExecutor
 import java.util.concurrent.TimeUnit
+import kotlin.coroutines.CoroutineContext
+import kotlin.time.Duration.Companion.milliseconds
 
 /** A program's own code never runs where events are fetched, so whatever it does, everything else goes on. */
 @Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
@@ -114,6 +121,67 @@ class CallbackTest {
     }
 
     @Test
+    fun `stages that wait for further stages, and for locks that these hold, never wait for ever`() {
+        Steadlock.connect("memory://").use { client ->
+            val stages =
+                List(STAGES) { number ->
+                    client.lock("outer-$number").lockAsync().thenApply {
+                        val inner = client.lock("inner").lockAsync().thenApply(Lease::release)
+                        client.lock("inner").lock()
+                        client.lock("inner").unlock()
+                        inner.toCompletableFuture().join()
+                    }
+                }
+            for (stage in stages) {
+                assertEquals(ReleaseOutcome.RELEASED, stage.toCompletableFuture().get(30, TimeUnit.SECONDS))
+            }
+            awaitTrue("the threads end, but for as many as may be idle") { callbackThreads().size <= Callbacks.MOST }
+        }
+    }
+
+    @Test
+    fun `a lost lock cancels its block though the program's executor never runs anything`() {
+        connect(Executor { }).use { client ->
+            assertThrows(LockLostException::class.java) {
+                runBlocking { client.withLock("lapses", lease = 100.milliseconds) { awaitCancellation() } }
+            }
+        }
+    }
+
+    @Test
+    fun `a dispatcher that throws leaves no lock behind`() {
+        Steadlock.connect("memory://").use { client ->
+            val held = client.lock("door").lock(Duration.ofHours(1))
+            val dispatcher = BreakingDispatcher()
+            CoroutineScope(dispatcher).launch { client.withLock("door") { awaitCancellation() } }
+            dispatcher.breaks = true
+            held.release()
+            assertTrue(client.lock("door").tryLock(Duration.ofSeconds(10)))
+        }
+    }
+
+    @Test
+    fun `a stack that is full in the midst of a call leaves no lock behind, and no call that waits for ever`() {
+        val shared = "memory://${UUID.randomUUID()}"
+        val face = OverflowingFace()
+        val engine = Engine.connect(ClientOptions(url = shared), Callbacks(null), face)
+        val (client, other) = SteadlockClient(engine) to Steadlock.connect(shared)
+        face.overflows = true
+        assertThrows(StackOverflowError::class.java) { client.lock("door").lock() }
+        face.overflows = false
+        assertTrue(other.lock("door").tryLock(Duration.ofSeconds(10)))
+        other.lock("door").unlock()
+
+        val lease = client.lock("door").lock(Duration.ofHours(1))
+        face.overflows = true
+        assertThrows(StackOverflowError::class.java) { lease.release() }
+        face.overflows = false
+        assertEquals(ReleaseOutcome.RELEASED, lease.release())
+        client.close()
+        other.close()
+    }
+
+    @Test
     fun `if the thread that fetches events ends, every call fails and every lease is lost`() {
         val shared = "memory://${UUID.randomUUID()}"
         val face = BreakingFace()
@@ -156,6 +224,36 @@ class CallbackTest {
         }
     }
 
+    /** A native part whose caller's stack is full when it comes back. */
+    private class OverflowingFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
+        @Volatile
+        var overflows = false
+
+        override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
+            face.acquire(client, tag, lock, owner, options).also { overflow() }
+
+        override fun release(client: Long, tag: Long, lease: Long): Long {
+            overflow()
+            return face.release(client, tag, lease)
+        }
+
+        private fun overflow() {
+            // Not where events are fetched.
+            if (overflows && !Thread.currentThread().name.startsWith("steadlock")) throw StackOverflowError("for the test")
+        }
+    }
+
+    /** Runs tasks where they are called, until it is told to throw. */
+    private class BreakingDispatcher : CoroutineDispatcher() {
+        @Volatile
+        var breaks = false
+
+        override fun dispatch(context: CoroutineContext, block: Runnable) {
+            if (breaks) throw RejectedExecutionException("shut down")
+            block.run()
+        }
+    }
+
     private fun callbackThreads(): Set<Thread> =
         Thread.getAllStackTraces().keys.filter { it.name.startsWith("steadlock-callback") }.toSet()
 
@@ -164,6 +262,7 @@ class CallbackTest {
 
     private companion object {
         const val LISTENERS = 500
+        const val STAGES = 100
         val SHORT: Duration = Duration.ofMillis(100)
     }
 }

@@ -1,5 +1,6 @@
 package io.github.steadlock.internal
 
+import java.util.concurrent.CompletableFuture
 import java.util.concurrent.Executor
 import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.TimeUnit
@@ -12,8 +13,9 @@ import kotlin.concurrent.withLock
  * Runs users' code away from the thread that fetches events, which must never block or fail.
  *
  * The user's [executor] counts as the user's code, too: it may run a task where it is called, wait for a free place,
- * or throw. So only the threads here call it. There are as many of them as tasks at once, but no more than [MOST];
- * further tasks wait for one of them. They end when there is nothing to do for a while.
+ * or throw. So only the threads here call it. There are as many of them as tasks at once, but no more than [MOST] at
+ * work; further tasks wait for one of them. One that waits for an answer of the client ([whileWaiting]) is not at work:
+ * what it waits for may be the affair of a task that still waits. They end when there is nothing to do for a while.
  */
 internal class Callbacks(private val executor: Executor?) {
     private val monitor = ReentrantLock()
@@ -31,21 +33,25 @@ internal class Callbacks(private val executor: Executor?) {
     /** Runs [task] on a thread of this pool. Never throws. */
     fun runHere(task: Runnable) = submit(Once(task))
 
+    /** A future that a task, and what depends on the future, may wait for. */
+    fun <T> future(): CompletableFuture<T> = Awaited()
+
     private fun submit(task: Runnable) {
         val isWorkerMissing =
             monitor.withLock {
                 waiting += task
                 changed.signal()
-                (waiting.size > idle && workers < MOST).also { if (it) workers++ }
+                countMissing()
             }
         if (isWorkerMissing) start()
     }
 
+    /** Whether another thread is to be started, which counts already. */
+    private fun countMissing(): Boolean = (waiting.size > idle && workers < MOST).also { if (it) workers++ }
+
     private fun start() {
         try {
-            Thread(null, ::work, "steadlock-callback-${count.incrementAndGet()}", 0, false)
-                .apply { isDaemon = true }
-                .start()
+            Worker("steadlock-callback-${count.incrementAndGet()}", this).start()
         } catch (failure: Throwable) {
             // The task waits for a thread that there is already, or for the next attempt to start one.
             monitor.withLock { workers-- }
@@ -54,16 +60,47 @@ internal class Callbacks(private val executor: Executor?) {
     }
 
     private fun work() {
-        while (true) {
-            // What a callback left behind is not for the next one.
-            Thread.interrupted()
-            (next() ?: return).run()
+        var isCounted = true
+        try {
+            while (true) {
+                // What a callback left behind is not for the next one.
+                Thread.interrupted()
+                val task = next()
+                if (task == null) {
+                    isCounted = false
+                    return
+                }
+                task.run()
+            }
+        } finally {
+            // As without memory, in which not even a failure can be told: another thread takes this one's place.
+            if (isCounted) monitor.withLock { workers-- }
+        }
+    }
+
+    /** Another thread does this one's work meanwhile. */
+    private inline fun <R> replaced(wait: () -> R): R {
+        val isWorkerMissing =
+            monitor.withLock {
+                workers--
+                countMissing()
+            }
+        if (isWorkerMissing) start()
+        try {
+            return wait()
+        } finally {
+            monitor.withLock { workers++ }
         }
     }
 
     /** The next task, or null if the worker is to end. */
     private fun next(): Runnable? =
         monitor.withLock {
+            if (workers > MOST) {
+                // It was replaced while it waited.
+                workers--
+                return@withLock null
+            }
             idle++
             try {
                 var left = IDLE_NANOS
@@ -90,6 +127,24 @@ internal class Callbacks(private val executor: Executor?) {
         }
     }
 
+    private class Worker(name: String, val pool: Callbacks) : Thread(null, null, name, 0, false) {
+        init {
+            isDaemon = true
+        }
+
+        override fun run() = pool.work()
+    }
+
+    private class Awaited<T> : CompletableFuture<T>() {
+        override fun get(): T = whileWaiting { super.get() }
+
+        override fun get(timeout: Long, unit: TimeUnit): T = whileWaiting { super.get(timeout, unit) }
+
+        override fun join(): T = whileWaiting { super.join() }
+
+        override fun <U> newIncompleteFuture(): CompletableFuture<U> = Awaited()
+    }
+
     /** Runs once, and lets nothing out. */
     private class Once(private val task: Runnable) : Runnable {
         private val isStarted = AtomicBoolean()
@@ -109,5 +164,15 @@ internal class Callbacks(private val executor: Executor?) {
         const val MOST = 64
         private val IDLE_NANOS = TimeUnit.SECONDS.toNanos(5)
         private val count = AtomicInteger()
+
+        /** Whether the calling thread runs callbacks, and so has to be replaced while it waits. */
+        val isHere: Boolean
+            get() = Thread.currentThread() is Worker
+
+        /** Has the calling thread wait, for which another one takes its place if it is one of these. */
+        fun <R> whileWaiting(wait: () -> R): R {
+            val worker = Thread.currentThread() as? Worker ?: return wait()
+            return worker.pool.replaced(wait)
+        }
     }
 }

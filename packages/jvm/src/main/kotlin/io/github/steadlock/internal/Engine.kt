@@ -138,8 +138,11 @@ internal class Engine private constructor(
             try {
                 start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS)
             } finally {
-                discard(start)
-                closed.complete(Unit)
+                try {
+                    discard(start)
+                } finally {
+                    closed.complete(Unit)
+                }
             }
             Log.flush(flushMs(start))
         }
@@ -225,7 +228,15 @@ internal class Engine private constructor(
     ): Request {
         val request = Request(tags.incrementAndGet(), operation, name, owner, observed)
         pending[request.tag] = request
-        request.native = submit(request.tag)
+        try {
+            request.native = submit(request.tag)
+        } catch (failure: Throwable) {
+            // The native part may have the request, as when the caller's stack is full: a grant that nobody waits for
+            // is released.
+            pending.remove(request.tag)
+            request.cancel(false)
+            throw failure
+        }
         if (request.native < 0 && pending.remove(request.tag) != null) {
             request.complete(Reply.Failed(refusal(request.native, operation, name)))
         }

@@ -64,8 +64,13 @@ internal class HeldLease(
     val isAbandoned: Boolean
         get() = owner?.hasEnded == true && handle?.get() == null
 
-    fun onLost(listener: Consumer<LostReason>): AutoCloseable {
-        val added = Listener(listener)
+    /** [listener] is the program's, and for its executor. */
+    fun onLost(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::run, listener))
+
+    /** [listener] runs on a thread of the client, whatever the program's executor does. */
+    fun onLostHere(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::runHere, listener))
+
+    private fun add(added: Listener): AutoCloseable {
         listeners.add(added)
         lost.get()?.let { tell(added, it) }
         return AutoCloseable { listeners.remove(added) }
@@ -85,7 +90,7 @@ internal class HeldLease(
 
     fun releaseAsync(): CompletionStage<ReleaseOutcome> {
         outcome?.let { return CompletableFuture.completedFuture(it) }
-        val result = CompletableFuture<ReleaseOutcome>()
+        val result = engine.callbacks.future<ReleaseOutcome>()
         startRelease().thenAccept { reply ->
             engine.callbacks.run {
                 try {
@@ -113,10 +118,16 @@ internal class HeldLease(
             releasing.get()?.let { return it }
             val ours = Request(0, "release", name)
             if (releasing.compareAndSet(null, ours)) {
-                engine.release(this).thenAccept {
-                    ours.complete(it)
-                    // As in [extend], for callers that wait and for those that do not.
-                    Reference.reachabilityFence(this)
+                try {
+                    engine.release(this).thenAccept {
+                        ours.complete(it)
+                        // As in [extend], for callers that wait and for those that do not.
+                        Reference.reachabilityFence(this)
+                    }
+                } catch (failure: Throwable) {
+                    // As when the caller's stack is full: the next call releases it.
+                    releasing.set(null)
+                    throw failure
                 }
                 return ours
             }
@@ -141,11 +152,11 @@ internal class HeldLease(
     private fun tell(listener: Listener, reason: LostReason) {
         if (listener.told.compareAndSet(false, true)) {
             listeners.remove(listener)
-            engine.callbacks.run { listener.action.accept(reason) }
+            listener.run { listener.action.accept(reason) }
         }
     }
 
-    private class Listener(val action: Consumer<LostReason>) {
+    private class Listener(val run: (Runnable) -> Unit, val action: Consumer<LostReason>) {
         val told = AtomicBoolean()
     }
 }

@@ -36,6 +36,11 @@ internal class Request(
     override fun cancel(mayInterruptIfRunning: Boolean): Boolean =
         super.cancel(mayInterruptIfRunning).also { if (it) observed?.cancelled() }
 
+    override fun get(): Reply = if (Callbacks.isHere) Callbacks.whileWaiting { super.get() } else super.get()
+
+    override fun get(timeout: Long, unit: TimeUnit): Reply =
+        if (Callbacks.isHere) Callbacks.whileWaiting { super.get(timeout, unit) } else super.get(timeout, unit)
+
     /** Waits for the reply; an interrupt is kept for later. */
     fun await(): Reply = keepingInterrupts { get() }
 

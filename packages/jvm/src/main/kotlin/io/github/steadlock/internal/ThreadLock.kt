@@ -9,7 +9,6 @@ import io.github.steadlock.NotOwnerException
 import io.github.steadlock.SteadlockClient
 import io.github.steadlock.lostException
 import java.time.Duration
-import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
 import java.util.concurrent.TimeUnit
 
@@ -68,7 +67,7 @@ internal class ThreadLock(
     override fun lockAsync(): CompletionStage<Lease> = lockAsync(LockOptions.DEFAULT)
 
     override fun lockAsync(options: LockOptions): CompletionStage<Lease> {
-        val result = CompletableFuture<Lease>()
+        val result = engine.callbacks.future<Lease>()
         val request = engine.acquire(key, null, options.over(this.options))
         request.thenAccept { reply ->
             engine.callbacks.run {

@@ -1,0 +1,305 @@
+//! The class `Holds`: finds the Python object of what a client holds.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
+use steadlock::host::{self, Host, Op};
+
+use crate::client::Client;
+use crate::lease::Lease;
+use crate::struck::Struck;
+
+/// The leases that were not released yet, by owner and lock.
+///
+/// The core decides who holds what. This class only finds the Python object again, and drops what the core has
+/// forgotten: when a caller meets it, or in a sweep. So there are never many more than twice as many as were held at
+/// once.
+///
+/// An owner's leases live as long as the owner. After its end they live while the program refers to them; a lease that
+/// nobody refers to could be released by nobody, and so it is released.
+///
+/// Each method is one native call, so no signal handler and no other thread sees it half done. Python code runs
+/// inside a method only where an object is created, dropped or called (a collection of garbage, a finalizer), and it
+/// may call the client again there. So the mutex is never held at such a place: a method takes out what it drops,
+/// unlocks, and drops it then.
+#[pyclass(frozen, module = "steadlock._native")]
+pub(crate) struct Holds(Arc<Book>);
+
+struct Book {
+    host: Host,
+    pages: Mutex<Pages>,
+    /// Called with each lease that lives from now on only while the program refers to it.
+    on_left: Py<PyAny>,
+    /// Called with the number and the name of a lease, its kind of owner and whether it was valid, when it is released
+    /// because nobody refers to it any more.
+    on_dropped: Py<PyAny>,
+    is_finalizing: Py<PyAny>,
+}
+
+#[derive(Default)]
+struct Pages {
+    held: HashMap<Option<u64>, HashMap<Box<str>, Vec<Entry>>>,
+    /// What ended owners held and the program refers to.
+    left: HashMap<u64, Py<PyWeakrefReference>>,
+    /// Since the last sweep.
+    added: usize,
+    /// How many the last sweep left.
+    remained: usize,
+}
+
+struct Entry {
+    native: Arc<host::Lease>,
+    lease: Py<PyAny>,
+}
+
+/// So many more than the last sweep left are added before the next one.
+const SWEEP_AFTER: usize = 64;
+
+#[pymethods]
+impl Holds {
+    #[new]
+    fn new(py: Python<'_>, client: &Client, on_left: Py<PyAny>, on_dropped: Py<PyAny>) -> PyResult<Self> {
+        Ok(Self(Arc::new(Book {
+            host: client.host().clone(),
+            pages: Mutex::default(),
+            on_left,
+            on_dropped,
+            is_finalizing: py
+                .import(intern!(py, "sys"))?
+                .getattr(intern!(py, "is_finalizing"))?
+                .unbind(),
+        })))
+    }
+
+    /// Says whether it swept.
+    fn add(&self, lease: Py<PyAny>, native: &Lease, key: &str, owner: Option<u64>) -> bool {
+        let native = Arc::clone(&native.0);
+        let mut pages = self.0.pages();
+        let swept = (pages.added >= pages.remained + SWEEP_AFTER).then(|| pages.sweep());
+        pages.added += 1;
+        let keys = pages.held.entry(owner).or_default();
+        let entry = Entry { native, lease };
+        match keys.get_mut(key) {
+            Some(entries) => entries.push(entry),
+            None => drop(keys.insert(key.into(), vec![entry])),
+        }
+        drop(pages);
+        swept.is_some()
+    }
+
+    /// Forgets a lease by its number. Idempotent.
+    fn discard(&self, number: u64, key: &str, owner: Option<u64>) {
+        let mut pages = self.0.pages();
+        let left = pages.left.remove(&number);
+        let held = pages.take(owner, key, |entry| entry.native.id() == number);
+        drop(pages);
+        drop((left, held));
+    }
+
+    /// What the owner took last of this lock.
+    fn innermost(&self, py: Python<'_>, key: &str, owner: Option<u64>) -> Option<Py<PyAny>> {
+        let mut pages = self.0.pages();
+        let forgotten = pages.take(owner, key, |entry| entry.native.is_forgotten());
+        let entries = pages.held.get(&owner).and_then(|keys| keys.get(key));
+        let found = entries
+            .and_then(|entries| entries.last())
+            .map(|entry| entry.lease.clone_ref(py));
+        drop(pages);
+        drop(forgotten);
+        found
+    }
+
+    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let pages = self.0.pages();
+        let mut leases: Vec<_> = pages
+            .held
+            .values()
+            .flat_map(HashMap::values)
+            .flatten()
+            .map(|entry| (entry.native.id(), entry.lease.clone_ref(py)))
+            .collect();
+        let left: Vec<_> = pages
+            .left
+            .iter()
+            .map(|(number, lease)| (*number, lease.clone_ref(py)))
+            .collect();
+        drop(pages);
+        // In the order of their grants.
+        leases.sort_by_key(|(number, _)| *number);
+        let left = left
+            .iter()
+            .filter_map(|(number, lease)| Some((*number, lease.bind(py).upgrade()?.unbind())));
+        leases.extend(left);
+        PyList::new(py, leases.into_iter().map(|(_, lease)| lease))
+    }
+
+    /// What these owners held lives from now on while the program refers to it. May be called in the midst of a
+    /// collection of garbage.
+    fn owners_have_ended(&self, py: Python<'_>, owners: Vec<Option<u64>>) -> PyResult<()> {
+        let mut struck = Struck::default();
+        for owner in owners {
+            let held = self.0.pages().held_by(py, owner);
+            for (key, entry) in held {
+                self.0.leave(py, owner, &key, entry, &mut struck)?;
+            }
+        }
+        struck.raised()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // The mutex is free: whoever has it collects no garbage.
+        if let Ok(pages) = self.0.pages.try_lock() {
+            for entry in pages.held.values().flat_map(HashMap::values).flatten() {
+                visit.call(&entry.lease)?;
+            }
+            for lease in pages.left.values() {
+                visit.call(lease)?;
+            }
+        }
+        visit.call(&self.0.on_left)?;
+        visit.call(&self.0.on_dropped)
+    }
+
+    fn __clear__(&self) {
+        let pages = mem::take(&mut *self.0.pages());
+        drop(pages);
+    }
+}
+
+impl Book {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a lease of an ended owner only by a weak reference.
+    fn leave(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        owner: Option<u64>,
+        key: &str,
+        entry: Entry,
+        struck: &mut Struck,
+    ) -> PyResult<()> {
+        let Entry { native, lease } = entry;
+        let number = native.id();
+        let owner_kind = kind_of_owner(lease.bind(py));
+        let watching = LastReference {
+            book: Arc::downgrade(self),
+            native,
+            owner_kind,
+        };
+        let reference = PyWeakrefReference::new_with(lease.bind(py), Bound::new(py, watching)?)?.unbind();
+        let mut pages = self.pages();
+        let held = pages.take(owner, key, |entry| entry.native.id() == number);
+        let before = if held.is_empty() {
+            Some(reference)
+        } else {
+            pages.left.insert(number, reference)
+        };
+        drop(pages);
+        if !held.is_empty() {
+            struck.until_done(|| self.on_left.bind(py).call1((&lease,)))?;
+        }
+        drop((before, held));
+        Ok(())
+    }
+}
+
+impl Pages {
+    /// Takes out what is wanted, for the caller to drop when the mutex is free.
+    fn take(&mut self, owner: Option<u64>, key: &str, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let Some(keys) = self.held.get_mut(&owner) else {
+            return Vec::new();
+        };
+        let Some(entries) = keys.get_mut(key) else {
+            return Vec::new();
+        };
+        if !entries.iter().any(&is_wanted) {
+            return Vec::new();
+        }
+        let (taken, kept) = mem::take(entries).into_iter().partition(is_wanted);
+        *entries = kept;
+        if entries.is_empty() {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.held.remove(&owner);
+            }
+        }
+        taken
+    }
+
+    /// Takes out what the core has forgotten, for the caller to drop when the mutex is free.
+    fn sweep(&mut self) -> Vec<Entry> {
+        let mut forgotten = Vec::new();
+        for keys in self.held.values_mut() {
+            for entries in keys.values_mut() {
+                let (gone, known) = mem::take(entries)
+                    .into_iter()
+                    .partition(|entry| entry.native.is_forgotten());
+                *entries = known;
+                let mut gone: Vec<Entry> = gone;
+                forgotten.append(&mut gone);
+            }
+            keys.retain(|_, entries| !entries.is_empty());
+        }
+        self.held.retain(|_, keys| !keys.is_empty());
+        self.remained = self.held.values().flat_map(HashMap::values).map(Vec::len).sum();
+        self.added = 0;
+        forgotten
+    }
+
+    fn held_by(&self, py: Python<'_>, owner: Option<u64>) -> Vec<(Box<str>, Entry)> {
+        let keys = self.held.get(&owner);
+        let entries = keys.into_iter().flatten();
+        let copy = |entry: &Entry| Entry {
+            native: Arc::clone(&entry.native),
+            lease: entry.lease.clone_ref(py),
+        };
+        entries
+            .flat_map(|(key, entries)| entries.iter().map(|entry| (key.clone(), copy(entry))))
+            .collect()
+    }
+}
+
+/// What the owner of a lease is, for people. Attributes without code of their own, so that nothing strikes.
+fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
+    let py = lease.py();
+    let owner = lease.getattr(intern!(py, "_owner"));
+    let kind = owner.and_then(|owner| owner.getattr(intern!(py, "kind")));
+    kind.and_then(|kind| kind.extract())
+        .unwrap_or_else(|_| "callback".to_owned())
+}
+
+/// Called when nobody refers any more to a lease of an ended owner: nobody else could release it.
+#[pyclass(frozen, module = "steadlock._native")]
+struct LastReference {
+    book: Weak<Book>,
+    native: Arc<host::Lease>,
+    owner_kind: String,
+}
+
+#[pymethods]
+impl LastReference {
+    fn __call__(&self, py: Python<'_>, _reference: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some(book) = self.book.upgrade() else {
+            return Ok(());
+        };
+        let number = self.native.id();
+        let reference = book.pages().left.remove(&number);
+        drop(reference);
+        if self.native.is_released() || book.is_finalizing.bind(py).call0()?.is_truthy()? {
+            return Ok(());
+        }
+        let is_valid = self.native.is_valid();
+        // The release goes on though nobody waits for it.
+        drop(book.host.start(Op::Release { lease: number }));
+        let told = (number, self.native.name(), self.owner_kind.as_str(), is_valid);
+        book.on_dropped.bind(py).call1(told).map(|_| ())
+    }
+}

@@ -1,0 +1,31 @@
+"""Writes the Python programs of the documents to a folder, each to a file of its own, for type checkers to read.
+
+    python ci/lint/snippets.py FOLDER
+
+The documents are those whose programs tests run as they stand there.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+DOCUMENTS = ("README.md", "packages/python/README.md", "docs/metrics.md", "docs/usage.md")
+
+
+def snippets(text: str) -> list[str]:
+    """The programs in Python of a document."""
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.py"):
+        old.unlink()
+    for document in map(Path, DOCUMENTS):
+        for number, program in enumerate(snippets(document.read_text()), 1):
+            name = re.sub(r"\W", "_", str(document.with_suffix("")))
+            (folder / f"{name}_{number}.py").write_text(program)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,546 @@
+//! The program's own code in the midst of the client's: observers, wakers, subscribers and destructors that call the
+//! client, drop what is of it, or panic.
+
+mod support;
+
+use std::cell::RefCell;
+use std::panic::panic_any;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use steadlock::observe::{Detail, Observation, Observer};
+use steadlock::{Client, ErrorKind, LostReason, blocking};
+use support::Server;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Does what may hang. The thread that does is left behind then.
+fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    let worker = thread::spawn(move || drop(tell.send(work())));
+    match told.recv_timeout(SOON) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            // What it panicked with may be one of these tests' own bombs.
+            std::mem::forget(worker.join());
+            panic!("it panicked")
+        }
+    }
+}
+
+/// An observer that calls a function.
+struct Calls<F>(F);
+
+impl<F: Fn(&Observation) + Send + Sync> Observer for Calls<F> {
+    fn observe(&self, observation: &Observation) {
+        (self.0)(observation);
+    }
+}
+
+fn is_grant_of(observation: &Observation, name: &str) -> bool {
+    matches!(observation, Observation::Granted { lock, .. } if &*lock.name == name)
+}
+
+/// A waker that does something when the last of it is dropped.
+struct AtDrop<F: FnOnce() + Send>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send + 'static> AtDrop<F> {
+    fn waker(work: F) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some(work)))))
+    }
+}
+
+impl<F: FnOnce() + Send> Wake for AtDrop<F> {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl<F: FnOnce() + Send> Drop for AtDrop<F> {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.get_mut().unwrap().take() {
+            work();
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(future)
+}
+
+/// Polls once, and keeps no waker.
+fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Every call of a connected client that blocks, with what it came to.
+fn blocking_calls(client: &blocking::Client, lease: blocking::Lease) -> Vec<Option<ErrorKind>> {
+    let lock = client.lock("inner");
+    let semaphore = client.semaphore("permits", 2);
+    let kind = |error: steadlock::Error| error.kind();
+    let long = Duration::from_secs(3_600);
+    vec![
+        lock.acquire().err().map(kind),
+        lock.clone().wait(long).try_acquire().err().map(kind),
+        lock.is_locked().err().map(kind),
+        lock.holder().err().map(kind),
+        semaphore.acquire(1).err().map(kind),
+        semaphore.available().err().map(kind),
+        client.force_release(&lock).err().map(kind),
+        client.set_limit("permits", 3).err().map(kind),
+        lease.extend(None).err().map(kind),
+        lease
+            .wait_lost(long)
+            .map(|_| ErrorKind::LockLost)
+            .or(Some(ErrorKind::InvalidArgument)),
+        lease.release().err().map(kind),
+    ]
+}
+
+#[test]
+fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behind() {
+    within(|| {
+        let server = Server::memory();
+        let own: Arc<OnceLock<blocking::Client>> = Arc::default();
+        let lease: Arc<Mutex<Option<blocking::Lease>>> = Arc::default();
+        let (tell, told) = mpsc::channel();
+        let (known, held) = (Arc::clone(&own), Arc::clone(&lease));
+        let observer = Calls(move |observation: &Observation| {
+            if is_grant_of(observation, "outer") {
+                let (client, lease) = (known.get().unwrap(), held.lock().unwrap().take().unwrap());
+                let _ = tell.send(blocking_calls(client, lease));
+            }
+        });
+        let builder = Client::builder().url(server.url()).observer(observer);
+        let client = builder.connect_blocking().unwrap();
+        own.set(client.clone()).unwrap();
+        *lease.lock().unwrap() = Some(client.lock("held").acquire().unwrap());
+        let outer = client.lock("outer").acquire().unwrap();
+        let refused = told.recv_timeout(SOON).expect("the observer came back");
+        assert!(
+            refused.iter().all(|kind| *kind == Some(ErrorKind::InvalidArgument)),
+            "{refused:?}"
+        );
+        // What was begun is taken back, and a release goes on.
+        for name in ["inner", "held"] {
+            let lease = client.lock(name).wait(SOON).acquire().unwrap();
+            lease.release().unwrap();
+        }
+        outer.release().unwrap();
+        client.close();
+    });
+}
+
+#[test]
+fn a_refusal_says_why_and_what_to_do() {
+    let error = within(|| {
+        let server = Server::memory();
+        let own: Arc<OnceLock<blocking::Client>> = Arc::default();
+        let (tell, told) = mpsc::channel();
+        let known = Arc::clone(&own);
+        let observer = Calls(move |observation: &Observation| {
+            if is_grant_of(observation, "outer") {
+                let _ = tell.send(known.get().unwrap().lock("inner").acquire().unwrap_err());
+            }
+        });
+        let builder = Client::builder().url(server.url()).observer(observer);
+        let client = builder.connect_blocking().unwrap();
+        own.set(client.clone()).unwrap();
+        let _outer = client.lock("outer").acquire().unwrap();
+        told.recv_timeout(SOON).unwrap()
+    });
+    let said = error.to_string();
+    assert!(said.contains("observer") && said.contains("another thread"), "{said}");
+}
+
+#[test]
+fn an_observer_that_blocks_is_refused_also_where_a_caller_drives_the_engine() {
+    within(|| {
+        let server = Server::memory();
+        let own: Arc<OnceLock<blocking::Client>> = Arc::default();
+        let refused = Arc::new(AtomicUsize::new(0));
+        let (known, count) = (Arc::clone(&own), Arc::clone(&refused));
+        let observer = Calls(move |observation: &Observation| {
+            if is_grant_of(observation, "outer") {
+                let inner = known.get().unwrap().lock("inner").acquire();
+                assert_eq!(inner.unwrap_err().kind(), ErrorKind::InvalidArgument);
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let builder = Client::builder().url(server.url()).observer(observer);
+        let client = builder.connect_blocking().unwrap();
+        own.set(client.clone()).unwrap();
+        // A run of quick calls by one thread.
+        for _ in 0..500 {
+            client.lock("outer").acquire().unwrap().release().unwrap();
+        }
+        assert_eq!(refused.load(Ordering::SeqCst), 500);
+    });
+}
+
+#[test]
+fn an_observer_may_drop_a_lease_and_the_last_client() {
+    within(|| {
+        struct Ends(mpsc::Sender<()>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                let _ = self.0.send(());
+            }
+        }
+        let server = Server::memory();
+        let all: Arc<Mutex<Vec<Box<dyn Send>>>> = Arc::default();
+        let (tell, told) = mpsc::channel();
+        let (ends, bag) = (Ends(tell), Arc::clone(&all));
+        let observer = Calls(move |observation: &Observation| {
+            let _of_the_observer = &ends;
+            if matches!(observation, Observation::Lost { .. }) {
+                let all = std::mem::take(&mut *bag.lock().unwrap());
+                drop(all);
+            }
+        });
+        let builder = Client::builder().url(server.url()).observer(observer);
+        let client = builder.connect_blocking().unwrap();
+        let long = client.lock("long").acquire().unwrap();
+        let lock = client.lock("short").lease(Duration::from_millis(100));
+        all.lock().unwrap().push(Box::new(long));
+        all.lock().unwrap().push(Box::new(client));
+        let short = lock.acquire().unwrap();
+        drop(lock);
+        assert_eq!(short.wait_lost(SOON), Some(LostReason::Expired));
+        drop(short);
+        // The engine has ended, and with it what its client's options had.
+        told.recv_timeout(SOON).expect("the engine ends");
+        let other = blocking::Client::connect(server.url()).unwrap();
+        assert!(other.lock("long").wait(SOON).try_acquire().unwrap().is_some());
+    });
+}
+
+#[test]
+fn an_observer_may_call_its_client_while_the_engine_starts() {
+    struct Asks(Arc<OnceLock<Client>>);
+    impl Observer for Asks {
+        fn observe(&self, _: &Observation) {}
+
+        fn detail(&self) -> Detail {
+            if let Some(client) = self.0.get() {
+                let _ = poll_once(pin!(client.lock("inner").acquire()));
+            }
+            Detail::Everything
+        }
+    }
+    within(|| {
+        let server = Server::memory();
+        let own: Arc<OnceLock<Client>> = Arc::default();
+        let builder = Client::builder()
+            .url(server.url())
+            .lazy()
+            .observer(Asks(Arc::clone(&own)));
+        block_on(async {
+            let client = builder.connect().await.unwrap();
+            own.set(client.clone()).unwrap();
+            client.lock("outer").acquire().await.unwrap().release().await.unwrap();
+            client.close().await;
+        });
+    });
+}
+
+#[test]
+fn observers_that_panic_cost_nobody_else_anything() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("what was thrown fails, too");
+        }
+    }
+    struct Panics {
+        in_detail: bool,
+        calls: Arc<AtomicUsize>,
+    }
+    impl Observer for Panics {
+        fn observe(&self, _: &Observation) {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            panic_any(Bomb);
+        }
+
+        fn detail(&self) -> Detail {
+            if self.in_detail {
+                panic_any(Bomb);
+            }
+            Detail::Everything
+        }
+    }
+    within(|| {
+        let server = Server::memory();
+        let calls: [Arc<AtomicUsize>; 3] = Default::default();
+        let [told, first, second] = calls.clone();
+        let builder = Client::builder()
+            .url(server.url())
+            .observer(Panics {
+                in_detail: true,
+                calls: first,
+            })
+            .observer(Panics {
+                in_detail: false,
+                calls: second,
+            })
+            .observer(Calls(move |_: &Observation| {
+                told.fetch_add(1, Ordering::SeqCst);
+            }));
+        let client = builder.connect_blocking().unwrap();
+        for _ in 0..3 {
+            client.lock("a").acquire().unwrap().release().unwrap();
+        }
+        let [told, in_detail, in_observe] = calls.map(|calls| calls.load(Ordering::SeqCst));
+        assert_eq!((in_detail, in_observe), (0, 1), "one that panics is not called again");
+        assert!(told >= 9, "{told}");
+    });
+}
+
+#[test]
+fn a_waker_of_a_result_may_call_the_client_when_it_is_dropped() {
+    within(|| {
+        let server = Server::memory();
+        let client = block_on(Client::connect(server.url())).unwrap();
+        let held = block_on(client.lock("a").acquire()).unwrap();
+        let lock = client.lock("a");
+        let mut waits = pin!(lock.acquire());
+        // The engine that has the result of `waits` to hand out is to answer this first.
+        let waker = AtDrop::waker(move || {
+            block_on(held.release()).unwrap();
+        });
+        assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        let began = Instant::now();
+        while poll_once(waits.as_mut()).is_pending() {
+            assert!(began.elapsed() < SOON, "it is not granted");
+            thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn a_waker_of_a_loss_may_drop_what_waits_for_the_same_loss() {
+    within(|| {
+        let server = Server::memory();
+        let client = block_on(Client::connect(server.url())).unwrap();
+        let lease = block_on(client.lock("a").acquire()).unwrap();
+        let (mut stays, mut goes) = (Box::pin(lease.lost()), Box::pin(lease.lost()));
+        assert!(poll_once(goes.as_mut()).is_pending());
+        let waker = AtDrop::waker(move || drop(goes));
+        assert!(stays.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        assert!(poll_once(stays.as_mut()).is_pending());
+        drop(stays);
+    });
+}
+
+/// What an observer drops in the midst of the engine.
+type Bag = Arc<Mutex<Vec<Box<dyn Send>>>>;
+
+/// Acquires locks in turn, and leaves some of what comes of that to the observer.
+fn leave_work(client: &Client, bag: &Bag, turn: usize) {
+    let lock = client
+        .lock(format!("name-{}", turn % 5))
+        .wait(Duration::from_millis(50));
+    let owned = lock.clone();
+    let mut asked = Box::pin(async move { owned.acquire().await.map(drop) });
+    if poll_once(asked.as_mut()).is_pending() {
+        bag.lock().unwrap().push(Box::new(asked));
+    }
+    if let Ok(Some(lease)) = block_on(lock.try_acquire()) {
+        let mut lost = Box::pin(lease.lost());
+        assert!(poll_once(lost.as_mut()).is_pending() || !lease.is_valid());
+        bag.lock().unwrap().push(Box::new(lost));
+        bag.lock().unwrap().push(Box::new(lease));
+    }
+    bag.lock().unwrap().push(Box::new(client.clone()));
+}
+
+#[test]
+fn a_storm_of_calls_out_of_the_engine_leaves_every_lock_free() {
+    within(|| {
+        let server = Server::memory();
+        let own: Arc<OnceLock<(Client, blocking::Client)>> = Arc::default();
+        let (bag, calls) = (Bag::default(), AtomicUsize::new(0));
+        let (known, drops) = (Arc::clone(&own), Arc::clone(&bag));
+        let observer = Calls(move |_: &Observation| {
+            let thing = drops.lock().unwrap().pop();
+            drop(thing);
+            let Some((client, blocking)) = known.get() else { return };
+            match calls.fetch_add(1, Ordering::SeqCst) % 50 {
+                // Each tells this observer of more, so they are few.
+                0 => {
+                    let _ = poll_once(pin!(client.lock("inner").try_acquire()));
+                }
+                1 => assert_eq!(
+                    blocking.lock("inner").acquire().unwrap_err().kind(),
+                    ErrorKind::InvalidArgument
+                ),
+                _ => {}
+            }
+        });
+        let builder = Client::builder().url(server.url()).observer(observer);
+        let client = block_on(builder.connect()).unwrap();
+        let other = blocking::Client::connect(server.url()).unwrap();
+        own.set((client.clone(), other.clone())).unwrap();
+        thread::scope(|scope| {
+            for worker in 0..4 {
+                let (client, bag) = (&client, &bag);
+                scope.spawn(move || (0..100).for_each(|turn| leave_work(client, bag, worker + turn)));
+            }
+        });
+        while let Some(thing) = { bag.lock().unwrap().pop() } {
+            drop(thing);
+        }
+        for name in (0..5).map(|number| format!("name-{number}")).chain(["inner".into()]) {
+            let free = other.lock(&name).wait(SOON).try_acquire().unwrap();
+            free.unwrap_or_else(|| panic!("{name} is held")).release().unwrap();
+        }
+    });
+}
+
+thread_local! {
+    static LAST: RefCell<Option<LastWill>> = const { RefCell::new(None) };
+}
+
+/// Calls the client when a thread's locals are dropped.
+struct LastWill(Option<Box<dyn FnOnce()>>);
+
+impl Drop for LastWill {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take() {
+            work();
+        }
+    }
+}
+
+#[test]
+fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connection() {
+    let server = Server::redis();
+    let (tell, told) = mpsc::channel();
+    let observer = Calls(move |observation: &Observation| {
+        if matches!(observation, Observation::Disconnected { .. }) {
+            let _ = tell.send(());
+        }
+    });
+    let client = Client::builder().url(server.url()).observer(observer);
+    let client = client.connect_blocking().unwrap();
+    let last = client.clone();
+    within(move || {
+        let (tell_end, told_end) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            LAST.set(Some(LastWill(None)));
+            // What the client itself keeps in this thread is gone before that.
+            last.lock("a").acquire().unwrap().release().unwrap();
+            LAST.with_borrow_mut(|will| {
+                will.as_mut().unwrap().0 = Some(Box::new(move || {
+                    for _ in 0..200 {
+                        last.lock("a").acquire().unwrap().release().unwrap();
+                    }
+                    let _ = tell_end.send(());
+                }));
+            });
+        });
+        thread.join().unwrap();
+        told_end.recv_timeout(SOON).expect("all calls came back");
+    });
+    client.lock("a").acquire().unwrap().release().unwrap();
+    assert!(told.try_recv().is_err(), "a connection was lost");
+}
+
+#[cfg(feature = "tracing")]
+mod subscribers {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// A subscriber that does something whenever it is told anything of a span.
+    struct Does<F>(F);
+
+    impl<F: Fn() + Send + Sync + 'static> Subscriber for Does<F> {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "steadlock"
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            (self.0)();
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {
+            (self.0)();
+        }
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            (self.0)();
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+
+        fn try_close(&self, _: Id) -> bool {
+            (self.0)();
+            true
+        }
+    }
+
+    #[test]
+    fn a_subscriber_that_panics_takes_no_lock_from_its_caller_and_keeps_none() {
+        within(|| {
+            let server = Server::memory();
+            let client = blocking::Client::connect(server.url()).unwrap();
+            // From the first call on, or once a wait has begun.
+            for good in [0, 1, 2] {
+                let calls = AtomicUsize::new(0);
+                let subscriber = Does(move || {
+                    if calls.fetch_add(1, Ordering::SeqCst) >= good {
+                        panic!("a defect of the subscriber");
+                    }
+                });
+                let guard = tracing::subscriber::set_default(subscriber);
+                let lease = client.lock("a").acquire().unwrap();
+                assert!(client.lock("a").try_acquire().unwrap().is_none());
+                lease.release().unwrap();
+                drop(client.lock("a").acquire().unwrap());
+                drop(guard);
+                let free = client.lock("a").wait(SOON).try_acquire().unwrap();
+                free.expect("nobody keeps it").release().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_subscriber_that_panics_ends_no_process_that_unwinds() {
+        within(|| {
+            let server = Server::memory();
+            let client = block_on(Client::connect(server.url())).unwrap();
+            let held = block_on(client.lock("a").acquire()).unwrap();
+            let guard = tracing::subscriber::set_default(Does(|| panic!("a defect of the subscriber")));
+            let unwound: Result<(), _> = catch_unwind(AssertUnwindSafe(|| {
+                let lock = client.lock("a");
+                let mut waits = pin!(lock.acquire());
+                assert!(poll_once(waits.as_mut()).is_pending());
+                let _lease = block_on(client.lock("b").acquire()).unwrap();
+                panic!("the caller's own");
+            }));
+            drop(guard);
+            let said = unwound.unwrap_err();
+            assert_eq!(said.downcast_ref::<&str>(), Some(&"the caller's own"));
+            block_on(held.release()).unwrap();
+            for name in ["a", "b"] {
+                let free = block_on(client.lock(name).wait(SOON).try_acquire()).unwrap();
+                assert!(free.is_some(), "{name}");
+            }
+        });
+    }
+}

@@ -1,0 +1,236 @@
+// The program's own code in the midst of ours: it aborts, throws, closes, or turns the event loop.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { type Client, connect, type LockOptions } from 'steadlock';
+import { run } from './run.js';
+
+type Native = typeof import('../dist/native');
+const { native } = createRequire(require.resolve('steadlock'))('./native.js') as Native;
+
+/** Time passes, and JavaScript learns of nothing. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** Waits, which a lease that is held does not keep the process alive for. */
+async function awaken<T>(promise: Promise<T>): Promise<T> {
+  const alive = setInterval(() => {}, 1_000);
+  try {
+    return await promise;
+  } finally {
+    clearInterval(alive);
+  }
+}
+
+/** How many callers wait for a lock, as the client counts. */
+function waiting(client: Client): number {
+  const counts = client.metrics().matchAll(/^steadlock_waiting\{.*\} (\d+)$/gm);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+describe('code of the program in the midst of an acquisition', () => {
+  let client: Client;
+
+  beforeEach(async () => {
+    client = await connect('memory://', { metrics: true });
+  });
+
+  afterEach(() => client.close());
+
+  it('may abort it, where its options are read', async () => {
+    const held = await client.lock('a').lock();
+    const controller = new AbortController();
+    const remainingMs = () => {
+      controller.abort('enough');
+      return 3_600_000;
+    };
+    await assert.rejects(client.lock('a').lock({ signal: controller.signal, remainingMs }), (why) => why === 'enough');
+    await held.release();
+    await (await client.lock('a').lock({ waitMs: 10_000 })).release();
+  });
+
+  it('may abort it, where the signal is listened to', async () => {
+    const held = await client.lock('a').lock();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const listen = signal.addEventListener.bind(signal);
+    signal.addEventListener = ((...args: Parameters<typeof listen>) => {
+      listen(...args);
+      controller.abort('enough');
+    }) as typeof listen;
+    await assert.rejects(client.lock('a').lock({ signal }), (why) => why === 'enough');
+    await held.release();
+  });
+
+  it('keeps no process alive that has aborted where the signal is listened to', async () => {
+    const { code, output, errors } = await run(
+      `
+        import { connect } from 'steadlock';
+        const client = await connect('memory://');
+        await client.lock('a').lock();
+        const controller = new AbortController();
+        const { signal } = controller;
+        const listen = signal.addEventListener.bind(signal);
+        signal.addEventListener = (...args) => {
+          listen(...args);
+          controller.abort('enough');
+        };
+        console.log(await client.lock('a').lock({ signal }).catch((why) => why));
+        setTimeout(() => process.exit(3), 10_000).unref();
+      `,
+      'memory://',
+    );
+    assert.deepEqual([code, output.trim()], [0, 'enough'], errors);
+  });
+
+  it('leaves no caller in the queue when the signal cannot be listened to', async () => {
+    const held = await client.lock('a').lock();
+    const { signal } = new AbortController();
+    signal.addEventListener = () => {
+      throw new Error('not implemented');
+    };
+    await assert.rejects(client.lock('a').lock({ signal }), /not implemented/);
+    // What was cancelled is counted as such before the next answer comes.
+    await client.lock('a').isLocked();
+    assert.equal(waiting(client), 0);
+    await held.release();
+  });
+
+  it('is read once: what was checked is what is used', async () => {
+    let reads = 0;
+    const options = {
+      get waitMs() {
+        reads += 1;
+        return reads === 1 ? 0 : ('soon' as unknown as number);
+      },
+    };
+    await (await client.lock('a').lock(options)).release();
+    assert.equal(reads, 1);
+    reads = 0;
+    await (await client.lock('b', options).lock()).release();
+    assert.equal(reads, 1);
+  });
+
+  it('may throw where options are read, and nothing was asked for', async () => {
+    const broken = new Proxy({} as LockOptions, {
+      get() {
+        void client.lock('b').tryLock();
+        throw new Error('a broken option');
+      },
+    });
+    await assert.rejects(client.lock('a').lock(broken as never), /a broken option/);
+    assert.throws(() => client.lock('a', broken), /a broken option/);
+    assert.equal(await client.lock('a').isLocked(), false);
+  });
+});
+
+describe('code of the program that is told of a loss', () => {
+  it('may call the client', async () => {
+    const client = await connect('memory://');
+    const told: unknown[] = [];
+    const lease = await client.lock('a').lock({ leaseMs: 100 });
+    const other = await client.lock('b').lock();
+    const done = new Promise<void>((resolve) => {
+      lease.signal.addEventListener('abort', () => {
+        told.push(lease.isValid, lease.remainingMs);
+        void Promise.all([other.release(), client.lock('c').lock(), lease.release()])
+          .then(([outcome, , late]) => told.push(outcome, late))
+          .then(() => client.close())
+          .then(resolve);
+      });
+    });
+    await awaken(done);
+    assert.deepEqual(told, [false, 0, 'released', 'expired']);
+  });
+
+  it('hides no other answer of the same batch if its controller throws', async () => {
+    const before = globalThis.AbortController;
+    class Broken extends before {
+      override abort(): void {
+        throw new Error('a broken controller');
+      }
+    }
+    const thrown: unknown[] = [];
+    const note = (error: unknown) => thrown.push((error as Error).message);
+    const others = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException');
+    process.on('uncaughtException', note);
+    try {
+      const client = await connect('memory://');
+      const lease = await client.lock('a').lock();
+      globalThis.AbortController = Broken;
+      assert.equal(lease.signal.aborted, false);
+      await client.close();
+      assert.equal(lease.lostReason, 'closed');
+      await new Promise(setImmediate);
+      assert.deepEqual(thrown, ['a broken controller']);
+    } finally {
+      globalThis.AbortController = before;
+      process.off('uncaughtException', note);
+      for (const listener of others) process.on('uncaughtException', listener);
+    }
+  });
+
+  it('may turn the event loop: each answer is taken once, in its order', async () => {
+    // As loops inside of the loop do, of Electron's dialogs and others.
+    let turn = () => {};
+    const open = native.open;
+    native.open = (options, wake, opening) => {
+      turn = wake;
+      return open(options, wake, opening);
+    };
+    let client: Client;
+    try {
+      client = await connect('memory://');
+    } finally {
+      native.open = open;
+    }
+    const leases = await Promise.all(
+      Array.from({ length: 8 }, (_, number) => client.lock(`lapses-${number}`).lock({ leaseMs: 100 })),
+    );
+    const told: number[] = [];
+    const answers: Promise<boolean>[] = [];
+    leases.forEach((lease, number) => {
+      lease.signal.addEventListener('abort', () => {
+        told.push(number);
+        for (let ask = 0; ask < 8; ask += 1) answers.push(client.lock('a').isLocked());
+        block(20);
+        turn();
+      });
+    });
+    // All of them lapse before JavaScript learns of the first.
+    block(300);
+    const last = leases.at(-1)?.signal;
+    if (!last?.aborted) await awaken(new Promise((resolve) => last?.addEventListener('abort', resolve)));
+    assert.deepEqual([...told].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    const all = await Promise.all(answers);
+    assert.deepEqual([all.length, all.includes(true)], [64, false]);
+    const held = await client.lock('a').lock();
+    assert.equal(await held.release(), 'released');
+    await client.close();
+  });
+
+  it('may end the process: what is held is released', async () => {
+    const { code, output } = await run(
+      `
+        import { connect } from 'steadlock';
+        const client = await connect();
+        const other = await client.lock('kept').lock();
+        const lease = await client.lock('a').lock({ leaseMs: 100 });
+        lease.signal.addEventListener('abort', () => {
+          void other.release();
+          process.exit(7);
+        });
+        process.on('exit', (code) => {
+          void client.close();
+          console.log('left', code);
+        });
+        await client.lock('a').lock({ leaseMs: 100 });
+      `,
+      'memory://ends',
+    );
+    assert.deepEqual([code, output.trim()], [7, 'left 7']);
+  });
+});

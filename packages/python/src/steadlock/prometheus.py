@@ -1,0 +1,334 @@
+"""One page of metrics for several processes: the workers of gunicorn or uvicorn, Celery's prefork pool.
+
+    client = steadlock.connect("redis://localhost", metrics=True)
+    metrics = SharedMetrics(client, "/run/shop/metrics")
+
+    def page() -> str:
+        return metrics.text()
+
+Whichever worker is asked answers for all of them. It needs no package of Prometheus.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import secrets
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator
+from fcntl import LOCK_EX, lockf
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from steadlock import _log
+from steadlock._client import ClientBase
+from steadlock._copying import Uncopied
+from steadlock._settings import Duration, milliseconds
+from steadlock._shown import type_of
+from steadlock.errors import InvalidArgumentError, MisconfiguredError
+
+__all__ = ["SharedMetrics"]
+
+_SUFFIX = ".prom"
+_ENDED = "ended"
+_FOLDED = "# folded: "
+"""How the first line begins of what ended processes counted: those whose files it has in it."""
+_OF_ONE = re.compile(rf"(?P<pid>\d+)-[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
+_LONGEST, _STALE = 60.0, 180.0
+"""How rarely a process writes at most; one that did not for so long is another one by now, or stands still."""
+_SAME_FOR_ALL = frozenset({"steadlock_fair_queue"})
+"""Gauges of the server: every process sees the same."""
+
+
+class SharedMetrics(Uncopied):
+    """What a client counts in this process and in all others that share a folder.
+
+    Make it where the client is made, also before a `fork`: each process writes what it counts to a
+    file of its own there, every few seconds and at its end, in a daemon thread. Counters and
+    histograms are summed over all processes that ever wrote, so that they never go down when a
+    worker is replaced; gauges over those that live. `steadlock_fair_queue`, which every process
+    reads from the server, is the highest.
+    """
+
+    _instead = "make one in each process, for the client there"
+
+    def __init__(
+        self,
+        client: ClientBase[Any, Any, Any, Any, Any],
+        folder: str | PathLike[str],
+        *,
+        every: Duration = 5.0,
+    ) -> None:
+        """`client` is one of threads or of asyncio, made with `metrics=True`; one folder may serve
+        several. `folder` is made if it is missing. It belongs to one program on one machine: empty it
+        before the program starts, and give each container its own. A process that is killed loses
+        what it counted in the last `every` seconds (0.1 s to 60 s).
+
+        Raises `InvalidArgumentError` for a client without metrics or an `every` out of its range,
+        `MisconfiguredError` if the folder cannot be written to.
+        """
+        if not isinstance(client, ClientBase):
+            raise TypeError(f"SharedMetrics is given a client, not a {type_of(client)}")
+        if not isinstance(folder, str | PathLike):
+            raise TypeError(f"folder is a str or a path, not a {type_of(folder)}")
+        self._every = milliseconds(every) / 1_000
+        if not 0.1 <= self._every <= _LONGEST:
+            raise InvalidArgumentError("metrics: every is out of range; give 0.1 s to 60 s", operation="inspect")
+        self._client = client
+        self._folder = Path(folder)
+        client.metrics()
+        with _told_of_files(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        self._begin()
+        _all.add(self)
+
+    def text(self) -> str:
+        """What all processes have counted, in Prometheus' text format: this one until now, each other
+        one until it wrote last.
+
+        Raises `MisconfiguredError` if the folder cannot be read or written, or has a file in it that
+        is none of these.
+        """
+        with _told_of_files(self._folder):
+            self._write()
+            with _locked(self._folder) as is_alone:
+                ended = self._fold(is_alone, lambda path: not _is_running(_pid_of(path)))
+                living = [(path, _read(path), _is_fresh(path)) for path in self._living()]
+        merged = _Merged()
+        merged.add(ended, with_gauges=False)
+        for path, text, is_fresh in living:
+            try:
+                merged.add(text, with_gauges=is_fresh)
+            except ValueError as error:
+                raise _misconfigured(f"the file {path} holds no metrics; empty the folder") from error
+        return merged.text()
+
+    def close(self) -> None:
+        """Writes what was counted for the last time, and stops. Idempotent; the end of a process does it, too."""
+        self._stop.set()
+        with contextlib.suppress(OSError):
+            self._write()
+
+    def _begin(self) -> None:
+        """At first, and in the child of a fork, which counts from zero."""
+        self._path = self._folder / f"{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
+        self._stop = threading.Event()
+        self._written = ""
+        with _told_of_files(self._folder):
+            self._write()
+            # An earlier process of the same id has ended.
+            ours = {self._path, *(metrics._path for metrics in list(_all))}
+            with _locked(self._folder) as is_alone:
+                self._fold(is_alone, lambda path: _pid_of(path) == os.getpid() and path not in ours)
+        threading.Thread(target=_keep_writing, args=(weakref.ref(self), self._stop, self._every), daemon=True).start()
+
+    def _write(self) -> None:
+        text = self._client.metrics()
+        if text == self._written and self._path.exists():
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self._path)
+            return
+        _replace(self._path, text)
+        self._written = text
+
+    def _living(self) -> list[Path]:
+        """The files of single processes."""
+        return sorted(path for path in self._folder.iterdir() if _OF_ONE.fullmatch(path.name))
+
+    def _fold(self, is_alone: bool, has_ended: Callable[[Path], bool]) -> str:
+        """Adds to what ended processes counted what these counted, and removes their files. Gives all of that.
+
+        A process that is killed in the midst of it counts nothing twice: what was added names the files,
+        and such a file is only removed.
+        """
+        ended = self._folder / f"{_ENDED}{_SUFFIX}"
+        text = _read(ended)
+        if not is_alone:
+            return text
+        first = text.partition("\n")[0]
+        folded = first.removeprefix(_FOLDED).split() if first.startswith(_FOLDED) else []
+        for name in folded:
+            (self._folder / name).unlink(missing_ok=True)
+        added = [path for path in self._living() if has_ended(path)]
+        if not added:
+            return text
+        merged = _Merged()
+        merged.add(text, with_gauges=False)
+        for path in added:
+            with contextlib.suppress(ValueError):
+                merged.add(_read(path), with_gauges=False)
+        text = f"{_FOLDED}{' '.join(path.name for path in added)}\n{merged.text()}"
+        _replace(ended, text)
+        for path in added:
+            path.unlink(missing_ok=True)
+        return text
+
+
+class _Merged:
+    """Texts of metrics as one."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, list[str]] = {}
+        self._types: dict[str, str] = {}
+        self._samples: dict[str, dict[str, float]] = {}
+
+    def add(self, text: str, *, with_gauges: bool) -> None:
+        """Raises a `ValueError` for what is no such text."""
+        family = ""
+        for line in text.splitlines():
+            if line.startswith(("# HELP ", "# TYPE ")):
+                _, word, family, said = line.split(" ", 3)
+                heads = self._heads.setdefault(family, [])
+                if line not in heads:
+                    heads.append(line)
+                if word == "TYPE":
+                    self._types[family] = said
+            elif line and not line.startswith("#"):
+                sample, _, value = line.rpartition(" ")
+                if not family or not sample.startswith(family):
+                    raise ValueError(line)
+                self._count(family, sample, float(value), with_gauges)
+
+    def _count(self, family: str, sample: str, value: float, with_gauges: bool) -> None:
+        is_gauge = self._types.get(family) == "gauge"
+        if is_gauge and not with_gauges:
+            return
+        samples = self._samples.setdefault(family, {})
+        if is_gauge and family in _SAME_FOR_ALL:
+            samples[sample] = max(value, samples.get(sample, value))
+        else:
+            samples[sample] = samples.get(sample, 0) + value
+
+    def text(self) -> str:
+        lines: list[str] = []
+        for family, heads in self._heads.items():
+            lines += heads
+            lines += [f"{sample} {_number(value)}" for sample, value in self._samples.get(family, {}).items()]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _keep_writing(find: weakref.ref[SharedMetrics], stop: threading.Event, every: float) -> None:
+    has_failed = False
+    while not stop.wait(every):
+        metrics = find()
+        if metrics is None or metrics._stop is not stop:
+            return
+        try:
+            metrics._write()
+            has_failed = False
+        except OSError as error:
+            if not has_failed:
+                text = f"the metrics of this process cannot be written: {error.strerror or type_of(error)}"
+                _log.write([("warn", text, {"event": "metrics_unwritten"})])
+            has_failed = True
+        del metrics
+
+
+def _pid_of(path: Path) -> int:
+    found = _OF_ONE.fullmatch(path.name)
+    return int(found["pid"]) if found else 0
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        # It is another user's.
+        return True
+    return True
+
+
+def _is_fresh(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime < _STALE
+    except FileNotFoundError:
+        return False
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes it so that a reader finds it whole."""
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+class _Folding:
+    """Who folds in this process: one thread, whose signal handler may come back to it."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.RLock()
+        self.depth = 0
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[bool]:
+    """One process at a time folds, and one thread of it. Says whether that is not begun already."""
+    folding = _folding
+    # A lock of POSIX: a child of a fork does not inherit it, as it would one of `flock`.
+    with folding.mutex, contextlib.nullcontext() if folding.depth else open(folder / "lock", "w") as file:
+        if file is not None:
+            lockf(file, LOCK_EX)
+        folding.depth += 1
+        try:
+            yield folding.depth == 1
+        finally:
+            folding.depth -= 1
+
+
+@contextlib.contextmanager
+def _told_of_files(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        said = error.strerror or type_of(error)
+        raise _misconfigured(f"the folder {folder} cannot be used: {said}; give one that can be written to") from error
+
+
+def _misconfigured(text: str) -> MisconfiguredError:
+    return MisconfiguredError(f"metrics: {text}", operation="inspect")
+
+
+def _after_fork() -> None:
+    global _folding
+    _folding = _Folding()
+    for metrics in list(_all):
+        # It raises nothing into a program that forks.
+        with contextlib.suppress(MisconfiguredError):
+            metrics._begin()
+
+
+def _at_exit() -> None:
+    for metrics in list(_all):
+        metrics.close()
+
+
+_all: weakref.WeakSet[SharedMetrics] = weakref.WeakSet()
+_folding = _Folding()
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,49 @@
+"""For gunicorn and for uvicorn: a lock around a view of threads, and around one of tasks."""
+
+from __future__ import annotations
+
+import os
+
+import django
+from asgiref.sync import sync_to_async
+from careless import IS_LAZY, add_one, add_one_in_task
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpRequest, JsonResponse
+from django.urls import path
+
+import steadlock
+
+settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["127.0.0.1"], SECRET_KEY="of a test")
+django.setup()
+lock = steadlock.connect(lazy=IS_LAZY).lock("door")
+
+
+def ready(request: HttpRequest) -> JsonResponse:
+    return answer()
+
+
+def in_thread(request: HttpRequest) -> JsonResponse:
+    with lock:
+        add_one()
+    return answer()
+
+
+async def in_task(request: HttpRequest) -> JsonResponse:
+    """Django runs each of these calls in a thread, and takes their context along."""
+    await sync_to_async(lock.acquire)()
+    try:
+        await add_one_in_task()
+    finally:
+        await sync_to_async(lock.release)()
+    return answer()
+
+
+def answer() -> JsonResponse:
+    return JsonResponse([os.getpid(), 1], safe=False)
+
+
+urlpatterns = [path("ready", ready), path("threads", in_thread), path("tasks", in_task)]
+wsgi = get_wsgi_application()
+asgi = get_asgi_application()

@@ -1,0 +1,358 @@
+"""A program whose own code interrupts the package's at random moments; `test_interrupted.py` runs it.
+
+    storm.py URL threads|tasks|greenlets SECONDS
+
+Signal handlers, finalizers, tracers, audit hooks, handlers of the log, callbacks and forks call the clients again, and
+exceptions strike threads anywhere. Nothing may hang, and in the end nothing may be held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import faulthandler
+import gc
+import itertools
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+URL, SORT = sys.argv[1:3]
+SECONDS = float(sys.argv[3])
+STILL = 40
+"""In seconds: what makes no step for so long hangs."""
+
+if SORT == "greenlets":
+    import gevent
+    from gevent import monkey
+
+    monkey.patch_all()
+
+import redis  # noqa: E402 - what is patched counts at its import
+
+import steadlock  # noqa: E402
+from steadlock import aio  # noqa: E402
+
+END = time.monotonic() + SECONDS
+NAMES = [f"storm:{number}" for number in range(6)]
+counts: dict[str, int] = {}
+client = steadlock.connect(URL, lease=2, metrics=True)
+second = steadlock.connect("memory://", metrics=True)
+_inside = threading.local()
+
+
+class StruckError(Exception):
+    """What strikes a thread."""
+
+
+EXPECTED = (
+    steadlock.LockTimeoutError,
+    steadlock.LockLostError,
+    steadlock.NotOwnerError,
+    steadlock.ForkedError,
+    # The machine may be busy.
+    steadlock.UnavailableError,
+    StruckError,
+)
+
+
+def step(what: str) -> None:
+    counts[what] = counts.get(what, 0) + 1
+
+
+def goes_on() -> bool:
+    return time.monotonic() < END
+
+
+def scope_of(one: steadlock.Client, name: str) -> Any:
+    kind = random.randrange(8)
+    options: dict[str, Any] = {"wait": 0.2}
+    if kind == 0:
+        return one.mutex(name + ":mutex", **options)
+    if kind == 1:
+        return one.fair_lock(name, **options)
+    if kind == 2:
+        return one.read_write_lock(name + ":rw", **options).read
+    if kind == 3:
+        return one.read_write_lock(name + ":rw", **options).write
+    if kind == 4:
+        return one.semaphore(name + ":seats", 3, **options)
+    if kind == 5:
+        return one.multi_lock([one.lock(name + ":1"), one.mutex(name + ":2")], **options)
+    return one.lock(name, **options)
+
+
+class Finalized:
+    """Calls a client when it is collected, from a cycle."""
+
+    def __init__(self, lease: steadlock.Lease | None) -> None:
+        self._lease = lease
+        self._me = self
+
+    def __del__(self) -> None:
+        if sys is None or sys.is_finalizing():
+            return
+        again("finalizers")
+        if self._lease is not None:
+            with suppress(*EXPECTED):
+                self._lease.release()
+
+
+def again(what: str) -> None:
+    """What interrupts: it calls a client, unless it is interrupted itself for the third time. In the end all is quiet,
+    as what it holds for a moment would be taken for something left."""
+    depth = getattr(_inside, "depth", 0)
+    if depth > 2 or not goes_on():
+        return
+    _inside.depth = depth + 1
+    try:
+        step(what)
+        one = random.choice((client, second))
+        choice = random.randrange(6)
+        if choice == 0:
+            one.metrics()
+        elif choice == 1:
+            one.lock(random.choice(NAMES)).locked()
+        elif choice == 2:
+            one._connection.events.deliver()
+        else:
+            with suppress(*EXPECTED), scope_of(one, f"again:{random.randrange(4)}"):
+                pass
+    finally:
+        _inside.depth = depth
+
+
+def work_once(one: steadlock.Client) -> None:
+    choice = random.randrange(6)
+    name = random.choice(NAMES)
+    if choice == 0:
+        Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
+    elif choice == 1:
+        lease = one.lock(name).try_acquire(wait=0.2, lease=0.2)
+        if lease is not None:
+            lease.on_lost(lambda _: again("callbacks"))
+            if random.random() < 0.9:
+                lease.release()
+    else:
+        with scope_of(one, name) as lease:
+            lease.on_lost(lambda _: again("callbacks"))
+            if random.random() < 0.1:
+                again("bodies")
+    step("work")
+
+
+def strike_trace(frame: Any, event: str, _: object) -> Any:
+    if "steadlock" in frame.f_code.co_filename and random.random() < 0.003:
+        again("tracers")
+    return strike_trace
+
+
+class Logged(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if random.random() < 0.2:
+            again("logs")
+
+
+def hear(event: str, _: object) -> None:
+    is_ours = event in ("object.__getattr__", "gc.get_objects", "time.sleep", "_thread.start_new_thread", "os.fork")
+    if is_ours and random.random() < 0.05 and not sys.is_finalizing():
+        again("audits")
+
+
+def handle(*_: object) -> None:
+    again("signals")
+    signal.setitimer(signal.ITIMER_REAL, random.random() * 0.004 + 0.0002)
+
+
+def fork() -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            # What hangs ends by the signal. `faulthandler` would wait for its parent's thread.
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(STILL)
+            assert client._connection.holds.all() == []
+            with client.lock(f"child:{os.getpid()}", wait=20):
+                pass
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    step("forks")
+    assert status == 0, status
+
+
+def until_the_end(work: Callable[[], None], failed: list[BaseException]) -> None:
+    """Works; what strikes between two pieces of work is caught here."""
+    while goes_on():
+        try:
+            while goes_on():
+                work()
+        except EXPECTED:
+            step("expected")
+        except BaseException as error:
+            failed.append(error)
+            return
+
+
+def strike_at(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.ident is not None and thread.is_alive() and goes_on():
+            step("strikes")
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(StruckError))
+
+
+def storm_of_threads() -> list[BaseException]:
+    failed: list[BaseException] = []
+
+    def traced() -> None:
+        sys.settrace(strike_trace)
+        until_the_end(lambda: work_once(client), failed)
+        sys.settrace(None)
+
+    def plain() -> None:
+        until_the_end(lambda: work_once(random.choice((client, second))), failed)
+
+    struck = [threading.Thread(target=plain) for _ in range(3)]
+    others = [threading.Thread(target=traced), threading.Thread(target=plain)]
+    for thread in struck + others:
+        thread.start()
+    sys.addaudithook(hear)
+    signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    for round_ in itertools.count():
+        if not goes_on() or failed:
+            break
+        with suppress(*EXPECTED):
+            work_once(client)
+        if round_ % 20 == 0:
+            strike_at(struck)
+        if round_ % 50 == 25:
+            fork()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for thread in struck + others:
+        thread.join()
+    return failed
+
+
+def storm_of_tasks() -> list[BaseException]:
+    failed: list[BaseException] = []
+
+    async def work(one: aio.Client) -> None:
+        while goes_on() and not failed:
+            name = f"tasks:{random.randrange(8)}"
+            try:
+                if random.random() < 0.2:
+                    lease = await one.lock(name).try_acquire(wait=0.2)
+                    if lease is not None:
+                        await lease.release()
+                else:
+                    async with asyncio.timeout(random.random()), one.lock(name) as entered:
+                        entered.on_lost(lambda _: again("callbacks"))
+                        await asyncio.sleep(0)
+                step("tasks")
+            except (*EXPECTED, TimeoutError):
+                step("expected")
+            except BaseException as error:
+                failed.append(error)
+            left.append(Finalized(None))
+            if len(left) > 20:
+                left.clear()
+
+    left: list[Finalized] = []
+
+    async def run() -> None:
+        async with aio.connect(URL, lease=2, metrics=True) as one:
+            await asyncio.gather(*(work(one) for _ in range(8)))
+            assert one._connection.holds.all() == []
+
+    signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    asyncio.run(run())
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return failed
+
+
+def storm_of_greenlets() -> list[BaseException]:
+    failed: list[BaseException] = []
+    signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+    def work() -> None:
+        with gevent.Timeout(random.random(), StruckError):
+            work_once(client)
+
+    greenlets = [gevent.spawn(until_the_end, work, failed) for _ in range(8)]
+    gevent.joinall(greenlets)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return failed
+
+
+def watch() -> None:
+    """Ends the program if nothing goes on any more."""
+    seen = dict(counts)
+    while True:
+        time.sleep(1)
+        if dict(counts) != seen:
+            seen = dict(counts)
+            faulthandler.cancel_dump_traceback_later()
+            faulthandler.dump_traceback_later(STILL, exit=True)
+
+
+def held() -> list[steadlock.Lease]:
+    """What is not released, but for fixed leases that have expired."""
+    return [lease for lease in client._connection.holds.all() if not lease._native.is_forgotten]
+
+
+def is_free() -> bool:
+    """Whether the server has no record of a lock any more, but for what tells of clients and tokens."""
+    server = redis.Redis.from_url(URL)
+    left = [key for key in server.scan_iter() if not key.startswith(b"steadlock:")]
+    if left:
+        print("left:", left, file=sys.stderr)
+    return not left
+
+
+def main() -> None:
+    faulthandler.dump_traceback_later(STILL, exit=True)
+    warnings.simplefilter("ignore")
+    logging.getLogger("steadlock").addHandler(Logged())
+    logging.getLogger("steadlock").setLevel(logging.DEBUG)
+    if SORT != "greenlets":
+        threading.Thread(target=watch, daemon=True).start()
+    else:
+        faulthandler.cancel_dump_traceback_later()
+        faulthandler.dump_traceback_later(SECONDS + STILL, exit=True)
+    gc.set_threshold(5, 2, 2)
+    storms = {"threads": storm_of_threads, "tasks": storm_of_tasks, "greenlets": storm_of_greenlets}
+    failed = storms[SORT]()
+    gc.set_threshold(700, 10, 10)
+    gc.collect()
+    logging.getLogger("steadlock").setLevel(logging.ERROR)
+    for error in failed:
+        traceback.print_exception(error)
+    assert not failed
+    end = time.monotonic() + 20
+    while held() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not held(), held()
+    while not is_free() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert is_free()
+    client.close()
+    second.close()
+    print("weathered", counts)
+
+
+main()

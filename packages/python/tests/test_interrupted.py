@@ -1,0 +1,484 @@
+"""Code of the program that runs in the midst of the package's own, in the same thread, and calls the client again.
+
+Signal handlers, collections of garbage, finalizers, profilers and tracers do. `storm.py` has them come at random.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from servers import RedisServer, Store, eventually
+from telemetry import Collected
+
+import steadlock
+from steadlock import aio
+
+PACKAGE = str(Path(steadlock.__file__).parent)
+SOON = 60
+"""In seconds; what has not ended by then hangs."""
+
+Scope = AbstractContextManager[steadlock.Lease]
+KINDS: dict[str, Callable[[steadlock.Client, str], Scope]] = {
+    "lock": lambda client, name: client.lock(name),
+    "mutex": lambda client, name: client.mutex(name),
+    "fair_lock": lambda client, name: client.fair_lock(name),
+    "read": lambda client, name: client.read_write_lock(name).read,
+    "write": lambda client, name: client.read_write_lock(name).write,
+    "semaphore": lambda client, name: client.semaphore(name, 2),
+    "multi_lock": lambda client, name: client.multi_lock([client.lock(f"{name}:1"), client.mutex(f"{name}:2")]),
+    "hold": lambda client, name: client.lock(name).hold(wait=5),
+}
+
+
+class Again:
+    """A tracer that calls the client again at each event of the package's code: a call, a line, a return."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._is_inside = False
+        self.moments = 0
+
+    def __call__(self, frame: FrameType, *_: object) -> Again | None:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if not self._is_inside:
+            self._is_inside = True
+            self.moments += 1
+            try:
+                self._call()
+            finally:
+                self._is_inside = False
+        return self
+
+
+@contextmanager
+def at_each_moment(call: Callable[[], object]) -> Iterator[None]:
+    """Has it called at each moment of the package's code in this thread."""
+    again = Again(call)
+    before = sys.gettrace()
+    sys.settrace(again)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+    assert again.moments > 0
+
+
+def ends(work: Callable[[], object]) -> None:
+    """Runs it in a thread of its own, which is to end."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(SOON)
+    assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+
+
+def use(client: steadlock.Client, make: Callable[[steadlock.Client, str], Scope], name: str) -> None:
+    with make(client, name) as lease:
+        assert lease.is_valid()
+        lease.on_lost(lambda _: None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_with_is_entered_at_each_moment_of_another_one(kind: str) -> None:
+    client = steadlock.connect("memory://", metrics=True)
+    make = KINDS[kind]
+
+    def work() -> None:
+        with at_each_moment(lambda: use(client, make, "b")):
+            use(client, make, "a")
+        assert client._connection.holds.all() == []
+        assert not client._connection.watched
+        client.close()
+
+    ends(work)
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "read", "write"])
+def test_a_lock_is_entered_again_at_each_moment_of_its_own_with(kind: str) -> None:
+    client = steadlock.connect("memory://")
+    make = KINDS[kind]
+
+    def work() -> None:
+        scope = make(client, "a")
+        with at_each_moment(lambda: use(client, make, "a")), scope:
+            pass
+        assert client._connection.holds.all() == []
+        assert client.lock("a").try_acquire() is not None
+        client.close()
+
+    ends(work)
+
+
+def test_whatever_a_client_does_it_does_at_each_moment_of_the_same() -> None:
+    client = steadlock.connect("memory://", metrics=True)
+
+    def work() -> None:
+        def everything(name: str = "a") -> None:
+            lock = client.lock(name)
+            assert lock.acquire()
+            assert lock.owned()
+            assert lock.lease is not None
+            lock.lease.extend()
+            assert not lock.lease.lost.is_set()
+            assert lock.locked()
+            assert lock.release() == "released"
+            assert client.semaphore(name + ":seats", 3).available() == 3
+            assert client.metrics()
+            repr(lock)
+
+        with at_each_moment(lambda: everything("b")):
+            everything()
+        assert client._connection.holds.all() == []
+        client.close()
+
+    ends(work)
+
+
+def test_a_loss_is_told_once_though_it_is_told_at_each_moment_of_that() -> None:
+    client = steadlock.connect("memory://")
+    events = client._connection.events
+    # Its thread is not to be faster.
+    events._stopped = True
+    told: list[str] = []
+
+    def lose(name: str) -> steadlock.Lease:
+        lease = client.lock(name, lease=0.1).try_acquire()
+        assert lease is not None
+        lease.on_lost(lambda lost: told.append(lost.name))
+        assert lease.lost is lease.lost
+        eventually(10, lambda: lease.lost_reason is not None)
+        return lease
+
+    def work() -> None:
+        leases = [lose("a"), lose("b")]
+        with at_each_moment(events.deliver):
+            events.deliver()
+        events.deliver()
+        assert sorted(told) == ["a", "b"]
+        assert all(lease.lost.is_set() for lease in leases)
+        assert not events._taken
+        client.close()
+
+    ends(work)
+
+
+def test_a_close_is_interrupted_by_a_close_and_by_locks() -> None:
+    client, other = steadlock.connect("memory://"), steadlock.connect("memory://")
+
+    def work() -> None:
+        def again() -> None:
+            use(other, KINDS["lock"], "b")
+            client.close()
+
+        client.lock("a").acquire()
+        with at_each_moment(again):
+            client.close()
+        other.close()
+
+    ends(work)
+
+
+def test_a_new_thread_is_one_owner_though_it_was_interrupted() -> None:
+    client = steadlock.connect("memory://")
+    lock = client.lock("a")
+    left: list[steadlock.Lease | None] = []
+
+    def acquire() -> None:
+        if not left:
+            left.append(None)
+            left[0] = lock.try_acquire()
+
+    def work() -> None:
+        with at_each_moment(acquire):
+            assert lock.lease is None or lock.lease is left[0]
+        assert lock.owned()
+        assert lock.release() == "released"
+        client.close()
+
+    ends(work)
+
+
+def test_what_measures_a_client_is_called_at_each_moment_of_it() -> None:
+    collected = Collected()
+    client = steadlock.connect("memory://", metrics=True)
+    collected.instrument(client)
+
+    def work() -> None:
+        with at_each_moment(lambda: use(client, KINDS["lock"], "b")):
+            use(client, KINDS["lock"], "a")
+            assert collected.numbers("steadlock.acquisitions")
+        client.close()
+
+    ends(work)
+    spans = collected.holds()
+    assert [span for span in spans if span.end_time is None] == []
+
+
+def test_another_client_is_instrumented_at_each_moment_of_it() -> None:
+    collected = Collected()
+    clients = [steadlock.connect("memory://", metrics=True) for _ in range(2)]
+    used: list[steadlock.Client] = []
+
+    def again() -> None:
+        with steadlock.connect("memory://", metrics=True) as client:
+            collected.instrument(client)
+            use(client, KINDS["lock"], "b")
+        used.append(client)
+
+    def work() -> None:
+        with at_each_moment(again):
+            for client in clients:
+                collected.instrument(client)
+        for client in clients:
+            use(client, KINDS["lock"], "a")
+        numbers = collected.numbers("steadlock.acquisitions")
+        assert sum(numbers.values()) == len(clients) + len(used)
+        for client in clients:
+            client.close()
+
+    ends(work)
+
+
+def test_the_log_is_written_at_each_moment_of_writing_it(caplog: pytest.LogCaptureFixture) -> None:
+    from steadlock import _log
+
+    def line(text: str) -> list[Any]:
+        return [("warn", text, {"event": text})]
+
+    def work() -> None:
+        with at_each_moment(lambda: _log.write(line("inner"))):
+            _log.write(line("outer"))
+            _log.flush(0)
+        eventually(10, lambda: not _log.is_behind())
+
+    ends(work)
+    events = [vars(record)["event"] for record in caplog.records]
+    assert events.count("outer") == 1
+    assert events.count("inner") > 3
+
+
+async def test_tasks_go_on_though_blocking_clients_and_finalizers_call_at_each_moment() -> None:
+    blocking = steadlock.connect("memory://")
+    async with aio.connect("memory://", metrics=True) as client:
+        left: list[aio.Lease] = []
+
+        def again() -> None:
+            with blocking.lock("b"):
+                pass
+            client.metrics()
+            if left:
+                # As a finalizer does, that cannot await.
+                left.pop().release().close()
+
+        lock = client.lock("a")
+        for _ in range(20):
+            lease = await client.lock("c").try_acquire(wait=5)
+            assert lease is not None
+            left.append(lease)
+            with at_each_moment(again):
+                async with asyncio.timeout(SOON), lock:
+                    pass
+        assert client._connection.holds.all() == []
+        assert not await client.lock("c").locked()
+    blocking.close()
+
+
+async def test_an_interrupt_among_results_costs_no_task_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with aio.connect("memory://") as client:
+        loop = asyncio.get_running_loop()
+        struck: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: struck.append(context))
+        answer = client._connection.mailbox._give_back
+        mailbox = client._connection.mailbox
+        handed_on = mailbox._answer
+
+        def strike() -> None:
+            monkeypatch.setattr(mailbox, "_answer", handed_on)
+            raise TimeoutError("a soft limit")
+
+        monkeypatch.setattr(mailbox, "_answer", strike)
+        names = [f"{number}" for number in range(5)]
+        async with asyncio.timeout(SOON):
+            assert await asyncio.gather(*(client.lock(name).acquire() for name in names)) == [True] * 5
+        assert len(struck) == 1
+        assert answer is not None
+
+
+def test_an_interrupt_while_exceptions_are_made_loses_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    with steadlock.connect("memory://") as client:
+        native = client._connection.native
+        client.lock("a").acquire()
+        from steadlock._settings import LockSettings
+
+        settings = LockSettings.of("lock", "a", 0, None, False, None, True, None)
+        numbers = [native.submit_acquire(settings, owner) for owner in (1, 2)]
+        moments = 0
+
+        def strike(frame: FrameType, event: str, _: object) -> None:
+            nonlocal moments
+            if event == "call" and frame.f_code.co_filename.endswith("errors.py"):
+                moments += 1
+                if moments == 2:
+                    raise TimeoutError("a soft limit")
+
+        done: list[int] = []
+
+        def drain() -> bool:
+            done.extend(number for number, _, _ in native.drain()[0])
+            return set(numbers) <= set(done)
+
+        monkeypatch.setattr(client._connection.events, "deliver", lambda: None)
+        monkeypatch.setattr(client._connection.events, "_stopped", True)
+        time.sleep(0.05)
+        sys.setprofile(strike)
+        try:
+            with pytest.raises(TimeoutError):
+                eventually(10, lambda: drain() and False)
+        finally:
+            sys.setprofile(None)
+        eventually(10, drain)
+        assert sorted(done) == sorted(numbers)
+
+
+def test_a_signal_handler_locks_while_the_main_thread_does(url: str) -> None:
+    with steadlock.connect(url) as client:
+        came = 0
+
+        def handle(*_: object) -> None:
+            nonlocal came
+            came += 1
+            with client.lock("b"):
+                pass
+
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0007, 0.0007)
+            end = time.monotonic() + 10
+            while came < 500 and time.monotonic() < end:
+                with client.lock("a"):
+                    pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert came > 10
+        assert client._connection.holds.all() == []
+
+
+def test_a_signal_handler_waits_for_a_lock_while_the_main_thread_waits_for_another(url: str) -> None:
+    with steadlock.connect(url) as client:
+        is_free = threading.Event()
+        are_held = threading.Event()
+
+        def hold() -> None:
+            with client.lock("a"), client.lock("b"):
+                are_held.set()
+                is_free.wait(SOON)
+
+        entered: list[str] = []
+
+        def handle(*_: object) -> None:
+            threading.Timer(0.05, is_free.set).start()
+            with client.lock("b"):
+                entered.append("b")
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        are_held.wait(SOON)
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with client.lock("a"):
+                entered.append("a")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        holder.join()
+        assert entered == ["b", "a"]
+
+
+class Cycle:
+    """Releases its lease when it is collected."""
+
+    def __init__(self, lease: steadlock.Lease | None) -> None:
+        self._lease = lease
+        self._me = self
+
+    def __del__(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+
+
+def test_finalizers_release_in_the_midst_of_acquisitions() -> None:
+    client = steadlock.connect("memory://")
+
+    def work() -> None:
+        for number in range(3_000):
+            Cycle(client.lock(f"{number}").try_acquire())
+
+    before = gc.get_threshold()
+    gc.set_threshold(7, 2, 2)
+    try:
+        ends(work)
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    eventually(10, lambda: client._connection.holds.all() == [])
+    client.close()
+
+
+def test_the_child_of_a_fork_at_each_moment_owns_nothing_and_goes_on(server: RedisServer, store: Store) -> None:
+    with steadlock.connect(server.url) as client:
+        moments = iter(range(10**6))
+        failed: list[int] = []
+
+        def fork() -> None:
+            if next(moments) % 7:
+                return
+            child = os.fork()
+            if child == 0:
+                sys.settrace(None)
+                try:
+                    with client.lock("child"):
+                        pass
+                    os._exit(0 if client._connection.holds.all() == [] else 1)
+                except BaseException:
+                    os._exit(2)
+            _, status = os.waitpid(child, 0)
+            failed.extend([status] if status else [])
+
+        with at_each_moment(fork), client.lock("a"):
+            pass
+        assert failed == []
+        assert not store.exists("a")
+        assert not store.exists("child")
+
+
+@pytest.mark.parametrize("sort", ["threads", "tasks", "greenlets"])
+def test_nothing_hangs_and_nothing_stays_held_in_a_storm(server: RedisServer, sort: str) -> None:
+    seconds = os.environ.get("STEADLOCK_STORM_SECONDS", "8")
+    command = [sys.executable, str(Path(__file__).with_name("storm.py")), server.url, sort, seconds]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=float(seconds) + 300, check=False)
+    assert done.returncode == 0, done.stderr[-8_000:]
+    assert "weathered" in done.stdout

@@ -1,0 +1,210 @@
+"""Whose logger the lines go to, and from which level on: the program may say so at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from servers import RedisServer, eventually
+from test_forks import in_child
+
+import steadlock
+from steadlock import _log, aio
+
+LOGGER = "steadlock"
+
+
+@pytest.fixture(autouse=True)
+def levels_as_before() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in (None, LOGGER)]
+    before = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [vars(record)["event"] for record in caplog.records if record.name == LOGGER]
+
+
+def set_level(logger: str | None, level: int) -> None:
+    """Sets it, and waits until every client has looked."""
+    logging.getLogger(logger).setLevel(level)
+    time.sleep(1.2)
+
+
+@pytest.mark.parametrize("logger", [None, LOGGER])
+def test_a_level_that_is_set_later_counts_up_and_down(caplog: pytest.LogCaptureFixture, logger: str | None) -> None:
+    logging.getLogger(logger).setLevel(logging.WARNING)
+    with steadlock.connect("memory://") as client:
+        set_level(logger, logging.DEBUG)
+        with client.lock("told"):
+            pass
+        eventually(5, lambda: "released" in events(caplog))
+        set_level(logger, logging.WARNING)
+        caplog.clear()
+        with client.lock("quiet"):
+            pass
+        # The core itself makes no line any more: what the logger would drop costs time.
+        assert client.lock("door", max_hold=0.1).try_acquire()
+        eventually(5, lambda: client._connection.native.drain()[2] == [] and not _log.is_behind())
+    assert events(caplog) == []
+
+
+async def test_so_it_does_in_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
+    async with aio.connect("memory://") as client:
+        logging.getLogger(LOGGER).setLevel(logging.DEBUG)
+        await asyncio.sleep(1.2)
+        async with client.lock("told"):
+            pass
+        await asyncio.to_thread(eventually, 5, lambda: "released" in events(caplog))
+
+
+def test_a_logger_that_nobody_listened_to_is_told_of_the_loss_of_what_was_acquired_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
+    with steadlock.connect("memory://") as client:
+        assert client.lock("door", max_hold=2).try_acquire()
+        assert client._connection.events._thread is None
+        logging.getLogger(LOGGER).setLevel(logging.INFO)
+        # Nothing is called meanwhile.
+        eventually(10, lambda: "lost" in events(caplog))
+
+
+def test_a_client_of_a_forked_child_follows_the_level_there(server: RedisServer) -> None:
+    logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
+    with steadlock.connect(server.url) as client:
+
+        def listen() -> None:
+            heard: list[str] = []
+            handler = logging.Handler()
+            handler.emit = lambda record: heard.append(vars(record)["event"])  # type: ignore[method-assign]
+            logging.getLogger(LOGGER).addHandler(handler)
+            assert client.lock("door", max_hold=2).try_acquire()
+            logging.getLogger(LOGGER).setLevel(logging.INFO)
+            eventually(10, lambda: "lost" in heard)
+
+        in_child(listen)
+
+
+THREADS = """
+def lose(after_connect, after_acquire):
+    client = steadlock.connect("memory://")
+    after_connect()
+    lease = client.lock("door", max_hold=1.5).try_acquire()
+    after_acquire()
+    assert lease.lost.wait(10)
+    client.close()
+"""
+TASKS = """
+import asyncio
+from steadlock import aio
+
+def lose(after_connect, after_acquire):
+    async def main():
+        async with aio.connect("memory://") as client:
+            after_connect()
+            lease = await client.lock("door", max_hold=1.5).try_acquire()
+            after_acquire()
+            await asyncio.wait_for(lease.lost.wait(), 10)
+    asyncio.run(main())
+"""
+GREENLETS = """
+from gevent import monkey; monkey.patch_all()
+import gevent
+
+def lose(after_connect, after_acquire):
+    client = steadlock.connect("memory://")
+    after_connect()
+    lease = client.lock("door", max_hold=1.5).try_acquire()
+    after_acquire()
+    other = client.lock("other").try_acquire()
+    gevent.spawn(lambda: client.lock("other").acquire(timeout=5)).join()
+    client.close()
+"""
+PROGRAM = """
+import logging, logging.config, sys
+import steadlock
+
+def nothing(): pass
+
+def configure():
+    # By default it disables the loggers that exist and that it does not name.
+    logging.config.dictConfig({
+        "version": 1,
+        "formatters": {"short": {"format": "%(levelname)s %(name)s %(message)s"}},
+        "handlers": {"out": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "short"}},
+        "root": {"level": "INFO", "handlers": ["out"]},
+    })
+"""
+
+
+def output_of(face: str, rest: str) -> str:
+    # gevent has to patch first.
+    program = face + PROGRAM if "monkey" in face else PROGRAM + face
+    done = subprocess.run(
+        [sys.executable, "-c", program + rest], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("face", [THREADS, TASKS, GREENLETS], ids=["threads", "tasks", "greenlets"])
+@pytest.mark.parametrize(
+    "program",
+    ["configure(); lose(nothing, nothing)", "lose(configure, nothing)", "lose(nothing, configure)"],
+    ids=["after the import", "after connecting", "after acquiring"],
+)
+def test_a_configuration_that_disables_what_exists_does_not_disable_losses(face: str, program: str) -> None:
+    assert 'steadlock lock "door" is lost' in output_of(face, program)
+
+
+def test_a_logger_that_the_program_disabled_says_nothing() -> None:
+    rest = 'configure(); logging.getLogger("steadlock").disabled = True; lose(nothing, nothing)'
+    assert output_of(THREADS, rest) == ""
+
+
+def test_a_handler_of_the_programs_logger_gets_the_lines_that_come_after_it() -> None:
+    rest = """
+configure()
+def listen():
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("mine: %(message)s"))
+    logger = logging.getLogger("steadlock")
+    logger.addHandler(handler)
+    logger.propagate = False
+lose(nothing, listen)
+"""
+    assert output_of(THREADS, rest).startswith('mine: lock "door" is lost')
+
+
+@pytest.mark.parametrize("silence", ["logging.disable()", "logging.getLogger().setLevel(logging.CRITICAL)"])
+def test_what_silences_all_of_logging_silences_this_too(silence: str) -> None:
+    assert output_of(THREADS, f"configure(); {silence}; lose(nothing, nothing)") == ""
+
+
+def test_a_program_without_any_configuration_sees_losses_on_stderr() -> None:
+    program = f"{PROGRAM}{THREADS}lose(nothing, nothing)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.startswith('lock "door" is lost')
+    assert done.stdout == ""
+
+
+def level_of(configure: Callable[[], object]) -> str | None:
+    configure()
+    return _log.wanted_level()
+
+
+def test_the_level_is_that_of_the_nearest_logger_that_has_one() -> None:
+    root, own = logging.getLogger(), logging.getLogger(LOGGER)
+    own.setLevel(logging.NOTSET)
+    assert level_of(lambda: root.setLevel(logging.ERROR)) == "error"
+    assert level_of(lambda: own.setLevel(logging.DEBUG)) == "debug"
+    assert level_of(lambda: own.setLevel(logging.CRITICAL)) is None

@@ -1,0 +1,211 @@
+"""One page of metrics for several processes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import RedisServer, eventually
+from test_forks import in_child
+from test_metrics import number
+
+import steadlock
+from steadlock import aio
+from steadlock.prometheus import SharedMetrics
+
+GRANTED = "steadlock_acquisitions_total"
+FAIR = "# HELP steadlock_fair_queue Callers.\n# TYPE steadlock_fair_queue gauge\n"
+ENDED = 2**22 + 7
+"""An id that no process has: the system's own go no further."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "metrics"
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".prom")
+
+
+def granted(metrics: SharedMetrics) -> float:
+    return number(metrics.text(), GRANTED, outcome="granted")
+
+
+def test_a_process_alone_says_what_its_client_counts(folder: Path) -> None:
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        with client.lock("stock:1"), client.semaphore("report", 2):
+            assert metrics.text() == client.metrics()
+        assert metrics.text() == client.metrics()
+        metrics.close()
+        metrics.close()
+    assert metrics.text() == client.metrics()
+
+
+async def test_so_it_does_with_a_client_of_tasks(folder: Path) -> None:
+    async with aio.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, str(folder))
+        async with client.lock("stock:1"):
+            assert number(metrics.text(), "steadlock_held", group="stock") == 1
+        metrics.close()
+
+
+def test_clients_of_one_process_are_summed(folder: Path) -> None:
+    with steadlock.connect("memory://", metrics=True) as one, steadlock.connect("memory://", metrics=True) as two:
+        metrics = [SharedMetrics(client, folder) for client in (one, two)]
+        for client in (one, one, two):
+            with client.lock("stock:1"):
+                pass
+        metrics[1].text()
+        assert granted(metrics[0]) == 3
+        assert number(metrics[0].text(), "steadlock_hold_seconds_count") == 3
+        assert number(metrics[0].text(), "steadlock_hold_seconds_bucket", le="+Inf") == 3
+        for each in metrics:
+            each.close()
+
+
+def test_the_counters_of_ended_processes_stay_and_their_gauges_go(folder: Path, server: RedisServer) -> None:
+    with steadlock.connect(server.url, metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        with client.lock("stock:1"):
+            pass
+
+        def work() -> None:
+            # The child counts from zero, and says what all have counted.
+            assert client.lock(f"other:{os.getpid()}").try_acquire()
+            assert number(client.metrics(), GRANTED, outcome="granted") == 1
+            text = metrics.text()
+            assert number(text, GRANTED, outcome="granted", group="stock") == 1
+            assert number(text, "steadlock_held") == 1
+
+        for children in range(1, 4):
+            metrics.text()
+            in_child(work)
+            text = metrics.text()
+            assert number(text, GRANTED, outcome="granted", group="other") == children
+            assert number(text, GRANTED, outcome="granted", group="stock") == 1
+            assert number(text, "steadlock_held") == 0
+        # The parent's own, and one for all that have ended.
+        assert [name.partition("-")[0] for name in files(folder)] == [str(os.getpid()), "ended.prom"]
+        metrics.close()
+
+
+WORKER = """
+import sys
+import steadlock
+from steadlock.prometheus import SharedMetrics
+
+client = steadlock.connect("memory://", metrics=True)
+metrics = SharedMetrics(client, sys.argv[1], every=0.1)
+with client.lock("stock:1"):
+    pass
+lease = client.lock("stock:2").try_acquire()
+print("counted", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_workers_write_now_and_then_and_at_their_end(folder: Path, how: str) -> None:
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        command = [sys.executable, "-c", WORKER, str(folder)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout is not None
+            assert worker.stdin is not None
+            assert worker.stdout.readline() == "counted\n"
+            # In its thread.
+            eventually(10, lambda: granted(metrics) == 2)
+            assert number(metrics.text(), "steadlock_held") == 1
+            if how == "kill":
+                worker.kill()
+            else:
+                worker.stdin.close()
+            worker.wait(30)
+        assert granted(metrics) == 2
+        assert number(metrics.text(), "steadlock_held") == 0
+        metrics.close()
+
+
+def test_what_every_process_sees_on_the_server_is_not_summed(folder: Path) -> None:
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        for name, length in (("1" * 16, 3), ("2" * 16, 5)):
+            (folder / f"{os.getpid()}-{name}.prom").write_text(f'{FAIR}steadlock_fair_queue{{queue="a"}} {length}\n')
+        assert number(metrics.text(), "steadlock_fair_queue", queue="a") == 5
+        metrics.close()
+
+
+def test_a_fold_that_was_cut_off_counts_nothing_twice(folder: Path) -> None:
+    counted = '# HELP steadlock_x_total X.\n# TYPE steadlock_x_total counter\nsteadlock_x_total{kind="a b"} 2.5\n'
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        ended = folder / f"{ENDED}-{'a' * 16}.prom"
+        ended.write_text(counted)
+        assert number(metrics.text(), "steadlock_x_total") == 2.5
+        assert not ended.exists()
+        # As if it had been killed before it removed the file.
+        ended.write_text(counted)
+        for _ in range(2):
+            assert number(metrics.text(), "steadlock_x_total") == 2.5
+        assert not ended.exists()
+        (folder / f"{ENDED}-{'b' * 16}.prom").write_text(counted)
+        assert number(metrics.text(), "steadlock_x_total") == 5
+        metrics.close()
+
+
+def test_a_file_of_an_earlier_process_with_the_same_id_counts_as_ended(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / f"{os.getpid()}-{'a' * 16}.prom").write_text(
+        "# TYPE steadlock_held gauge\nsteadlock_held 7\n# TYPE steadlock_x_total counter\nsteadlock_x_total 2\n"
+    )
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        assert number(metrics.text(), "steadlock_held") == 0
+        assert number(metrics.text(), "steadlock_x_total") == 2
+        metrics.close()
+
+
+def test_an_emptied_folder_is_written_again(folder: Path) -> None:
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder, every=0.1)
+        for name in files(folder):
+            (folder / name).unlink()
+        eventually(10, lambda: len(files(folder)) == 1)
+        metrics.close()
+
+
+def test_what_is_wrong_is_told(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with steadlock.connect("memory://") as client, pytest.raises(steadlock.InvalidArgumentError, match="metrics"):
+        SharedMetrics(client, folder)
+    with steadlock.connect("memory://", metrics=True) as client:
+        for every in (0, 0.05, 61, float("nan"), float("inf")):
+            with pytest.raises(steadlock.InvalidArgumentError, match="every is out of range"):
+                SharedMetrics(client, folder, every=every)
+        for arguments in (("client", folder), (client, 7), (client, None)):
+            with pytest.raises(TypeError):
+                SharedMetrics(*arguments)
+        for place in (file, file / "below"):
+            with pytest.raises(steadlock.MisconfiguredError, match="cannot be used") as caught:
+                SharedMetrics(client, place)
+            assert caught.value.operation == "inspect"
+        metrics = SharedMetrics(client, folder)
+        (folder / f"{os.getpid()}-{'c' * 16}.prom").write_text("no metrics at all\n")
+        with pytest.raises(steadlock.MisconfiguredError, match="holds no metrics; empty the folder"):
+            metrics.text()
+        metrics.close()
+
+
+def test_it_is_not_copied(folder: Path) -> None:
+    with steadlock.connect("memory://", metrics=True) as client:
+        metrics = SharedMetrics(client, folder)
+        with pytest.raises(TypeError, match="SharedMetrics cannot be copied or pickled; make one in each process"):
+            copy.copy(metrics)
+        metrics.close()
