@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -99,7 +99,7 @@ def _tell(lease: L, tell: Callable[[L], object]) -> BaseException | None:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def _reported() -> Generator[None]:
     """What telemetry raises keeps nobody from being told of a loss."""
     try:
         yield

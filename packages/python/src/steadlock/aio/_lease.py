@@ -164,18 +164,18 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
     try:
         request = mailbox.make("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
         mailbox.send(request)
-        got = await request.future
-        if not isinstance(got, _native.Lease):
-            raise got
-        lease = Lease(connection, got, owner, settings.key)
-        connection.holds.add(lease, got, settings.key, number)
+        got = answer = await request.future
+        if not isinstance(answer, _native.Lease):
+            raise answer
+        lease = Lease(connection, answer, owner, settings.key)
+        connection.holds.add(lease, answer, settings.key, number)
         if owner is None:
             # It lives while somebody refers to it, from its beginning on.
             connection.holds.owners_have_ended([None])
         else:
             owner.watch_end()
         if measured is not None:
-            measured.granted(got)
+            measured.granted(answer)
     except BaseException as error:
         # Cancelled, dropped with its loop, or struck by what a signal handler raised.
         if request is not None:

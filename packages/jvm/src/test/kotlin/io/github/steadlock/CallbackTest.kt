@@ -239,7 +239,11 @@ class CallbackTest {
 
         private fun overflow() {
             // Not where events are fetched.
-            if (overflows && !Thread.currentThread().name.startsWith("steadlock")) throw StackOverflowError("for the test")
+            if (overflows &&
+                !Thread.currentThread().name.startsWith("steadlock")
+            ) {
+                throw StackOverflowError("for the test")
+            }
         }
     }
 
