@@ -9,15 +9,17 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 #[pyfunction]
 pub(crate) fn submit(waiting: &Bound<'_, PyDict>, request: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = request.py();
-    let submit = request.getattr(intern!(py, "submit"))?;
+    // All of them first: a name that is used for the first time lets other threads go on.
+    let (submit_name, args_name, number_name) = (intern!(py, "submit"), intern!(py, "args"), intern!(py, "number"));
+    let submit = request.getattr(submit_name)?;
     if submit.is_none() {
         return Ok(());
     }
-    let args = request.getattr(intern!(py, "args"))?.cast_into::<PyTuple>()?;
+    let args = request.getattr(args_name)?.cast_into::<PyTuple>()?;
     // First: what is called may have garbage collected, and a finalizer come back here.
-    request.setattr(intern!(py, "submit"), py.None())?;
+    request.setattr(submit_name, py.None())?;
     let number = submit.call1(args)?;
-    request.setattr(intern!(py, "number"), &number)?;
+    request.setattr(number_name, &number)?;
     waiting.set_item(number, request)
 }
 

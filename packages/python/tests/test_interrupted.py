@@ -475,6 +475,43 @@ def test_the_child_of_a_fork_at_each_moment_owns_nothing_and_goes_on(server: Red
         assert not store.exists("child")
 
 
+FIRST_SUBMISSION = """
+import sys, threading
+from steadlock import _native
+
+class Request:
+    def __init__(self):
+        # To take the first one takes so long that the other thread asks to go on.
+        self.numbers = list(range(10_000_000))
+        self.all = len(self.numbers)
+        self.submit, self.args, self.number = self.numbers.pop, (0,), None
+
+waiting, request, unfiled = {}, Request(), []
+sys.setswitchinterval(1e-6)
+begun, ended = threading.Event(), threading.Event()
+def look():
+    begun.set()
+    while not ended.is_set():
+        if len(request.numbers) < request.all and not waiting:
+            unfiled.append(True)
+watcher = threading.Thread(target=look)
+watcher.start()
+begun.wait()
+_native.submit(waiting, request)
+ended.set()
+watcher.join()
+assert waiting == {0: request}
+assert not unfiled
+"""
+
+
+def test_a_process_s_first_request_is_submitted_and_filed_in_one_step() -> None:
+    """Another thread may take its result at once, and has to find who waits for it."""
+    command = [sys.executable, "-c", FIRST_SUBMISSION]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("sort", ["threads", "tasks", "greenlets"])
 def test_nothing_hangs_and_nothing_stays_held_in_a_storm(server: RedisServer, sort: str) -> None:
     seconds = os.environ.get("STEADLOCK_STORM_SECONDS", "8")
