@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
+import os
 import signal
 import socket
 import subprocess
@@ -67,6 +68,8 @@ class RedisServer:
         """The server is stopped: it accepts connections and answers nothing."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        # It may go on for a moment after the signal was sent.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
         try:
             yield
         finally:

@@ -131,6 +131,7 @@ client.lock("window").acquire()
 
 def test_a_subinterpreter_that_nobody_destroyed_does_not_disturb_the_end() -> None:
     program = """
+import warnings
 try:
     import _interpreters as interpreters
     number = interpreters.create("legacy")
@@ -138,6 +139,8 @@ except ImportError:  # before Python 3.13
     import _xxsubinterpreters as interpreters
     number = interpreters.create(isolated=False)
 interpreters.run_string(number, "import steadlock")
+# What Python 3.14 says of it is no fault.
+warnings.filterwarnings("ignore", "remaining subinterpreters")
 print("last")
 """
     assert succeeds(program) == "last\n"
@@ -366,8 +369,10 @@ def test_a_thread_of_a_child_goes_on_after_its_main_thread(server: RedisServer, 
             held.set()
             time.sleep(0.3)
             assert lease.is_valid()
-            assert client.lock("door").acquire(timeout=10)
-            client.lock("door").release()
+            # From Python 3.13 on threads are joined before anything else is done at a child's end.
+            if sys.version_info < (3, 13):
+                assert client.lock("door").acquire(timeout=10)
+                client.lock("door").release()
     held = threading.Event()
     threading.Thread(target=go_on).start()
     held.wait()"""
