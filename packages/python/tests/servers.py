@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import random
 import os
+import random
 import signal
 import socket
 import subprocess
