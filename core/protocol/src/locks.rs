@@ -3,6 +3,7 @@
 //! A machine takes inputs and answers with steps. The router gives each step to the machine that
 //! has the rule; what follows from a step comes before what comes after it.
 
+mod callers;
 mod health;
 mod identities;
 
@@ -12,11 +13,10 @@ use std::time::Duration;
 
 use crate::calls::{Heir, InFlight, Purpose};
 use crate::cause::Cause;
-use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Gate, Inside, Keys, Kind};
+use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeasePlan;
 use crate::machines::channels::{self, Channels};
 use crate::machines::fair_queue::{self, FairQueue};
@@ -112,7 +112,7 @@ impl Locks {
         if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
             self.hold(holds::Input::Return(id), now);
         }
-        let inside = match self.place(&request, &keys, now) {
+        let inside = match self.place(&keys, (context, request.within), now) {
             Ok(Place::Reenter(hold)) => return self.hold(holds::Input::Enter(ticket, hold, plan), now),
             Ok(Place::Inside(writer)) => Some(writer),
             Ok(Place::Outside) => None,
@@ -130,37 +130,6 @@ impl Locks {
             plan,
         };
         self.wait(waiters::Input::Wanted(wanted), now);
-    }
-
-    fn place(&self, request: &AcquireRequest, keys: &Keys, now: Instant) -> Result<Place, Error> {
-        let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
-        let same = |hold: &Hold| hold.keys().record == keys.record && hold.keys().node == keys.node;
-        let around = match request.within {
-            Some(lease) => match self.holds.of_lease(lease) {
-                Some(id) if self.holds.get(id).is_some_and(same) => Some(id),
-                _ => return refuse("`within` is not a held lease of this lock; give one, or leave it out"),
-            },
-            None => request.context.and_then(|context| self.held_by(keys, context)),
-        };
-        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
-            return Ok(Place::Outside);
-        };
-        let held = hold.keys().kind.gate();
-        match keys.kind.spec().inside(held) {
-            _ if held == keys.kind.gate() && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
-            Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
-            Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
-            Some(Inside::Refused(why)) => refuse(why),
-            _ if request.within.is_some() => refuse(keys.kind.refusal_within()),
-            _ => Ok(Place::Outside),
-        }
-    }
-
-    /// The hold around a new one of `context`: its own, or the other side's of a
-    /// read-write lock.
-    pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
-        let at = |gate| self.holds.of_context(self.waiters.find_at(keys, gate)?, context);
-        keys.kind.spec().gates_around().find_map(at)
     }
 
     /// What a context holds of a lock, at one of its gates.
@@ -407,7 +376,9 @@ impl Locks {
             Step::Owes(owed) => return self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
             Step::OwnerSeen(lock, owner, is_told) => return self.owner_seen(lock, owner, is_told, now),
             Step::Granted(ticket, new) => {
-                return self.holds.input(&mut self.io, holds::Input::Granted(ticket, new), now);
+                let (keys, context) = (Arc::clone(&new.keys), new.context);
+                self.holds.input(&mut self.io, holds::Input::Granted(ticket, new), now);
+                return self.answer_other_waits(&keys, context, now);
             }
             Step::Entered(ticket, hold, plan) => return self.told.push_back(Told::Entered(ticket, hold, plan)),
             Step::Listen(lock, node, channel, ticket) => {

@@ -418,6 +418,44 @@ def test_a_signal_handler_waits_for_a_lock_while_the_main_thread_waits_for_anoth
         assert entered == ["b", "a"]
 
 
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "read", "write", "mutex"])
+def test_a_signal_handler_waits_for_the_lock_that_the_main_thread_waits_for(url: str, kind: str) -> None:
+    """Whichever of the two waits is granted first: the other one enters, too, or is refused as a mutex refuses it."""
+    make = KINDS[kind]
+    if url == "memory://":
+        url += "wanted-twice"
+    is_free, is_held = threading.Event(), threading.Event()
+    entered: list[str] = []
+    with steadlock.connect(url) as client, steadlock.connect(url) as other:
+
+        def hold() -> None:
+            with KINDS["write" if kind == "read" else kind](other, "a"):
+                is_held.set()
+                is_free.wait(SOON)
+
+        def handle(*_: object) -> None:
+            threading.Timer(0.05, is_free.set).start()
+            try:
+                with make(client, "a"):
+                    entered.append("handler")
+            except steadlock.InvalidArgumentError:
+                entered.append("refused")
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert is_held.wait(SOON)
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with make(client, "a"):
+                entered.append("main")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        holder.join()
+        assert entered in (["handler", "main"], ["refused", "main"] if kind == "mutex" else [])
+        assert client._connection.holds.all() == []
+
+
 class Cycle:
     """Releases its lease when it is collected."""
 
@@ -506,7 +544,7 @@ assert not unfiled
 
 
 def test_a_process_s_first_request_is_submitted_and_filed_in_one_step() -> None:
-    """Another thread may take its result at once, and has to find who waits for it."""
+    """Another thread may take its result at once, and has to find its request."""
     command = [sys.executable, "-c", FIRST_SUBMISSION]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
     assert done.returncode == 0, done.stderr

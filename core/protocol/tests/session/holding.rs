@@ -49,6 +49,26 @@ fn another_context_is_not_let_in_and_may_not_release() {
 }
 
 #[test]
+fn a_caller_that_waits_twice_enters_with_both_waits() {
+    let mut world = World::new(2);
+    let other = world.hold(1, wants("a"));
+    let waits = [from(1, "a"), from(2, "a"), from(1, "a")].map(|request| world.acquire(0, request));
+    assert_eq!(world.outcome_within(0, waits[0], ms(100)), None);
+    world.release(1, other.lease);
+    let [first, second] = [waits[0], waits[2]].map(|ticket| granted(world.outcome(0, ticket)));
+    assert_eq!(first.token, second.token);
+    assert_eq!((first.levels, second.levels), (1, 2));
+    for lease in [second.lease, first.lease] {
+        world.release(0, lease);
+    }
+    let next = granted(world.outcome(0, waits[1]));
+    assert_ne!(next.token, first.token);
+    world.release(0, next.lease);
+    world.run_for(ms(100));
+    assert!(world.server.records.is_empty());
+}
+
+#[test]
 fn without_a_context_two_callers_exclude_each_other() {
     let mut world = World::new(1);
     let first = world.hold(0, wants("a"));

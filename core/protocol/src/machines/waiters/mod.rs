@@ -5,6 +5,7 @@
 //! messages make them ask.
 
 mod attempts;
+mod caller_wait;
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
 mod ends;
@@ -38,6 +39,7 @@ use crate::transitions;
 use crate::types::Outcome;
 use crate::wording::cut_off;
 
+pub(crate) use self::caller_wait::CallerWait;
 pub(crate) use self::input::{Answered, Input, Wanted};
 pub(crate) use self::outage::refused_unasked;
 pub(crate) use self::table::Waiters;

@@ -194,6 +194,11 @@ impl Request {
         self.once
     }
 
+    /// The longest that its hold may last.
+    pub(super) const fn max_hold(&self) -> Option<Duration> {
+        self.max_hold
+    }
+
     /// Whether its wait has an end of its own.
     pub(super) const fn is_bounded(&self) -> bool {
         self.bounded

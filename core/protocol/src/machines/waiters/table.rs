@@ -1,7 +1,9 @@
 //! All waiters of a client: their requests, and the queues of their locks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::caller_wait::CallerWait;
 use super::queue::{Place, Queue, Queues};
 use super::refusal::LocalHolder;
 use super::request::Request;
@@ -16,6 +18,8 @@ use crate::table::Table;
 pub(crate) struct Waiters {
     queues: Queues,
     requests: Table<Ticket, Request>,
+    /// Those that have a caller.
+    by_caller: BTreeSet<(Context, Ticket)>,
 }
 
 impl Waiters {
@@ -47,6 +51,23 @@ impl Waiters {
     /// The tickets of all waiters, oldest first.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.requests.keys()
+    }
+
+    /// Whether this caller waits for anything.
+    pub(crate) fn has_waits_of(&self, context: Context) -> bool {
+        self.tickets_of(context).next().is_some()
+    }
+
+    /// All waits of this caller, oldest first.
+    pub(crate) fn of_caller(&self, context: Context) -> Vec<CallerWait> {
+        let wait = |ticket| Some(CallerWait::of(ticket, self.requests.get(&ticket)?));
+        self.tickets_of(context).filter_map(wait).collect()
+    }
+
+    fn tickets_of(&self, context: Context) -> impl Iterator<Item = Ticket> {
+        let from_its_first = self.by_caller.range((context, Ticket::from_u64(0))..);
+        let its = from_its_first.take_while(move |(of, _)| *of == context);
+        its.map(|(_, ticket)| *ticket)
     }
 
     /// How many entries it keeps.
@@ -98,11 +119,18 @@ impl Waiters {
     }
 
     pub(super) fn admit(&mut self, ticket: Ticket, request: Request) {
+        if let Some(context) = request.context() {
+            self.by_caller.insert((context, ticket));
+        }
         self.requests.insert(ticket, request);
     }
 
     pub(super) fn take(&mut self, ticket: Ticket) -> Option<Request> {
-        self.requests.remove(&ticket)
+        let request = self.requests.remove(&ticket)?;
+        if let Some(context) = request.context() {
+            self.by_caller.remove(&(context, ticket));
+        }
+        Some(request)
     }
 
     pub(super) fn with(&mut self, ticket: Ticket, change: impl FnOnce(&mut Request)) {

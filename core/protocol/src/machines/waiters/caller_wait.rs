@@ -1,0 +1,56 @@
+//! A wait of a caller that may have been granted the same lock by another wait.
+
+use std::sync::Arc;
+
+use super::input::Wanted;
+use super::request::Request;
+use crate::ids::Ticket;
+use crate::kinds::Keys;
+use crate::lease::{LeasePlan, LeaseTerms};
+use crate::owner::OwnerId;
+use crate::types::AcquireRequest;
+
+/// What it waits for.
+pub(crate) struct CallerWait {
+    pub(crate) ticket: Ticket,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) plan: LeasePlan,
+    /// It waits, and has no bound of its own.
+    pub(crate) is_endless: bool,
+    request: AcquireRequest,
+}
+
+impl CallerWait {
+    pub(super) fn of(ticket: Ticket, request: &Request) -> Self {
+        let keys = request.keys();
+        Self {
+            ticket,
+            keys: Arc::clone(keys),
+            plan: request.plan(),
+            is_endless: !request.is_once() && !request.is_bounded(),
+            request: AcquireRequest {
+                kind: keys.kind,
+                name: keys.name.clone(),
+                context: request.context(),
+                within: None,
+                wait: None,
+                lease: LeaseTerms::default(),
+                max_hold: request.max_hold(),
+                fencing: request.fencing(),
+                on_unavailable: request.on_unavailable(),
+                blocked: Vec::new(),
+            },
+        }
+    }
+
+    /// The same once more, if it is endless: from now on inside the write hold of this owner.
+    pub(crate) fn again(self, writer: OwnerId) -> Wanted {
+        Wanted {
+            ticket: self.ticket,
+            request: self.request,
+            keys: self.keys,
+            inside: Some(writer),
+            plan: self.plan,
+        }
+    }
+}
