@@ -124,7 +124,7 @@ test-interop-beside-spring: test-interop test-demo-spring
 # A bare machine waits for what it downloads
 [private]
 [parallel]
-test-packed-beside-others: test-packed test-playground test-looks
+test-packed-beside-others: test-packed test-playground test-looks test-storms
 
 # What looks at files that are built already, and the demo
 [private]
@@ -341,6 +341,19 @@ test-wasm: (install "wasm-target node-demo redis-server") test-driven
 test-driven: (install "wasm-target")
     ci/wasm/check
     cargo test --locked --package steadlock --no-default-features --test driven
+
+# A minute, or `STEADLOCK_STORM_SECONDS`, of code that interrupts the Python package's own at random moments: on this Python and on the newest
+[group('test')]
+[parallel]
+test-storms: test-storm test-storm-newest
+
+[private]
+test-storm: (install "python-test redis-server") build-python
+    cd packages/python && STEADLOCK_STORM_SECONDS="${STEADLOCK_STORM_SECONDS:-60}" {{ python }} -m pytest --numprocesses=3 tests/test_interrupted.py -k storm
+
+[private]
+test-storm-newest: (install "newest-python redis-server") build-python
+    cd packages/python && STEADLOCK_STORM_SECONDS="${STEADLOCK_STORM_SECONDS:-60}" PYTHONPATH={{ justfile_directory() }}/packages/python/src ../../.tools/python-newest/venv/bin/python -m pytest --numprocesses=3 tests/test_interrupted.py
 
 # The Python package
 [group('test')]
