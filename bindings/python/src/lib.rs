@@ -10,6 +10,7 @@
 //! - [`lease`]: `Lease`, what a grant gave
 //! - [`scope_end`]: `ScopeEnd`, the end of a `with`
 //! - [`holds`]: `Holds`, the Python objects of what a client holds
+//! - [`ends`]: `Uninterrupted` and `AtEnd`, calls that no interrupt skips
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
 //! descriptor that wakes an event loop), [`requests`] (requests and their results),
@@ -27,6 +28,7 @@ mod bell;
 mod client;
 mod convert;
 mod ending;
+mod ends;
 mod holds;
 mod lease;
 mod requests;
@@ -41,6 +43,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::client::Client;
+    #[pymodule_export]
+    use crate::ends::{AtEnd, Uninterrupted};
     #[pymodule_export]
     use crate::holds::Holds;
     #[pymodule_export]

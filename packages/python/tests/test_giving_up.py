@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import Context
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -202,8 +204,9 @@ class Strike:
     """Raises once, in the moment of this number: where Python would run a signal handler, which is at the beginning
     of a function and after each call of a native one. Only in the package."""
 
-    def __init__(self, moment: int) -> None:
+    def __init__(self, moment: int, error: type[Exception] | None = None) -> None:
         self._left = moment
+        self._error = error or StruckError
         self.has_struck = False
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
@@ -212,7 +215,7 @@ class Strike:
         self._left -= 1
         if self._left < 0 and not self.has_struck:
             self.has_struck = True
-            raise StruckError
+            raise self._error("struck")
 
 
 PACKAGE = str(Path(steadlock.__file__).parent)
@@ -224,10 +227,10 @@ SCOPES: dict[str, Callable[[steadlock.Client], AbstractContextManager[steadlock.
 }
 
 
-def strikes() -> Iterator[Strike]:
+def strikes(error: type[Exception] = StruckError) -> Iterator[Strike]:
     """One for each moment, while there are any."""
     for moment in count():
-        strike = Strike(moment)
+        strike = Strike(moment, error)
         yield strike
         sys.setprofile(None)
         if not strike.has_struck:
@@ -235,17 +238,21 @@ def strikes() -> Iterator[Strike]:
             return
 
 
+@pytest.mark.parametrize("error", [StruckError, steadlock.LockTimeoutError, steadlock.UnavailableError])
 @pytest.mark.parametrize("kind", SCOPES)
-def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(client: steadlock.Client, kind: str) -> None:
+def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(
+    client: steadlock.Client, kind: str, error: type[Exception]
+) -> None:
+    # A handler of signals that uses locks raises the package's own errors.
     is_left: list[bool] = []
-    for strike in strikes():
+    for strike in strikes(error):
         scope = SCOPES[kind](client)
         sys.setprofile(strike)
         try:
             with scope:
                 pass
             is_left.append(True)
-        except StruckError:
+        except error:
             is_left.append(False)
         sys.setprofile(None)
         assert not client.lock("door").locked()
@@ -497,3 +504,87 @@ async def test_waiting_tasks_hear_of_a_close(aclient: aio.Client) -> None:
     await aclient.close()
     with pytest.raises(steadlock.ClosedError):
         await task
+
+
+def strike_in_the_ends(client: steadlock.Client, end: Callable[[Strike], None]) -> None:
+    """Has owners end that hold a lock, each with an interrupt in another moment of that."""
+    lock = client.lock("door")
+    moments = count()
+    with unraisable() as told:
+        while True:
+            strike = Strike(next(moments))
+            end(strike)
+            sys.setprofile(None)
+            gc.collect()
+            eventually(5, lambda: not lock.locked())
+            assert client._connection.holds.all() == []
+            if not strike.has_struck:
+                break
+    assert next(moments) > 3
+    assert StruckError in told
+
+
+@contextmanager
+def unraisable() -> Iterator[list[type[BaseException]]]:
+    """Gives what is raised where nobody can catch it."""
+    # Not the exceptions themselves: their tracebacks refer to leases.
+    told: list[type[BaseException]] = []
+    hook, sys.unraisablehook = sys.unraisablehook, lambda raised: told.append(raised.exc_type)
+    try:
+        yield told
+    finally:
+        sys.setprofile(None)
+        sys.unraisablehook = hook
+
+
+@pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
+def test_an_interrupt_in_the_end_of_a_job_leaves_nothing_held(client: steadlock.Client) -> None:
+    def end(strike: Strike) -> None:
+        context = Context()
+        context.run(client.lock("door").acquire)
+        sys.setprofile(strike)
+        del context
+
+    strike_in_the_ends(client, end)
+
+
+@pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
+def test_an_interrupt_in_the_end_of_a_thread_leaves_nothing_held(client: steadlock.Client) -> None:
+    def end(strike: Strike) -> None:
+        def hold() -> None:
+            client.lock("door").acquire()
+            sys.setprofile(strike)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        thread.join()
+
+    strike_in_the_ends(client, end)
+
+
+@pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
+async def test_an_interrupt_in_the_end_of_a_task_leaves_nothing_held(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    struck: list[type[BaseException]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: struck.append(type(context["exception"])))
+
+    async def hold(strike: Strike) -> None:
+        await lock.acquire()
+        loop.call_soon(sys.setprofile, strike)
+
+    moments = count()
+    with unraisable():
+        while True:
+            strike = Strike(next(moments))
+            await asyncio.create_task(hold(strike))
+            # The client is told after this task.
+            await asyncio.sleep(0)
+            sys.setprofile(None)
+            gc.collect()
+            assert await lock.acquire(timeout=10)
+            await lock.release()
+            if not strike.has_struck:
+                break
+    assert next(moments) > 3
+    assert StruckError in struck

@@ -15,9 +15,11 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from steadlock import _native
 from steadlock.errors import MisconfiguredError
 
 if TYPE_CHECKING:
@@ -79,7 +81,10 @@ class Caller:
         return self._has_ended or self.thread.has_ended
 
     def end(self) -> None:
-        """The job has ended. It may be called in the midst of anything."""
+        """The job has ended. It may be called in the midst of anything, and again."""
+        if os.getpid() != self.thread.process:
+            # In the child of a fork the contexts of its parent's other threads are dropped too.
+            return
         self._has_ended = True
         if not self.thread.has_ended:
             self.kind = "job"
@@ -95,8 +100,7 @@ class Caller:
             return
         turn: Any = self._turn()
         if not _is_task(turn) and hasattr(turn, "rawlink"):
-            number = self.number
-            turn.rawlink(lambda _: _have_ended([number]))
+            turn.rawlink(_telling_end_of(self.number))
         # Last, as an interrupt may strike: to be told twice does no harm.
         self._is_watched = True
 
@@ -127,7 +131,10 @@ class Thread:
         return self._native_id == caller.thread._native_id
 
     def end(self) -> None:
-        """The thread has ended."""
+        """The thread has ended. It may be called in the midst of anything, and again."""
+        if os.getpid() != self.process:
+            # In the child of a fork the other threads of its parent are dropped too.
+            return
         self.has_ended = True
         _have_ended([caller.number for caller in self.callers])
 
@@ -159,7 +166,7 @@ class TaskOwner:
             # The task's coroutine runs in another loop, and only the task's own loop may add the callback.
             self._loop.call_soon_threadsafe(self.watch_end)
         else:
-            task.add_done_callback(lambda _: _have_ended([number]))
+            task.add_done_callback(_telling_end_of(number))
             # Last, as an interrupt may strike: to be told twice does no harm.
             self._is_watched = True
 
@@ -337,19 +344,11 @@ def _is_done(task: Any) -> bool:
 class _Turn(weakref.ref[Any]):
     """What runs by turns with others of its thread: a task or a greenlet."""
 
-    __slots__ = ("number",)
-    number: int
+    __slots__ = ()
 
     def __new__(cls, turn: object, number: int) -> Self:
         # A task may have left to a later one of its thread what it holds: in a notebook.
-        made = super().__new__(cls, turn, None if _is_task(turn) else _is_gone)
-        made.number = number
-        return made
-
-
-def _is_gone(turn: weakref.ref[Any]) -> None:
-    if isinstance(turn, _Turn):
-        _have_ended([turn.number])
+        return super().__new__(cls, turn, None if _is_task(turn) else _telling_end_of(number))
 
 
 class _ThisThread(threading.local):
@@ -367,14 +366,11 @@ class _ThisThread(threading.local):
 class _End:
     """Is dropped when its thread ends."""
 
+    __slots__ = ("_at_end", "thread")
+
     def __init__(self, thread: Thread) -> None:
         self.thread = thread
-
-    # At the end of the interpreter this module's own names may be gone.
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # In the child of a fork the other threads of its parent are dropped too.
-        if not is_finalizing() and os.getpid() == self.thread.process:
-            self.thread.end()
+        self._at_end = _native.AtEnd(thread.end)
 
 
 class _Job:
@@ -383,22 +379,28 @@ class _Job:
     A framework may hand the context of one job on to the next one, as asgiref does: then both are one caller.
     """
 
-    __slots__ = ("caller", "outer")
+    __slots__ = ("_at_end", "caller", "outer")
 
     def __init__(self, caller: Caller, outer: _Job | None) -> None:
         self.caller = caller
         # The job of another thread whose context this one inherited, and may give back to it.
         self.outer = outer
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing() and os.getpid() == self.caller.thread.process:
-            self.caller.end()
+        self._at_end = _native.AtEnd(caller.end)
 
 
 def tell_ended(listener: Callable[[list[int | None]], None]) -> None:
     """From now on the numbers of owners that have ended are told to `listener`."""
     global _have_ended
     _have_ended = listener
+
+
+def _telling_end_of(number: int) -> Callable[[object], None]:
+    """Has the clients told that this owner has ended, whatever strikes meanwhile: nobody else would."""
+    return _native.Uninterrupted(partial(_tell_end_of, number))
+
+
+def _tell_end_of(number: int) -> None:
+    _have_ended([number])
 
 
 def _draw() -> int:

@@ -123,6 +123,17 @@ class ScopeEnd:
         self, scope: _Scope, owner: type
     ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
 
+# A function that is called again while interrupts strike. It raises the last of them when it is done.
+@final
+class Uninterrupted:
+    def __new__(cls, call: Callable[[], object]) -> Self: ...
+    def __call__(self, *_given: object) -> None: ...
+
+# Calls a function so when this is dropped, unless that is at the end of the interpreter.
+@final
+class AtEnd:
+    def __new__(cls, call: Callable[[], object]) -> Self: ...
+
 # Who holds a lock, for how many seconds, and what its client says of itself: host, process id, program, language,
 # version, since when, label.
 Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]

@@ -68,11 +68,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         try:
             self._connection.forget(self)
             released = self._connection.ask(native.release, native.submit_release, self._native.id)
-        except SteadlockError:
-            self._tell_released("unknown", None)
-            raise
         except BaseException:
-            # It may have struck before the release had begun.
+            # It may have struck before the release had begun; also one of ours, as signal handlers use locks, too.
             self._abandon()
             raise
         _, outcome, lost = released
@@ -92,6 +89,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             try:
                 _, _, reason = self._release()
             except SteadlockError as error:
+                self._abandon()
                 return error
         return None if reason is None else _native.lost_error(self.name, reason)
 

@@ -1,0 +1,71 @@
+//! The classes `Uninterrupted` and `AtEnd`: calls that no interrupt skips.
+//!
+//! What a signal handler or another thread raises may strike before the first line of a Python function. An end
+//! that nobody is told of would leave the locks of a thread or task held and renewed for ever.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::struck::Struck;
+
+/// A function that is called again while interrupts strike, and raises the last one when it is done.
+#[pyclass(frozen, module = "steadlock._native")]
+pub(crate) struct Uninterrupted(Py<PyAny>);
+
+#[pymethods]
+impl Uninterrupted {
+    #[new]
+    const fn new(call: Py<PyAny>) -> Self {
+        Self(call)
+    }
+
+    /// Whatever its caller gives, the function is called with nothing.
+    #[pyo3(signature = (*_given))]
+    fn __call__(&self, py: Python<'_>, _given: &Bound<'_, PyTuple>) -> PyResult<()> {
+        until_done(py, &self.0)
+    }
+}
+
+/// Calls a function when it is dropped itself, unless that is at the end of the interpreter.
+#[pyclass(frozen, module = "steadlock._native")]
+pub(crate) struct AtEnd {
+    call: Py<PyAny>,
+    is_finalizing: Py<PyAny>,
+}
+
+#[pymethods]
+impl AtEnd {
+    #[new]
+    fn new(py: Python<'_>, call: Py<PyAny>) -> PyResult<Self> {
+        let is_finalizing = py
+            .import(intern!(py, "sys"))?
+            .getattr(intern!(py, "is_finalizing"))?
+            .unbind();
+        Ok(Self { call, is_finalizing })
+    }
+}
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        Python::try_attach(|py| {
+            // Whoever drops it may be raising something.
+            let raising = PyErr::take(py);
+            let is_finalizing = self.is_finalizing.bind(py).call0().and_then(|is| is.is_truthy());
+            if !is_finalizing.unwrap_or(true)
+                && let Err(struck) = until_done(py, &self.call)
+            {
+                struck.write_unraisable(py, Some(self.call.bind(py)));
+            }
+            if let Some(raising) = raising {
+                raising.restore(py);
+            }
+        });
+    }
+}
+
+fn until_done(py: Python<'_>, call: &Py<PyAny>) -> PyResult<()> {
+    let mut struck = Struck::default();
+    struck.until_done(|| call.bind(py).call0())?;
+    struck.raised()
+}
