@@ -43,6 +43,8 @@ import steadlock  # noqa: E402
 from steadlock import aio  # noqa: E402
 
 END = time.monotonic() + SECONDS
+FINALIZERS_WAIT = SORT != "greenlets" or sys.version_info < (3, 14)
+"""Where greenlets are switched in the midst of a collection of garbage, CPython 3.14 crashes, whoever switches them."""
 NAMES = [f"storm:{number}" for number in range(6)]
 counts: dict[str, int] = {}
 client = steadlock.connect(URL, lease=2, metrics=True)
@@ -54,7 +56,7 @@ class StruckError(Exception):
     """What strikes a thread."""
 
 
-EXPECTED = (
+EXPECTED: tuple[type[Exception], ...] = (
     steadlock.LockTimeoutError,
     steadlock.LockLostError,
     steadlock.NotOwnerError,
@@ -63,6 +65,9 @@ EXPECTED = (
     steadlock.UnavailableError,
     StruckError,
 )
+if SORT == "greenlets":
+    # A signal handler that runs in the hub may not wait for what greenlets of its thread hold.
+    EXPECTED += (steadlock.InvalidArgumentError,)
 
 
 def step(what: str) -> None:
@@ -101,7 +106,11 @@ class Finalized:
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing():
             return
-        again("finalizers")
+        if FINALIZERS_WAIT:
+            again("finalizers")
+        else:
+            step("finalizers")
+            client.metrics()
         if self._lease is not None:
             with suppress(*EXPECTED):
                 self._lease.release()
@@ -134,7 +143,7 @@ def again(what: str) -> None:
 def work_once(one: steadlock.Client) -> None:
     choice = random.randrange(6)
     name = random.choice(NAMES)
-    if choice == 0:
+    if choice == 0 and FINALIZERS_WAIT:
         Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
     elif choice == 1:
         lease = one.lock(name).try_acquire(wait=0.2, lease=0.2)
