@@ -53,7 +53,7 @@ impl Locks {
         keys.kind.spec().gates_around().find_map(at)
     }
 
-    /// A caller was granted a lock: its other waits for this lock hear of it.
+    /// A caller was granted a lock: its other waits for this lock are answered.
     pub(super) fn answer_other_waits(&mut self, granted: &Keys, context: Option<Context>, now: Instant) {
         let Some(context) = context.filter(|context| self.waiters.has_waits_of(*context)) else {
             return;
