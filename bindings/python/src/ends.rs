@@ -1,13 +1,24 @@
-//! The classes `Uninterrupted` and `AtEnd`: calls that no interrupt skips.
+//! The classes `Uninterrupted` and `AtEnd`, and `uninterrupted`: calls that no interrupt skips.
 //!
 //! What a signal handler or another thread raises may strike before the first line of a Python function. An end
 //! that nobody is told of would leave the locks of a thread or task held and renewed for ever.
 
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::struck::Struck;
+
+/// Calls a function again while interrupts strike, and raises the last one when it is done.
+#[pyfunction]
+#[pyo3(signature = (call, *given))]
+pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, given: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let mut struck = Struck::default();
+    struck.until_done(|| call.call1(given))?;
+    struck.raised()
+}
 
 /// A function that is called again while interrupts strike, and raises the last one when it is done.
 #[pyclass(frozen, module = "steadlock._native")]
@@ -24,6 +35,10 @@ impl Uninterrupted {
     #[pyo3(signature = (*_given))]
     fn __call__(&self, py: Python<'_>, _given: &Bound<'_, PyTuple>) -> PyResult<()> {
         until_done(py, &self.0)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
     }
 }
 
@@ -43,6 +58,10 @@ impl AtEnd {
             .getattr(intern!(py, "is_finalizing"))?
             .unbind();
         Ok(Self { call, is_finalizing })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.call)
     }
 }
 
@@ -65,7 +84,5 @@ impl Drop for AtEnd {
 }
 
 fn until_done(py: Python<'_>, call: &Py<PyAny>) -> PyResult<()> {
-    let mut struck = Struck::default();
-    struck.until_done(|| call.bind(py).call0())?;
-    struck.raised()
+    uninterrupted(call.bind(py), &PyTuple::empty(py))
 }

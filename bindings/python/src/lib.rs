@@ -8,9 +8,9 @@
 //! - [`client`]: `Client`, every operation twice: blocking, and submitted with
 //!   its result in `drain()`
 //! - [`lease`]: `Lease`, what a grant gave
-//! - [`scope_end`]: `ScopeEnd`, the end of a `with`
+//! - [`scope_end`]: `ScopeEnd` and `AsyncScopeEnd`, the ends of a `with` and an `async with`
 //! - [`holds`]: `Holds`, the Python objects of what a client holds
-//! - [`ends`]: `Uninterrupted` and `AtEnd`, calls that no interrupt skips
+//! - [`ends`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt skips
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
 //! descriptor that wakes an event loop), [`requests`] (requests and their results),
@@ -44,7 +44,7 @@ mod _native {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
-    use crate::ends::{AtEnd, Uninterrupted};
+    use crate::ends::{AtEnd, Uninterrupted, uninterrupted};
     #[pymodule_export]
     use crate::holds::Holds;
     #[pymodule_export]
@@ -52,7 +52,7 @@ mod _native {
     #[pymodule_export]
     use crate::requests::{settle, submit};
     #[pymodule_export]
-    use crate::scope_end::ScopeEnd;
+    use crate::scope_end::{AsyncScopeEnd, ScopeEnd};
 
     use std::time::Duration;
 

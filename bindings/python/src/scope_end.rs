@@ -1,4 +1,4 @@
-//! The class `ScopeEnd`: the end of a `with`, which no interrupt skips.
+//! The classes `ScopeEnd` and `AsyncScopeEnd`: the ends of a `with` and an `async with`, which no interrupt skips.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -29,11 +29,7 @@ impl ScopeEnd {
         scope: &Bound<'py, PyAny>,
         _class: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        if scope.is_none() {
-            return Ok(slf.clone().into_any());
-        }
-        METHOD.import(slf.py(), "types", "MethodType")?.call1((slf, scope))
+        bound(slf.as_any(), scope)
     }
 
     fn __call__(
@@ -83,6 +79,82 @@ impl ScopeEnd {
     const fn qualified_name(&self) -> &'static str {
         "ScopeEnd.__exit__"
     }
+}
+
+/// `__aexit__` of a lock, a semaphore or a hold of tasks.
+///
+/// The release begins with the call. An `__aexit__` that first begins it when it is awaited may be struck before, and
+/// its task goes on, or ends, with the lock held. It gives a coroutine, which awaits the release.
+#[pyclass(frozen, weakref, module = "steadlock._native")]
+pub(crate) struct AsyncScopeEnd;
+
+#[pymethods]
+impl AsyncScopeEnd {
+    #[new]
+    const fn new() -> Self {
+        Self
+    }
+
+    fn __get__<'py>(
+        slf: &Bound<'py, Self>,
+        scope: &Bound<'py, PyAny>,
+        _class: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        bound(slf.as_any(), scope)
+    }
+
+    fn __call__<'py>(
+        &self,
+        scope: &Bound<'py, PyAny>,
+        kind: &Bound<'py, PyAny>,
+        raised: &Bound<'py, PyAny>,
+        traceback: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // Its caller may name it.
+        let _ = traceback;
+        let py = scope.py();
+        let mut struck = Struck::default();
+        let hold = struck.until_done(|| scope.call_method0(intern!(py, "_innermost_scope")))?;
+        let leaving = if hold.is_none() {
+            scope.call_method1(intern!(py, "_not_entered"), (!kind.is_none(),))
+        } else {
+            struck.until_done(|| scope.call_method1(intern!(py, "_take_out"), (&hold,)))?;
+            hold.call_method1(intern!(py, "_begin_to_leave"), (kind, raised))
+        };
+        match leaving {
+            Ok(leaving) if struck.is_none() => return Ok(leaving),
+            // Nobody awaits it; the release goes on.
+            Ok(leaving) => drop(leaving.call_method0(intern!(py, "close"))),
+            Err(raised) => {
+                struck.note(raised);
+                if !hold.is_none() {
+                    struck.until_done(|| hold.call_method0(intern!(py, "_abandon")))?;
+                }
+            }
+        }
+        struck.raised().map(|()| py.None().into_bound(py))
+    }
+
+    #[getter(__name__)]
+    const fn name(&self) -> &'static str {
+        "__aexit__"
+    }
+
+    #[getter(__qualname__)]
+    const fn qualified_name(&self) -> &'static str {
+        "AsyncScopeEnd.__aexit__"
+    }
+}
+
+/// The function as a method of the scope; itself, if it is asked of the class.
+fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if scope.is_none() {
+        return Ok(function.clone());
+    }
+    METHOD
+        .import(function.py(), "types", "MethodType")?
+        .call1((function, scope))
 }
 
 /// An error as `raise` gives it, which adds what is being handled.

@@ -29,6 +29,10 @@ impl Struck {
         self.0 = Some(raised);
     }
 
+    pub(crate) const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Raises it, when all is done.
     pub(crate) fn raised(self) -> PyResult<()> {
         self.0.map_or(Ok(()), Err)

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import Context
 from itertools import count
 from pathlib import Path
@@ -205,6 +205,7 @@ class Strike:
     of a function and after each call of a native one. Only in the package."""
 
     def __init__(self, moment: int, error: type[Exception] | None = None) -> None:
+        self.moment = moment
         self._left = moment
         self._error = error or StruckError
         self.has_struck = False
@@ -259,6 +260,56 @@ def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(
         assert client._connection.holds.all() == []
         assert scope._entered == []  # type: ignore[attr-defined]
     assert is_left == [False] * (len(is_left) - 1) + [True]
+
+
+@pytest.mark.parametrize("error", [StruckError, steadlock.UnavailableError])
+@pytest.mark.parametrize("kind", ["lock", "hold"])
+async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
+    aclient: aio.Client, kind: str, error: type[Exception]
+) -> None:
+    # The task goes on: its end would release what the client still knows.
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)
+    is_left: list[bool] = []
+    for strike in strikes(error):
+        lock = aclient.lock("door")
+        scope = lock if kind == "lock" else lock.hold(wait=5)
+        loop.call_soon(sys.setprofile, strike)
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            try:
+                async with scope:
+                    pass
+                is_left.append(True)
+            except error:
+                is_left.append(False)
+            sys.setprofile(None)
+            assert not await lock.locked(), strike.moment
+        assert aclient._connection.holds.all() == []
+        assert lock._entered == {}
+    assert False in is_left
+    assert is_left[-1]
+
+
+@pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
+async def test_an_interrupt_in_the_turns_of_a_loop_stops_no_client(aclient: aio.Client) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)
+
+    async def use(number: int) -> None:
+        with suppress(StruckError):
+            async with aclient.lock(f"door:{number}"):
+                await asyncio.sleep(0)
+
+    for strike in strikes():
+        loop.call_soon(sys.setprofile, strike)
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(use(number) for number in range(3)))
+            sys.setprofile(None)
+            for number in range(3):
+                assert await aclient.lock(f"door:{number}").acquire(timeout=5)
+                assert await aclient.lock(f"door:{number}").release() == "released"
 
 
 def test_an_interrupt_in_the_end_of_an_inner_with_leaves_the_outer_one_its_lease(client: steadlock.Client) -> None:
@@ -419,7 +470,7 @@ def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answ
     calls: dict[str, Callable[[], object]] = {
         "release": lease.release,
         "exit": lambda: scope.__exit__(None, None, None),
-        # Longer: what the record is known to last the server is not asked for.
+        # For longer than it has, so that the server is asked.
         "extend": lambda: lease.extend(60),
         "inspect": lock.locked,
         "close": client.close,

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -56,13 +58,10 @@ async def test_release_error_that_masks_the_tasks_own_is_found(monkeypatch: pyte
 
     leave = aio_lock.Hold._leave
 
-    async def leave_and_mask(
-        hold: aio_lock.Hold,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        entered: aio_lock.Entered | None,
-    ) -> None:
-        await leave(hold, None, raised, entered)
+    def leave_and_mask(
+        hold: aio_lock.Hold, kind: type[BaseException] | None, raised: BaseException | None
+    ) -> Coroutine[Any, Any, None]:
+        return leave(hold, None, raised)
 
     monkeypatch.setattr(aio_lock.Hold, "_leave", leave_and_mask)
     with pytest.raises(steadlock.LockLostError):

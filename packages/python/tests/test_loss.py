@@ -320,6 +320,19 @@ def test_a_fixed_lease_ends_by_itself(client: steadlock.Client) -> None:
     assert caught.value.reason == "expired"
 
 
+def test_an_extension_finds_that_the_lock_was_taken_from_its_holder(client: steadlock.Client) -> None:
+    lock = client.lock("door")
+    lease = lock.try_acquire()
+    assert lease is not None
+    assert client.force_release(lock)
+    # For less than it has nobody is asked.
+    lease.extend(1)
+    with pytest.raises(steadlock.LockLostError) as caught:
+        lease.extend(60)
+    assert caught.value.reason == "removed"
+    assert lease.release() == "expired"
+
+
 def test_max_hold_ends_a_renewed_lease(url: str) -> None:
     with steadlock.connect(url, lease=0.3) as client:
         lease = client.lock("door", max_hold=0.6).try_acquire()

@@ -3,9 +3,9 @@
 # Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar, final, overload
+from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final, overload
 
 from steadlock._endings import LostReason, Released
 
@@ -123,13 +123,45 @@ class ScopeEnd:
         self, scope: _Scope, owner: type
     ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
 
+# `__aexit__` of something that has these. The release begins with the call, whatever strikes.
+class _AsyncScope(Protocol):
+    # The scope that ends, which is taken out of those that were entered. Both may be called again.
+    def _innermost_scope(self) -> Any: ...
+    def _take_out(self, hold: Any) -> None: ...
+    # What is awaited if none ends.
+    def _not_entered(self, body_raised: bool) -> Coroutine[Any, Any, None]: ...
+
+@final
+class AsyncScopeEnd:
+    def __new__(cls) -> Self: ...
+    def __call__(
+        self,
+        scope: _AsyncScope,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Coroutine[Any, Any, None]: ...
+    @overload
+    def __get__(self, scope: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self, scope: _AsyncScope, owner: type
+    ) -> Callable[
+        [type[BaseException] | None, BaseException | None, TracebackType | None], Coroutine[Any, Any, None]
+    ]: ...
+
 # A function that is called again while interrupts strike. It raises the last of them when it is done.
 @final
 class Uninterrupted:
     def __new__(cls, call: Callable[[], object]) -> Self: ...
     def __call__(self, *_given: object) -> None: ...
 
-# Calls a function so when this is dropped, unless that is at the end of the interpreter.
+_P = ParamSpec("_P")
+
+# Calls a function in this way, now.
+def uninterrupted(call: Callable[_P, object], *given: _P.args, **named: _P.kwargs) -> None: ...
+
+# Calls a function in this way when this is dropped, unless that is at the end of the interpreter.
 @final
 class AtEnd:
     def __new__(cls, call: Callable[[], object]) -> Self: ...

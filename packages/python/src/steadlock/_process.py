@@ -47,6 +47,7 @@ def _after_fork() -> None:
     for connection in _living():
         connection.after_fork()
     _heed_children()
+    _heed_end_of_celery_worker()
 
 
 def _at_exit() -> None:
@@ -89,12 +90,29 @@ def _at_end_of_child() -> None:
     others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     if all(thread.daemon for thread in others):
         _at_exit()
-        return
+    else:
+        _release_stranded()
+
+
+def _at_end_of_celery_worker(*_: object, **_named: object) -> None:
+    """A process of Celery's prefork pool ends with `os._exit`, too, and calls no finalizers of multiprocessing. Later
+    handlers of its signal may still use locks."""
+    _release_stranded()
+
+
+def _release_stranded() -> None:
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
     for connection in _living():
         native, leases = connection.stranded()
         if leases:
             native.release_all(leases, _left_ms(deadline), False)
+
+
+def _heed_end_of_celery_worker() -> None:
+    """In a process that was forked just now: has Celery call us at its end. Nothing here imports Celery."""
+    ending = getattr(sys.modules.get("celery.signals"), "worker_process_shutdown", None)
+    if ending is not None:
+        ending.connect(_at_end_of_celery_worker, weak=False, dispatch_uid="steadlock")
 
 
 def _heed_children() -> None:

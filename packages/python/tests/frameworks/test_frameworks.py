@@ -178,6 +178,16 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_leaves_the_lock_free(
         assert door.try_acquire(wait=5) is not None
 
 
+def test_a_process_of_celery_releases_at_its_end_what_it_holds(server: RedisServer, store: Store) -> None:
+    # Each ends after one task, by `os._exit`.
+    worker = [*celery_worker("prefork"), "--max-tasks-per-child", "1"]
+    with running(server, worker, lazy=True), steadlock.connect(server.url) as client:
+        with celery.Celery(broker=server.url, backend=server.url) as app:
+            app.send_task("leaves").get(timeout=PATIENCE)
+        # Much less than a lease.
+        assert client.lock("door").try_acquire(wait=8) is not None
+
+
 def celery_worker(pool: str) -> list[str]:
     command = ["celery", "--app", "celery_app", "worker", "--pool", pool, "--concurrency", "4"]
     return [*command, "--loglevel", "warning", "--without-mingle", "--without-gossip"]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from steadlock import _native
 from steadlock._context import Caller, TaskOwner
-from steadlock._endings import Released, ReleaseOutcome
+from steadlock._endings import LostReason, Released, ReleaseOutcome
 from steadlock._lease import LeaseBase
 from steadlock._reports import report
 from steadlock._settings import Duration, LockSettings, optional_milliseconds
@@ -96,20 +96,27 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return released
 
     def _abandon(self) -> None:
-        """Has it released in the background."""
+        """Has it released in the background. Idempotent."""
+        self._scope = None
         self._connection.native.release_later(self._native.id)
         self._connection.forget(self)
         self._tell_released("unknown", None)
 
-    async def _leave(self) -> Exception | None:
-        """The end of an `async with`: releases. Returns what the `async with` raises, unless its body raised."""
+    def _begin_to_leave(self) -> Request | LostReason:
+        """The end of an `async with`: begins the release; or says why the lease is lost."""
         self._scope = None
-        reason = self._leave_if_lost()
-        if reason is None:
+        return self._leave_if_lost() or self._post_release()
+
+    async def _left(self, begun: Request | LostReason) -> Exception | None:
+        """What the `async with` raises that has begun this, unless its body raised."""
+        reason: LostReason | None
+        if isinstance(begun, Request):
             try:
-                _, _, reason = await self._released(self._post_release())
+                _, _, reason = await self._released(begun)
             except SteadlockError as error:
                 return error
+        else:
+            reason = begun
         return None if reason is None else _native.lost_error(self.name, reason)
 
     def _enter(self, cancel: Callable[[], None]) -> None:
@@ -178,11 +185,14 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
             measured.granted(answer)
     except BaseException as error:
         # Cancelled, dropped with its loop, or struck by what a signal handler raised.
-        if request is not None:
-            mailbox.abandon(request)
-        if isinstance(got, _native.Lease):
-            connection.holds.discard(got.id, settings.key, number)
-        if measured is not None:
-            measured.failed(error)
+        def undo(error: BaseException = error) -> None:
+            if request is not None:
+                mailbox.abandon(request)
+            if isinstance(got, _native.Lease):
+                connection.holds.discard(got.id, settings.key, number)
+            if measured is not None:
+                measured.failed(error)
+
+        _native.uninterrupted(undo)
         raise
     return lease

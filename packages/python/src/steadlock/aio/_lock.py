@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from steadlock import _native
 from steadlock._context import this_owner
 from steadlock._copying import HOW_WITH_LOCKS, Uncopied
-from steadlock._endings import Released, ReleaseOutcome
+from steadlock._endings import LostReason, Released, ReleaseOutcome
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
@@ -22,7 +22,10 @@ from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holde
 
 
 class Scope:
-    """What `async with` calls: functions that give a coroutine, as one that awaited it would cost another."""
+    """What `async with` calls: functions that give a coroutine, as one that awaited it would cost another.
+
+    The release begins with the call of `__aexit__`: what strikes a task skips none.
+    """
 
     __slots__ = ()
 
@@ -40,13 +43,9 @@ class Scope:
         def __aenter__(self):
             return self._begin()
 
-        def __aexit__(self, kind, raised, traceback):
-            return self._end(kind, raised)
+        __aexit__ = _native.AsyncScopeEnd()
 
     def _begin(self) -> Coroutine[Any, Any, Lease]:
-        raise NotImplementedError
-
-    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
         raise NotImplementedError
 
 
@@ -81,22 +80,31 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
     def _begin(self) -> Coroutine[Any, Any, Lease]:
-        return Hold(self._connection, self._settings)._enter(self._entered)
+        return Hold(self._connection, self._settings)._enter(self)
 
-    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
+    def _innermost_scope(self) -> Hold | None:
+        """The scope that is left."""
         is_in_loop = asyncio._get_running_loop() is not None
         entered = self._entered.get(asyncio.current_task() if is_in_loop else None)
         if entered is None and len(self._entered) == 1:
             # A framework ends in one task what it began in another: a fixture of pytest.
             (entered,) = self._entered.values()
-        if entered is None:
-            return self._refuse_to_leave(kind is not None)
-        return entered[-1]._leave(kind, raised, self._entered)
+        return entered[-1] if entered else None
+
+    def _take_out(self, hold: Hold) -> None:
+        """This scope is left. Idempotent."""
+        scopes = self._entered.get(hold._task)
+        if scopes is None:
+            return
+        with suppress(ValueError):
+            scopes.remove(hold)
+        if not scopes:
+            self._entered.pop(hold._task, None)
 
     def __repr__(self) -> str:
         return f"<steadlock.aio.{type(self).__name__} {shown(self.name)!r}>"
 
-    async def _refuse_to_leave(self, body_raised: bool) -> None:
+    async def _not_entered(self, body_raised: bool) -> None:
         if not body_raised:
             raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
@@ -267,11 +275,8 @@ class Hold(Scope, Uncopied):
     def _begin(self) -> Coroutine[Any, Any, Lease]:
         return self._enter(None)
 
-    def _end(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
-        return self._leave(kind, raised, None)
-
-    async def _enter(self, entered: Entered | None) -> Lease:
-        """Acquires the lock, and appends this scope to those that its task has `entered`."""
+    async def _enter(self, lock: BaseLock | None) -> Lease:
+        """Acquires the lock, and appends this scope to those of the lock that its task has entered."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
         try:
@@ -280,41 +285,72 @@ class Hold(Scope, Uncopied):
             if task is not None:
                 self._cancelling = task.cancelling()
                 lease._enter(self._cancel)
-            if entered is not None:
-                entered.setdefault(task, []).append(self)
+            if lock is not None:
+                lock._entered.setdefault(task, []).append(self)
         except BaseException:
             # What a signal handler raises may strike after the grant.
-            if self._lease is not None:
-                self._lease._abandon()
-                self._lease = None
+            _native.uninterrupted(self._undo, lock)
             raise
         return lease
 
-    async def _leave(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        entered: Entered | None,
-    ) -> None:
-        """Releases, and raises `LockLostError` for a lost lease; what the body raised says it in a note."""
+    def _undo(self, lock: BaseLock | None) -> None:
+        """It was not entered. Idempotent."""
+        if self._lease is not None:
+            self._lease._abandon()
+        if lock is not None:
+            lock._take_out(self)
+        self._lease = self._task = None
+
+    def _innermost_scope(self) -> Hold | None:
+        return None if self._lease is None else self
+
+    def _take_out(self, hold: Hold) -> None: ...
+
+    async def _not_entered(self, body_raised: bool) -> None:
+        """Who ends it twice does no harm."""
+
+    def _abandon(self) -> None:
+        """Has it released in the background. Idempotent."""
+        if self._lease is not None:
+            self._lease._abandon()
+        self._task = None
+
+    def _begin_to_leave(
+        self, kind: type[BaseException] | None, raised: BaseException | None
+    ) -> Coroutine[Any, Any, None]:
+        """Begins to release, and gives what awaits that; outside of the client's loop that begins it, too."""
+        if self._connection.mailbox.is_at_home():
+            return self._leave(kind, raised)
+        return self._leave_later(kind, raised)
+
+    async def _leave_later(self, kind: type[BaseException] | None, raised: BaseException | None) -> None:
+        try:
+            leaving = self._leave(kind, raised)
+        except BaseException:
+            _native.uninterrupted(self._abandon)
+            raise
+        await leaving
+
+    def _leave(self, kind: type[BaseException] | None, raised: BaseException | None) -> Coroutine[Any, Any, None]:
         lease, task = self._lease, self._task
         if lease is None:
-            return
+            return self._not_entered(kind is not None)
         self._task = None
-        if entered is not None:
-            scopes = entered[task]
-            scopes.remove(self)
-            if not scopes:
-                del entered[task]
         our_cancellation = False
         if self._cancelled and task is not None:
             # As asyncio.timeout does: a cancellation that somebody else asked for goes on.
             asked = task.uncancel() > self._cancelling
             is_ours = task is asyncio.current_task() and not asked
             our_cancellation = kind is asyncio.CancelledError and is_ours
-        error = await lease._leave()
+        return self._left(lease, lease._begin_to_leave(), raised, kind is None or our_cancellation)
+
+    async def _left(
+        self, lease: Lease, begun: Request | LostReason, raised: BaseException | None, may_raise: bool
+    ) -> None:
+        """Raises `LockLostError` for a lost lease, unless the body raised; what that raised says it in a note."""
+        error = await lease._left(begun)
         try:
-            if error is not None and (our_cancellation or kind is None):
+            if error is not None and may_raise:
                 raise error from raised
             if error is not None and raised is not None:
                 _note(raised, error)

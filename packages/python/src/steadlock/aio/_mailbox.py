@@ -39,7 +39,8 @@ class Mailbox(Generic[L]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
-        # How many were posted in this turn of the loop, and whether tasks come one at a time.
+        # The end of this turn of the loop, how many were posted in it, and whether tasks come one at a time.
+        self._turn: asyncio.Handle | None = None
         self._posted = 0
         self._one_by_one = True
         self._requests: dict[int, Request] = {}
@@ -75,12 +76,13 @@ class Mailbox(Generic[L]):
 
     def send(self, request: Request) -> None:
         """Posts it."""
+        if self._turn is None:
+            # First: whatever strikes after this, the request goes out. Again, if it strikes within.
+            self._turn = request.future.get_loop().call_soon(_native.Uninterrupted(self._end_turn))
         self._outgoing.append(request)
         self._posted += 1
-        if self._posted == 1:
-            request.future.get_loop().call_soon(self._end_turn)
-            if self._one_by_one:
-                self.flush()
+        if self._posted == 1 and self._one_by_one:
+            self.flush()
 
     def is_at_home(self) -> bool:
         """Whether a request can be posted here: in a loop, unless the client belongs to another running one."""
@@ -99,11 +101,12 @@ class Mailbox(Generic[L]):
                 # It cannot be submitted.
                 take_out(self._outgoing, request)
             if self._outgoing and self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon(self.flush)
+                self._loop.call_soon(_native.Uninterrupted(self.flush))
             raise
 
     def _end_turn(self) -> None:
         """What was posted in one turn of the loop is complete."""
+        self._turn = None
         self._one_by_one = self._posted == 1
         self._posted = 0
         self.flush()
@@ -202,6 +205,7 @@ class Mailbox(Generic[L]):
         requests, self._requests = self._requests, {}
         settled, self._settled = self._settled, []
         self._posted = 0
+        self._turn = None
         for request in outgoing:
             if request.goes_on:
                 _native.submit({}, request)
@@ -226,9 +230,10 @@ class Mailbox(Generic[L]):
         self.detach()
         self.end_last_loop()
         loop.add_reader(self._descriptor.look(), self.deliver)
-        self._loop = loop
         self._level.follow()
-        self._next_look = loop.call_later(LOOK, self._look)
+        self._next_look = loop.call_later(LOOK, _native.Uninterrupted(self._look))
+        # Last: what is struck begins again.
+        self._loop = loop
 
     def _look(self) -> None:
         """Follows the log's level, and has the loop watch another descriptor if the program has closed the one
@@ -236,7 +241,9 @@ class Mailbox(Generic[L]):
         loop = self._loop
         if loop is None:
             return
-        self._next_look = loop.call_later(LOOK, self._look)
+        if self._next_look is not None:
+            self._next_look.cancel()
+        self._next_look = loop.call_later(LOOK, _native.Uninterrupted(self._look))
         self._level.follow()
         if self._descriptor.is_there():
             return
