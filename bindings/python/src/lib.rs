@@ -77,10 +77,17 @@ mod _native {
         crate::convert::make_errors_by(py, make);
     }
 
-    /// At the interpreter's end: from now on no thread but the calling one gets a lock.
+    /// At the interpreter's end: from now on no thread but the calling one gets a lock. Waits until those that wait
+    /// have left, `limit_ms` at the most.
     #[pyfunction]
-    fn grant_no_more() {
-        crate::ending::begin();
+    fn grant_no_more(py: Python<'_>, limit_ms: u64) {
+        crate::ending::begin(py, Duration::from_millis(limit_ms));
+    }
+
+    /// In the child of a fork: the other threads of its parent are not there.
+    #[pyfunction]
+    fn has_forked() {
+        crate::ending::after_fork();
     }
 
     /// At the interpreter's end: from now on no function of an address map is asked. Waits

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use steadlock::host::{Completion, Error, Host, Op, Pending};
 
 use crate::convert;
-use crate::ending;
+use crate::ending::{self, Inside};
 
 /// How long Ctrl-C may go unnoticed, in the main thread, which runs signal handlers.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
@@ -52,14 +52,13 @@ fn until_done<T: Send>(
 ) -> PyResult<T> {
     let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
     loop {
+        let inside = Inside::enter();
         let done = py.detach(|| {
             let done = pending.wait(slice).map(&take);
-            if ending::is_for_this_thread() {
-                ending::stop();
-            }
-            done
+            if inside.is_to_leave() { Err(()) } else { Ok(done) }
         });
-        if let Some(done) = done {
+        drop(inside);
+        if let Some(done) = done.map_err(|()| ending::leave())? {
             return Ok(done);
         }
         look_up(py)?;
@@ -80,8 +79,8 @@ fn look_up(py: Python<'_>) -> PyResult<()> {
 
 /// The waits for locks of one client's threads.
 ///
-/// At the end of the interpreter no waiting thread gets the GIL again. A grant is noted here until its thread
-/// has the GIL, and released if the end comes first.
+/// At the end of the interpreter no waiting thread gets a lock. A grant is noted here until its thread has the GIL, and
+/// released if the end comes first.
 #[derive(Default)]
 pub(crate) struct Waits {
     granted: Mutex<HashMap<u64, u64>>,
@@ -92,7 +91,7 @@ impl Waits {
     /// Waits for a lock.
     pub(crate) fn wait(&self, py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
         if ending::is_for_this_thread() {
-            py.detach(|| ending::stop());
+            return Err(ending::leave());
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let done = until_done(py, &mut host.start(op), interruptible, |result| {
@@ -108,7 +107,7 @@ impl Waits {
         })?;
         if matches!(done, Ok(Completion::Granted(_))) && self.granted().remove(&number).is_none() {
             // The end was faster, and has released it.
-            py.detach(|| ending::stop());
+            return Err(ending::leave());
         }
         done.map_err(|error| convert::error(py, &error))
     }

@@ -254,6 +254,48 @@ def test_what_waits_at_the_end_is_granted_nothing(server: RedisServer, store: St
         store.flushall()
 
 
+WAITING_LOG_HANDLER = """
+{first}
+import logging, steadlock, sys, threading, time
+class Handler(logging.Handler):
+    def emit(self, record):
+        begun.append(True)
+        with client.lock("door"):
+            print("granted")
+begun = []
+client = steadlock.connect(sys.argv[1])
+client.lock("door").acquire()
+logging.getLogger("program").addHandler(Handler())
+def work():
+    logging.getLogger("program").error("once")
+{start}
+while not begun:
+    {pause}(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "start", "pause"),
+    [
+        ("", "threading.Thread(target=work, daemon=True).start()", "time.sleep"),
+        ("import gevent", "gevent.spawn(work)", "gevent.sleep"),
+        (
+            "import gevent.monkey as m; m.patch_all()",
+            "threading.Thread(target=work, daemon=True).start()",
+            "time.sleep",
+        ),
+    ],
+    ids=["thread", "greenlet", "patched thread"],
+)
+def test_a_log_handler_that_waits_does_not_hang_the_end(
+    server: RedisServer, store: Store, first: str, start: str, pause: str
+) -> None:
+    """`logging` takes the handler's own lock at the end of the process."""
+    done = run(WAITING_LOG_HANDLER.format(first=first, start=start, pause=pause), server.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not store.exists("door")
+
+
 def test_a_thread_that_waits_for_another_process_leaves_nothing_of_it(server: RedisServer, store: Store) -> None:
     # Its attempts go on until the end, and the last may be on its way then.
     program = """

@@ -16,6 +16,9 @@ from steadlock import _context, _log, _native
 EXIT_LIMIT_MS = 500
 """How long the end of the process may be held up, whatever the server does."""
 
+LEAVING_LIMIT_MS = 200
+"""How long the end waits for threads that wait; each looks up every 100 ms."""
+
 
 LEAST_ASKING_LIMIT_MS = 100
 """How long the end waits at least for those who just start a thread for an address map; mostly microseconds."""
@@ -43,6 +46,7 @@ def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
 
 
 def _after_fork() -> None:
+    _native.has_forked()
     _abandoned.clear()
     for connection in _living():
         connection.after_fork()
@@ -52,9 +56,9 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     """Ends the log and all waits, and releases the locks whose owner cannot run any more. Other threads have been
-    joined, but for daemons: those that wait never go on, and are granted nothing from now on."""
+    joined, but for daemons: those that wait are granted nothing from now on, and end by `SystemExit`."""
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
-    _native.grant_no_more()
+    _native.grant_no_more(LEAVING_LIMIT_MS)
     connections = _living()
     for connection in connections:
         connection.stop()

@@ -59,6 +59,7 @@ class Connection(ConnectionBase[L]):
 
     def stop(self) -> None:
         self.events.stop()
+        self.events.waits.end()
 
     def owners_have_ended(self, numbers: list[int | None]) -> None:
         super().owners_have_ended(numbers)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from steadlock import _native
+from steadlock._context import hub_of_thread
 from steadlock._descriptor import LOOK, Descriptor
 from steadlock._handing_on import first, take_out
 
@@ -83,6 +84,15 @@ class Waits:
             if request.owner in ended and self._requests.pop(number, None) is not None:
                 self._listening.pop(request.hub, None)
                 self._native.cancel(number)
+
+    def end(self) -> None:
+        """At the end of the process: the greenlets of this thread that wait end, and let go of what they hold."""
+        hub = hub_of_thread()
+        for number, request in list(self._requests.items()):
+            if request.hub is hub and self._requests.pop(number, None) is not None:
+                self._native.cancel(number)
+                request.error = sys.modules["gevent"].GreenletExit()
+                request.wake()
 
     def stop_listening(self) -> None:
         for ear in list(self._listening.values()):
