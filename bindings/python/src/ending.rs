@@ -14,6 +14,11 @@ pub(crate) fn begin() {
     let _ = ENDING.set((Process::current(), thread::current().id()));
 }
 
+/// Whether the interpreter ends.
+pub(crate) fn has_begun() -> bool {
+    ENDING.get().is_some_and(|(process, _)| process.is_current())
+}
+
 /// Whether the interpreter ends, and this thread with it.
 pub(crate) fn is_for_this_thread() -> bool {
     ENDING
