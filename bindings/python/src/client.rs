@@ -116,7 +116,7 @@ impl Client {
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);
         let host = py
-            .detach(|| Host::open(options, Box::new(move || rung.ring())))
+            .detach(|| Host::open(options, Box::new(move || ring_unless_ending(&rung))))
             .map_err(|error| convert::error(py, &error))?;
         Ok(Self {
             host,
@@ -343,6 +343,13 @@ impl Client {
     fn blocking<'py>(&self, py: Python<'py>, op: Op, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
         let done: Completion = wait(py, &self.host, op, interruptible)?;
         convert::completion(py, &done)
+    }
+}
+
+/// At the end of the interpreter nobody else takes events, and a hub of gevent that wakes up then crashes the process.
+fn ring_unless_ending(bell: &Bell) {
+    if !ending::has_begun() {
+        bell.ring();
     }
 }
 

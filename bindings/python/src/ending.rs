@@ -2,7 +2,7 @@
 //!
 //! Those that wait then are daemons. First they are told to leave: they get no lock, and `SystemExit` ends them
 //! silently, so that they let go of what their callers hold, as of a log handler's lock, which the end takes too.
-//! Whoever asks for the GIL after that is ended where it stands; so the rest stays without it.
+//! A thread that asks for the GIL after that is ended where it stands; so the rest stays without it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,6 +30,11 @@ pub(crate) fn begin(py: Python<'_>, limit: Duration) {
         py.detach(|| thread::sleep(LOOK));
     }
     IS_OVER.store(true, Ordering::SeqCst);
+}
+
+/// Whether the interpreter ends.
+pub(crate) fn has_begun() -> bool {
+    ENDING.get().is_some_and(|(process, _)| process.is_current())
 }
 
 /// Whether the interpreter ends, and this thread with it.

@@ -276,6 +276,11 @@ fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
         .unwrap_or_else(|_| "callback".to_owned())
 }
 
+/// At the import. To make a class collects garbage, and a finalizer may be in need of it.
+pub(crate) fn prepare(py: Python<'_>) {
+    py.get_type::<LastReference>();
+}
+
 /// Called when nobody refers any more to a lease of an ended owner: nobody else could release it.
 #[pyclass(frozen, module = "steadlock._native")]
 struct LastReference {

@@ -19,7 +19,8 @@
 //!
 //! Signal handlers, collections of garbage, finalizers and profilers of the program call the client again in the
 //! midst of its Python code, from the same thread. So no mutex here is held while a Python object is created, dropped,
-//! compared or called, and what must be done as one step is one native call.
+//! compared or called, and what must be done as one step is one native call. Nor is anything made at its first use, as
+//! a use in the midst of that would wait for itself: `prepare` makes it at the import.
 
 #![warn(clippy::too_many_lines)]
 
@@ -99,6 +100,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::wait::prepare(module.py())?;
+        crate::scope_end::prepare(module.py())?;
+        crate::holds::prepare(module.py());
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;
         module.add("LOCK_KINDS", crate::convert::lock_kinds())?;
         module.add("ON_UNAVAILABLE", crate::convert::outage_policies())?;

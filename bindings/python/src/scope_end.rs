@@ -146,15 +146,22 @@ impl AsyncScopeEnd {
     }
 }
 
+/// The type of bound methods.
+static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// At the import of this module, as another import runs code of the program.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    let method = py.import("types")?.getattr("MethodType")?;
+    let _ = METHOD.set(py, method.unbind());
+    Ok(())
+}
+
 /// The function as a method of the scope; itself, if it is asked of the class.
 fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    if scope.is_none() {
-        return Ok(function.clone());
+    match METHOD.get(function.py()) {
+        Some(method) if !scope.is_none() => method.bind(function.py()).call1((function, scope)),
+        _ => Ok(function.clone()),
     }
-    METHOD
-        .import(function.py(), "types", "MethodType")?
-        .call1((function, scope))
 }
 
 /// An error as `raise` gives it, which adds what is being handled.

@@ -65,16 +65,22 @@ fn until_done<T: Send>(
     }
 }
 
+/// A function that does nothing.
+static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// At the import. To compile the function runs code of the program (an audit hook), which may wait for a lock itself,
+/// and would wait for the function then.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    let nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
+    let _ = NOTHING.set(py, nothing.unbind());
+    Ok(())
+}
+
 /// Raises what signal handlers raise, and what other threads have raised here. That happens where bytecode
 /// runs, and nowhere else.
 fn look_up(py: Python<'_>) -> PyResult<()> {
-    static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let nothing = NOTHING.get_or_try_init(py, || {
-        py.eval(c"lambda: None", Some(&PyDict::new(py)), None)
-            .map(Bound::unbind)
-    })?;
     py.check_signals()?;
-    nothing.call0(py).map(drop)
+    NOTHING.get(py).map_or(Ok(()), |nothing| nothing.call0(py).map(drop))
 }
 
 /// The waits for locks of one client's threads.

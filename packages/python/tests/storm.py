@@ -24,6 +24,8 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 URL, SORT = sys.argv[1:3]
@@ -45,6 +47,7 @@ from steadlock import aio  # noqa: E402
 END = time.monotonic() + SECONDS
 FINALIZERS_WAIT = SORT != "greenlets" or sys.version_info < (3, 14)
 """Where greenlets are switched in the midst of a collection of garbage, CPython 3.14 crashes, without us too."""
+PACKAGE = str(Path(steadlock.__file__).parent)
 NAMES = [f"storm:{number}" for number in range(6)]
 counts: dict[str, int] = {}
 client = steadlock.connect(URL, lease=2, metrics=True)
@@ -55,6 +58,15 @@ _inside = threading.local()
 class StruckError(Exception):
     """What strikes a thread."""
 
+
+class StruckByLockError(steadlock.UnavailableError):
+    """The same by code that uses locks itself."""
+
+    def __init__(self) -> None:
+        super().__init__("struck")
+
+
+STRIKES = (StruckError, StruckByLockError)
 
 EXPECTED: tuple[type[Exception], ...] = (
     steadlock.LockTimeoutError,
@@ -113,8 +125,11 @@ class Finalized:
             step("finalizers")
             client.metrics()
         if self._lease is not None:
+            # A release that is struck before it has begun is for its caller to repeat.
+            depth, _inside.depth = getattr(_inside, "depth", 0), 1
             with suppress(*EXPECTED):
                 self._lease.release()
+            _inside.depth = depth
 
 
 def again(what: str) -> None:
@@ -178,9 +193,14 @@ def hear(event: str, _: object) -> None:
         again("audits")
 
 
-def handle(*_: object) -> None:
+def handle(_: int, frame: FrameType | None) -> None:
+    """In the midst of the package's own code it may raise."""
     again("signals")
     signal.setitimer(signal.ITIMER_REAL, random.random() * 0.004 + 0.0002)
+    is_inside = frame is not None and frame.f_code.co_filename.startswith(PACKAGE)
+    if is_inside and not getattr(_inside, "depth", 0) and goes_on() and random.random() < 0.1:
+        step("strikes by signals")
+        raise random.choice(STRIKES)
 
 
 def fork() -> None:
@@ -220,7 +240,9 @@ def strike_at(threads: list[threading.Thread]) -> None:
     for thread in threads:
         if thread.ident is not None and thread.is_alive() and goes_on():
             step("strikes")
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(StruckError))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident), ctypes.py_object(random.choice(STRIKES))
+            )
 
 
 def storm_of_threads() -> list[BaseException]:
@@ -265,8 +287,11 @@ def storm_of_tasks() -> list[BaseException]:
             try:
                 if random.random() < 0.2:
                     lease = await one.lock(name).try_acquire(wait=0.2)
-                    if lease is not None:
-                        await lease.release()
+                    while lease is not None:
+                        # A release that is struck before it has begun is for its caller to repeat.
+                        with suppress(*EXPECTED):
+                            await lease.release()
+                            break
                 else:
                     async with asyncio.timeout(random.random()), one.lock(name) as entered:
                         entered.on_lost(lambda _: again("callbacks"))
@@ -283,12 +308,13 @@ def storm_of_tasks() -> list[BaseException]:
     left: list[Finalized] = []
 
     async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: step("in callbacks"))
         async with aio.connect(URL, lease=2, metrics=True) as one:
+            signal.signal(signal.SIGALRM, handle)
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
             await asyncio.gather(*(work(one) for _ in range(8)))
             assert one._connection.holds.all() == []
 
-    signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
     asyncio.run(run())
     signal.setitimer(signal.ITIMER_REAL, 0)
     return failed

@@ -456,6 +456,34 @@ def test_a_signal_handler_waits_for_the_lock_that_the_main_thread_waits_for(url:
         assert client._connection.holds.all() == []
 
 
+WAITING_IN_THE_FIRST_WAIT = """
+import steadlock, sys, threading
+client = steadlock.connect("memory://")
+held, leave = threading.Event(), threading.Event()
+def hold():
+    with client.lock("a"), client.lock("b"):
+        held.set()
+        leave.wait()
+def hear(event, _):
+    if event in ("compile", "exec", "import"):
+        client.lock("b").try_acquire(wait=0.2)
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+sys.addaudithook(hear)
+assert client.lock("a").try_acquire(wait=0.3) is None
+leave.set()
+with client.lock("a"):
+    print("went on")
+"""
+
+
+def test_a_wait_in_the_midst_of_the_programs_first_one_hangs_nothing() -> None:
+    # What is made once, in the first wait of a process, must not be waited for by what interrupts that.
+    command = [sys.executable, "-c", WAITING_IN_THE_FIRST_WAIT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
+
+
 class Cycle:
     """Releases its lease when it is collected."""
 
