@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from steadlock import _native
-from steadlock._context import hub_of_thread
+from steadlock._context import hub_of_thread, threads_are_greenlets
 from steadlock._descriptor import LOOK, Descriptor
 from steadlock._handing_on import first, take_out
 
@@ -61,6 +62,8 @@ class Waits:
             if number is not None and self._requests.pop(number, None) is not None:
                 self._native.cancel(number)
             self._listen_no_more(hub, request)
+        if request.leaves:
+            raise _leaving()
         if request.error is not None:
             raise request.error
 
@@ -91,7 +94,7 @@ class Waits:
         for number, request in list(self._requests.items()):
             if request.hub is hub and self._requests.pop(number, None) is not None:
                 self._native.cancel(number)
-                request.error = sys.modules["gevent"].GreenletExit()
+                request.leaves = True
                 request.wake()
 
     def stop_listening(self) -> None:
@@ -195,8 +198,15 @@ def wait_in(hub: Hub, descriptor: Descriptor) -> None:
         hub.wait(watcher)
 
 
+def _leaving() -> BaseException:
+    """What ends a greenlet silently, or a thread that is one."""
+    is_thread = threads_are_greenlets() and not isinstance(threading.current_thread(), threading._DummyThread)
+    exit_of_greenlet: type[BaseException] = sys.modules["gevent"].GreenletExit
+    return SystemExit() if is_thread else exit_of_greenlet()
+
+
 class _Request:
-    __slots__ = ("args", "error", "hub", "into", "is_abandoned", "number", "owner", "submit", "waiter")
+    __slots__ = ("args", "error", "hub", "into", "is_abandoned", "leaves", "number", "owner", "submit", "waiter")
 
     def __init__(
         self, hub: Hub, into: list[Any], owner: int | None, submit: Callable[..., int], args: tuple[Any, ...]
@@ -211,6 +221,8 @@ class _Request:
         self.error: BaseException | None = None
         self.is_abandoned = False
         """Whether the caller went away without waiting to the end."""
+        self.leaves = False
+        """Whether the process ends, and the caller has no answer."""
 
     def settle(self, value: object, error: BaseException | None) -> bool:
         """Gives the result; says whether anybody waits for it. The second time it does nothing."""
