@@ -6,7 +6,6 @@ strike there. So each thing is taken out after it was handed on, and to hand it 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import MutableSequence
 from typing import TypeVar
 
@@ -24,5 +23,7 @@ def first(queue: MutableSequence[T]) -> T | None:
 def take_out(queue: MutableSequence[T], item: T) -> None:
     """Takes out what was handed on, unless somebody else did."""
     # One step: a caller that first looks whether it is there may take out the next one.
-    with contextlib.suppress(ValueError):
+    try:  # noqa: SIM105 - a context manager costs four times as much
         queue.remove(item)
+    except ValueError:
+        pass

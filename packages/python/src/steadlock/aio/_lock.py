@@ -12,6 +12,7 @@ from steadlock import _native
 from steadlock._context import this_owner
 from steadlock._copying import HOW_WITH_LOCKS, Uncopied
 from steadlock._endings import LostReason, Released, ReleaseOutcome
+from steadlock._handing_on import take_out
 from steadlock._lock import NamedLock, ReadWriteLockBase
 from steadlock._settings import INHERIT, Duration, Inherited, LockSettings
 from steadlock._shown import shown
@@ -96,8 +97,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         scopes = self._entered.get(hold._task)
         if scopes is None:
             return
-        with suppress(ValueError):
-            scopes.remove(hold)
+        take_out(scopes, hold)
         if not scopes:
             self._entered.pop(hold._task, None)
 
