@@ -233,8 +233,16 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
     if let Some(unknown) = first(is_unknown) {
         return Some(unknown);
     }
+    // Another holder need not be on every primary; and what is on few of them is no holder.
+    let is_stolen = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Stolen));
+    let is_expired = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Expired));
+    let bad = if count(is_stolen) >= count(is_expired) {
+        first(is_stolen).or_else(|| first(is_bad))
+    } else {
+        first(is_expired)
+    };
     if answered >= majority
-        && let Some(bad) = first(is_bad)
+        && let Some(bad) = bad
     {
         return Some(bad);
     }
@@ -254,5 +262,13 @@ mod tests {
         assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
         assert_eq!(result_of(&[released(), expired()], 2, false), None);
         assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
+    }
+
+    #[test]
+    fn a_release_says_stolen_if_most_primaries_have_another_holder() {
+        let stolen = || Outcome::Released(ReleaseOutcome::Stolen);
+        let expired = || Outcome::Released(ReleaseOutcome::Expired);
+        assert_eq!(result_of(&[expired(), stolen(), stolen()], 2, true), Some(stolen()));
+        assert_eq!(result_of(&[stolen(), expired(), expired()], 2, true), Some(expired()));
     }
 }
