@@ -35,6 +35,9 @@ ids! {
     Context,
 }
 
+/// Whether programs say who calls. For WebAssembly none does, and a page need not load what is for callers alone.
+pub(crate) const HAS_CALLERS: bool = cfg!(not(target_family = "wasm"));
+
 /// What a caller wants, as its ticket tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {

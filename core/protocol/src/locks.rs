@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::calls::{Heir, InFlight, Purpose};
 use crate::cause::Cause;
-use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
+use crate::ids::{CallId, Context, HAS_CALLERS, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Keys, Kind};
@@ -108,7 +108,7 @@ impl Locks {
         let keys = Arc::new(Keys::new(request.kind, &request.name, node));
         // Who sees that its fixed lease is over, and comes back before the timer has told so,
         // holds nothing any more.
-        let context = request.context.filter(|_| request.within.is_none());
+        let context = request.context.filter(|_| HAS_CALLERS && request.within.is_none());
         if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
             self.hold(holds::Input::Return(id), now);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Locks, Place};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{Context, HoldId, LeaseId, Ticket};
+use crate::ids::{Context, HAS_CALLERS, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Again, Inside, Keys};
 use crate::machines::holds::{self, Hold};
@@ -55,7 +55,7 @@ impl Locks {
 
     /// A caller was granted a lock: its other waits for this lock are answered.
     pub(super) fn answer_other_waits(&mut self, granted: &Keys, context: Option<Context>, now: Instant) {
-        let Some(context) = context.filter(|context| self.waiters.has_waits_of(*context)) else {
+        let Some(context) = context.filter(|context| HAS_CALLERS && self.waiters.has_waits_of(*context)) else {
             return;
         };
         for wait in self.waiters.of_caller(context) {

@@ -39,7 +39,7 @@ use std::time::Duration;
 use super::queue::{Place, Queue};
 use crate::calls::{InFlight, Purpose, Unresolved};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
+use crate::ids::{CallId, Context, HAS_CALLERS, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Attempt, Keys};
@@ -156,7 +156,7 @@ impl Request {
     }
 
     pub(super) const fn context(&self) -> Option<Context> {
-        self.context
+        if HAS_CALLERS { self.context } else { None }
     }
 
     pub(super) const fn fencing(&self) -> bool {

@@ -1,6 +1,5 @@
 //! All waiters of a client: their requests, and the queues of their locks.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::caller_wait::CallerWait;
@@ -11,6 +10,7 @@ use crate::ids::{Context, LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys};
 use crate::machines::holds::{Hold, Holds};
+use crate::sorted::SortedMap;
 use crate::table::Table;
 
 /// The waiters of a client, and their queues.
@@ -18,8 +18,8 @@ use crate::table::Table;
 pub(crate) struct Waiters {
     queues: Queues,
     requests: Table<Ticket, Request>,
-    /// Those that have a caller.
-    by_caller: BTreeSet<(Context, Ticket)>,
+    /// How many each caller has.
+    by_caller: SortedMap<Context, usize>,
 }
 
 impl Waiters {
@@ -55,19 +55,17 @@ impl Waiters {
 
     /// Whether this caller waits for anything.
     pub(crate) fn has_waits_of(&self, context: Context) -> bool {
-        self.tickets_of(context).next().is_some()
+        self.by_caller.contains_key(&context)
     }
 
-    /// All waits of this caller, oldest first.
+    /// All waits of this caller, oldest first. Looks at those of all callers.
     pub(crate) fn of_caller(&self, context: Context) -> Vec<CallerWait> {
-        let wait = |ticket| Some(CallerWait::of(ticket, self.requests.get(&ticket)?));
-        self.tickets_of(context).filter_map(wait).collect()
-    }
-
-    fn tickets_of(&self, context: Context) -> impl Iterator<Item = Ticket> {
-        let from_its_first = self.by_caller.range((context, Ticket::from_u64(0))..);
-        let its = from_its_first.take_while(move |(of, _)| *of == context);
-        its.map(|(_, ticket)| *ticket)
+        let tickets = self.requests.keys().into_iter();
+        let wait = |ticket| {
+            let request = self.requests.get(&ticket)?;
+            (request.context() == Some(context)).then(|| CallerWait::of(ticket, request))
+        };
+        tickets.filter_map(wait).collect()
     }
 
     /// How many entries it keeps.
@@ -120,15 +118,21 @@ impl Waiters {
 
     pub(super) fn admit(&mut self, ticket: Ticket, request: Request) {
         if let Some(context) = request.context() {
-            self.by_caller.insert((context, ticket));
+            let count = self.by_caller.get_or_insert_with(context, || 0);
+            *count = count.saturating_add(1);
         }
         self.requests.insert(ticket, request);
     }
 
     pub(super) fn take(&mut self, ticket: Ticket) -> Option<Request> {
         let request = self.requests.remove(&ticket)?;
-        if let Some(context) = request.context() {
-            self.by_caller.remove(&(context, ticket));
+        if let Some(context) = request.context()
+            && let Some(count) = self.by_caller.get_mut(&context)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.by_caller.remove(&context);
+            }
         }
         Some(request)
     }
