@@ -2,6 +2,7 @@
 
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { Channels } from './channels.js';
+import { misconfigured } from './given.js';
 import { runScript } from './script.js';
 
 /** What is asked of a `Redis` or `Cluster` of ioredis. */
@@ -27,13 +28,22 @@ interface Place {
   readonly name?: string;
 }
 
+/** What changes keys and answers; a `Cluster` has it from the options of its nodes too. */
+interface Changes {
+  readonly keyPrefix?: { readonly length: number };
+  readonly stringNumbers?: boolean;
+  readonly redisOptions?: Changes;
+}
+
 /**
  * A `RedisClient` of ioredis. The connections stay yours: close them after the client.
  *
  * @param redis runs the scripts
  * @param subscriber another one, which listens and can do nothing else meanwhile; left out, waiters poll
+ * @throws MisconfiguredError if it has a `keyPrefix` or `stringNumbers`
  */
 export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisClient {
+  refuseChanges(redis);
   const run = (...command: string[]) => redis.call(command[0] as string, ...command.slice(1));
   const { host, port, path, name } = (redis.options ?? {}) as Place;
   const channels = subscriber && channelsOf(subscriber);
@@ -46,6 +56,21 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
         channels.subscribe(channel, onMessage),
     }),
   };
+}
+
+/** Names would differ from those of other services, and numbers would be none. */
+function refuseChanges(redis: IoRedis): void {
+  const { keyPrefix, stringNumbers, redisOptions = {} } = (redis.options ?? {}) as Changes;
+  const copy = redis.isCluster ? 'a Cluster without it' : "`redis.duplicate({ keyPrefix: '' })`";
+  if ((keyPrefix ?? redisOptions.keyPrefix)?.length) {
+    throw misconfigured(
+      `the ioredis client has a keyPrefix, so its locks would exclude none of your other services; give ${copy}, and ` +
+        'give `connect` the option keyPrefix where all services have that prefix',
+    );
+  }
+  if (stringNumbers || redisOptions.stringNumbers) {
+    throw misconfigured('the ioredis client has stringNumbers, and locks need numbers; give one without it');
+  }
 }
 
 /** One set of listeners for each subscriber, however often it is given. */
