@@ -2,6 +2,7 @@ import { clientOptions, object, type Servers, wrong } from './arguments.js';
 import { Client } from './client.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError, UnavailableError } from './errors.js';
+import { behind, invalid, strayClient } from './given.js';
 import type { ConnectOptions as AllOptions } from './options.js';
 import type { RedisClient } from './redis-client.js';
 import { load } from './wasm.js';
@@ -71,11 +72,18 @@ async function open(
 }
 
 function redisClient(value: unknown): RedisClient {
+  const stray = strayClient(value) ?? (typeof value === 'string' || value instanceof URL ? OF_A_URL : undefined);
+  if (stray !== undefined) throw invalid(`the client must be what an adapter made, not ${stray}`);
   const { eval: run, subscribe } = (value ?? {}) as Partial<RedisClient>;
   const isClient = typeof run === 'function' && (subscribe === undefined || typeof subscribe === 'function');
-  if (isClient) return value as RedisClient;
-  throw wrong('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
+  if (!isClient)
+    throw wrong('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
+  behind(value as RedisClient)?.check();
+  return value as RedisClient;
 }
+
+const OF_A_URL =
+  'a URL; give that to `deno` of steadlock-web/deno or `workers` of steadlock-web/workers, or use the package steadlock';
 
 function url({ name }: RedisClient): string {
   return `host://${name ?? 'redis'}`;

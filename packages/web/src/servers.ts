@@ -1,5 +1,6 @@
 // The servers of one client: what is sent to them by the program's Redis clients, and what they say.
 
+import { behind } from './given.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient, Unsubscribe } from './redis-client.js';
 import { pause } from './runtime.js';
@@ -151,7 +152,8 @@ export class Servers {
       const limitMs = isLate ? LONGEST_PAUSE_MS : deadline - performance.now();
       const answer = await this.#ask(client, limitMs);
       if (answer === 'served') return this.#open(client, node);
-      if (answer !== 'late') failure = answer;
+      if (answer === 'late') failure = lateOf(client, failure);
+      else failure = answer;
       const { text, isLasting } = failure;
       const isOnly = this.#clients.length === 1;
       if (!hasGivenUp && (isLasting || (isOnly && performance.now() >= deadline))) {
@@ -275,11 +277,31 @@ function isServers(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError' && !error.message.startsWith(FULL);
 }
 
-/** What was thrown, as a text. It may be anything. */
-function textOf(error: unknown): string {
+/** As many causes of causes as a message shows, and as much of all. */
+const DEEPEST_CAUSE = 4;
+const LONGEST_TEXT = 500;
+
+/** What was thrown, as a text. It may be anything. A server's own words come alone, all else with what caused it. */
+function textOf(error: unknown, depth = 0): string {
   try {
-    return error instanceof Error ? `${error.message || error.name}` : `${error}`;
+    if (!(error instanceof Error)) return `${error}`.slice(0, LONGEST_TEXT);
+    const text = `${error.message || error.name}`;
+    if (depth === DEEPEST_CAUSE || isServers(error)) return text;
+    const { cause, errors } = error as { readonly cause?: unknown; readonly errors?: unknown };
+    const causes = [...(Array.isArray(errors) ? errors : []), ...(cause === undefined ? [] : [cause])];
+    const texts = new Set(causes.map((one) => textOf(one, depth + 1)).filter((one) => !text.includes(one)));
+    // Of a name that leads to several addresses each attempt failed; that they did says `AggregateError`, and no more.
+    const said = error.message === '' && texts.size > 0 ? '' : `${text}${texts.size > 0 ? ': ' : ''}`;
+    return `${said}${[...texts].join(', ')}`.slice(0, LONGEST_TEXT);
   } catch {
     return 'unknown error';
   }
+}
+
+/** No answer came. What the client told of its connection meanwhile says more than that. */
+function lateOf(client: RedisClient, failure: Failure): Failure {
+  const error = behind(client)?.lastError?.();
+  return error === undefined || failure.text.includes(': ')
+    ? failure
+    : { ...failure, text: `${failure.text}: ${textOf(error)}` };
 }

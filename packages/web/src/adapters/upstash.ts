@@ -1,5 +1,6 @@
 /** For Upstash, and for whatever speaks its REST API, such as `steadlock serve --http`. Needs nothing but `fetch`. */
 
+import { invalid, milliseconds, sortOf } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { ReplyError } from '../redis-client.js';
 import { pause } from '../runtime.js';
@@ -8,7 +9,7 @@ import { runScript } from './script.js';
 /** Where the REST API is. */
 export interface UpstashOptions {
   /** `UPSTASH_REDIS_REST_URL`. */
-  readonly url: string;
+  readonly url: string | URL;
   /** `UPSTASH_REDIS_REST_TOKEN`; left out where none is needed. */
   readonly token?: string | undefined;
   /**
@@ -27,15 +28,19 @@ export interface UpstashOptions {
   readonly fetch?: typeof fetch | undefined;
 }
 
-/** A `RedisClient` of Upstash's REST API. Each call is one request. */
+/**
+ * A `RedisClient` of Upstash's REST API. Each call is one request.
+ *
+ * @throws InvalidArgumentError for an option of the wrong type, as of an environment variable that is not set, and for a
+ *   URL that is not http:// or https://
+ */
 export function upstash(options: UpstashOptions): RedisClient {
+  const { url, token, maxStreams, timeoutMs } = checked(options);
   // Secret managers and environment files add line ends.
-  const base = options.url.trim().replace(/\/+$/, '');
-  const token = options.token?.trim();
+  const base = url.href.replace(/\/+$/, '');
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
   // Called as a function: the browser's insists on it.
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => fetch(...request));
-  const timeoutMs = options.timeoutMs ?? 10_000;
   const run = async (...command: string[]) => {
     const response = await send(base, {
       method: 'POST',
@@ -48,20 +53,77 @@ export function upstash(options: UpstashOptions): RedisClient {
     if (!response.ok) throw new Error(`the server answered with ${response.status}`);
     return answer.result;
   };
-  const streams = new Streams(options.maxStreams ?? 3, timeoutMs, (channel, signal) =>
+  const streams = new Streams(maxStreams, timeoutMs, (channel, signal) =>
     send(`${base}/subscribe/${encodeURIComponent(channel)}`, {
       headers: { ...headers, accept: 'text/event-stream' },
       signal,
     }),
   );
   return {
-    name: new URL(base).host,
+    name: url.host,
     eval: (script, keys, args, sha1) => runScript(run, { script, sha1 }, keys, args),
     ...(options.subscribe && {
       subscribe: (channel: string, onMessage: (message: string) => void): Promise<Unsubscribe> =>
         streams.open(channel, onMessage),
     }),
   };
+}
+
+/** Every option. */
+const OPTIONS: Record<keyof UpstashOptions, true> = {
+  url: true,
+  token: true,
+  subscribe: true,
+  maxStreams: true,
+  timeoutMs: true,
+  fetch: true,
+};
+
+function checked(options: UpstashOptions) {
+  if (typeof options !== 'object' || options === null) {
+    throw invalid(`upstash needs an object with a url, and a token where the server wants one, not ${sortOf(options)}`);
+  }
+  const { url, token, subscribe, maxStreams = 3, timeoutMs, fetch: send } = options;
+  if (typeof url !== 'string' && !(url instanceof URL)) {
+    throw invalid(`url must be a string, the UPSTASH_REDIS_REST_URL, not ${sortOf(url)}`);
+  }
+  if (token !== undefined && typeof token !== 'string') {
+    throw invalid(`token must be a string, the UPSTASH_REDIS_REST_TOKEN, not ${sortOf(token)}`);
+  }
+  if (subscribe !== undefined && typeof subscribe !== 'boolean') {
+    throw invalid(`subscribe must be true or false, not ${sortOf(subscribe)}`);
+  }
+  if (!Number.isInteger(maxStreams) || maxStreams < 1) {
+    throw invalid('maxStreams must be a whole number, 1 or more; without `subscribe` there is no stream');
+  }
+  if (send !== undefined && typeof send !== 'function') throw invalid(`fetch must be a function, not ${sortOf(send)}`);
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
+  if (unknown !== undefined) {
+    throw invalid(`upstash has no option ${unknown.slice(0, 40)}; there are ${Object.keys(OPTIONS).join(', ')}`);
+  }
+  return {
+    url: restUrl(`${url}`),
+    token: token?.trim(),
+    maxStreams,
+    timeoutMs: milliseconds(timeoutMs, 'timeoutMs', 10_000),
+  };
+}
+
+/** No message repeats the URL: it may hold a password. */
+function restUrl(text: string): URL {
+  const trimmed = text.trim();
+  if (/^(redis|valkey)s?:/i.test(trimmed)) {
+    throw invalid('url is that of the REST API, https://…, and not the one for Redis clients');
+  }
+  let url: URL;
+  try {
+    url = new URL(trimmed);
+  } catch {
+    throw invalid('url must be a URL, as https://example.upstash.io, without quotes around it');
+  }
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw invalid('url must begin with https:// or http://');
+  if (url.username || url.password) throw invalid('url must have no user and no password; give the token by `token`');
+  return url;
 }
 
 /** What the server says of a command. Others speak too: a proxy, with a status of its own. */
