@@ -1,5 +1,6 @@
 // What adapters are given is looked at when it is given, so that a mistake is told where it is made.
 
+import { wrong } from './arguments.js';
 import { InvalidArgumentError, MisconfiguredError } from './errors.js';
 
 /** What the client behind an adapter says of itself. A symbol of all copies: bundlers may make several. */
@@ -28,35 +29,39 @@ export function misconfigured(message: string): MisconfiguredError {
   return new MisconfiguredError(message, { operation: 'connect' });
 }
 
-/** A value's sort, as messages say it. Its text is the program's own, and may hold anything. */
-export function sortOf(value: unknown): string {
-  if (value === null) return 'null';
-  return Array.isArray(value) ? 'an array' : typeof value;
-}
-
 /** Whether an object has functions of all these names. */
 export function has(value: unknown, ...names: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
 }
 
-/** A number of milliseconds that a timer can wait, or what is meant where nothing is given. */
-export function milliseconds(value: unknown, what: string, otherwise: number): number {
-  if (value === undefined) return otherwise;
-  if (typeof value === 'number' && value >= 1 && value < 2 ** 31) return value;
-  throw invalid(
-    `${what} must be a number of milliseconds, 1 or more, not ${typeof value === 'number' ? value : sortOf(value)}`,
-  );
+/** The error for a value of the wrong type. */
+export function mistaken(what: string, wanted: string, value: unknown): InvalidArgumentError {
+  return wrong(what, wanted, value, 'connect');
+}
+
+/** An adapter's options, of these names and types only; `number` is one that is more than 0. */
+export function adapterOptions<T extends object>(given: T, types: Readonly<Record<keyof T, string>>): T {
+  if (typeof given !== 'object' || given === null) throw mistaken('the options', 'an object', given);
+  for (const [name, value] of Object.entries(given)) {
+    const type = Object.hasOwn(types, name) ? types[name as keyof T] : undefined;
+    if (type === undefined)
+      throw invalid(`there is no option ${name.slice(0, 40)}; there are ${Object.keys(types).join(', ')}`);
+    if (value !== undefined && (typeof value !== type || (type === 'number' && !(value >= 1 && value < 2 ** 31)))) {
+      throw mistaken(name, type === 'number' ? 'a number, 1 or more' : `a ${type}`, value);
+    }
+  }
+  return given;
 }
 
 /** Where a client of some library is meant for another adapter, or for none: what to do. */
 export function strayClient(value: unknown): string | undefined {
   if (has(value, 'then')) return 'a promise; await it first';
-  if (has(value, 'call', 'defineCommand')) return 'a client of ioredis; give it to `ioredis` of steadlock-web/ioredis';
-  if (has(value, 'sendCommand')) return 'a client of node-redis; give it to `nodeRedis` of steadlock-web/node-redis';
-  if (has(value, 'evalsha', 'pipeline')) {
-    return 'a client of @upstash/redis; give its url and token to `upstash` of steadlock-web/upstash';
-  }
+  const of = (library: string, adapter: string, path: string, what = 'it') =>
+    `a client of ${library}; give ${what} to \`${adapter}\` of steadlock-web/${path}`;
+  if (has(value, 'call', 'defineCommand')) return of('ioredis', 'ioredis', 'ioredis');
+  if (has(value, 'sendCommand')) return of('node-redis', 'nodeRedis', 'node-redis');
+  if (has(value, 'evalsha', 'pipeline')) return of('@upstash/redis', 'upstash', 'upstash', 'its url and token');
   return undefined;
 }
 

@@ -4,6 +4,7 @@ import { behind } from './given.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient, Unsubscribe } from './redis-client.js';
 import { pause } from './runtime.js';
+import { isServers, textOf } from './thrown.js';
 
 /** A script, as the core numbers them. */
 export interface Script {
@@ -41,9 +42,7 @@ interface Conditions {
 }
 
 /** Shows whether a server runs scripts, and what becomes of keys and numbers on the way. */
-const PROBE = { text: 'return {KEYS[1],1}', sha1: 'bbff8d439e070ada3e894f83b2000ee7d1cc2907' };
-/** The same without a key. */
-const BARE_PROBE = { text: 'return 1', sha1: 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db' };
+const PROBE = { text: "return {KEYS[1] or '',1}", sha1: '43a089ff40e75c85c6c0cc1539e0f272570e6b17' };
 /** Refusals of a key, by a server that may run scripts all the same: the user has other keys, or another node has it. */
 const OF_THE_KEY = new Set(['NOPERM', 'MOVED', 'ASK', 'CLUSTERDOWN', 'TRYAGAIN']);
 /** As much as a message shows of a key. */
@@ -51,8 +50,6 @@ const LONGEST_KEY = 80;
 
 /** Errors of a server that another try would get too. */
 const LASTING = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
-/** The server has no room for the connection; this passes when other clients leave. */
-const FULL = 'ERR max number of clients';
 
 /** The wait before a server is tried again, in milliseconds; it doubles up to the longest. */
 const PAUSE_MS = 50;
@@ -187,14 +184,12 @@ export class Servers {
   }
 
   /** What is wrong with a client whose server answers; nothing if all is well. */
-  async #defect(client: RedisClient): Promise<string | undefined> {
+  async #defect(client: RedisClient, key = this.#probedKey): Promise<string | undefined> {
     try {
-      const answer = await client.eval(PROBE.text, [this.#probedKey], [], PROBE.sha1);
-      return defectOf(answer, this.#probedKey);
+      return defectOf(await client.eval(PROBE.text, key === '' ? [] : [key], [], PROBE.sha1), key);
     } catch (error) {
-      if (!isServers(error) || !OF_THE_KEY.has(codeOf(textOf(error)))) throw error;
-      const answer = await client.eval(BARE_PROBE.text, [], [], BARE_PROBE.sha1);
-      return Number(answer) === 1 ? undefined : NO_ANSWER;
+      if (key === '' || !isServers(error) || !OF_THE_KEY.has(codeOf(textOf(error)))) throw error;
+      return this.#defect(client, '');
     }
   }
 
@@ -247,7 +242,7 @@ class Subscription {
   }
 }
 
-const NO_ANSWER = 'the Redis client gave no answer of a script; give one that an adapter made';
+const NO_ANSWER = 'the Redis client gave no answer of a script';
 /** The first word of the core's own refusals, which it repeats to callers. */
 const NOT_SENT = 'STEADLOCK_ARGUMENT';
 
@@ -258,44 +253,15 @@ function defectOf(answer: unknown, key: string): string | undefined {
   if (typeof name !== 'string' || Number(number) !== 1) return NO_ANSWER;
   if (name !== key) {
     const [from, to] = [key, name].map((text) => JSON.stringify(text.slice(0, LONGEST_KEY)));
-    return (
-      `the Redis client, or a proxy behind it, made ${to} of the key ${from}, so locks would exclude none of your other ` +
-      'services; switch its key prefix off, and give `connect` the option keyPrefix where all services have that prefix'
-    );
+    return `the Redis client, or a proxy, made ${to} of the key ${from}, so locks would exclude no other service; switch its key prefix off, and use the option keyPrefix`;
   }
   if (typeof number === 'number' || typeof number === 'bigint') return undefined;
-  return 'the Redis client gives numbers as text, and locks need numbers; switch that off (ioredis: stringNumbers)';
+  return 'the Redis client gives numbers as text; switch that off';
 }
 
 /** The first word of a server's error. */
 function codeOf(text: string): string {
   return text.split(' ', 1)[0] as string;
-}
-
-/** Whether it is what a server refused, and not what became of a connection. */
-function isServers(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError' && !error.message.startsWith(FULL);
-}
-
-/** As many causes of causes as a message shows, and as much of all. */
-const DEEPEST_CAUSE = 4;
-const LONGEST_TEXT = 500;
-
-/** What was thrown, as a text. It may be anything. A server's own words come alone, all else with what caused it. */
-function textOf(error: unknown, depth = 0): string {
-  try {
-    if (!(error instanceof Error)) return `${error}`.slice(0, LONGEST_TEXT);
-    const text = `${error.message || error.name}`;
-    if (depth === DEEPEST_CAUSE || isServers(error)) return text;
-    const { cause, errors } = error as { readonly cause?: unknown; readonly errors?: unknown };
-    const causes = [...(Array.isArray(errors) ? errors : []), ...(cause === undefined ? [] : [cause])];
-    const texts = new Set(causes.map((one) => textOf(one, depth + 1)).filter((one) => !text.includes(one)));
-    // Of a name that leads to several addresses each attempt failed; that they did says `AggregateError`, and no more.
-    const said = error.message === '' && texts.size > 0 ? '' : `${text}${texts.size > 0 ? ': ' : ''}`;
-    return `${said}${[...texts].join(', ')}`.slice(0, LONGEST_TEXT);
-  } catch {
-    return 'unknown error';
-  }
 }
 
 /** No answer came. What the client told of its connection meanwhile says more than that. */

@@ -298,7 +298,7 @@ describe('a server that is down', () => {
     for (const [thrown, text] of [
       [deep, /first: second: first and second/],
       [circle, /round/],
-      [several, /one way, other way/],
+      [several, /one way: other way/],
       [new Error('', { cause: 'a text' }), /a text/],
     ] as const) {
       const client = { eval: () => Promise.reject(thrown) };

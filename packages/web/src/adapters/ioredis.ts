@@ -1,6 +1,6 @@
 /** For `ioredis`, on one server or a cluster: `connect(ioredis(redis, redis.duplicate()))`. */
 
-import { BEHIND, type Behind, has, invalid, misconfigured, noteErrors, sortOf, strayClient } from '../given.js';
+import { BEHIND, type Behind, has, invalid, misconfigured, noteErrors, strayClient } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { Channels } from './channels.js';
 import { runScript } from './script.js';
@@ -75,13 +75,11 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
 /** Other sorts of clients have some of the same methods, and do something else by them. */
 function refuseOthers(redis: unknown, subscriber: unknown): void {
   if (!has(redis, 'call') || (redis as { isPipeline?: boolean }).isPipeline) {
-    throw invalid(`the client must be a Redis or Cluster of ioredis, not ${strayClient(redis) ?? sortOf(redis)}`);
+    throw invalid(`the client must be a Redis or Cluster of ioredis, not ${strayClient(redis) ?? 'that'}`);
   }
   if (subscriber === undefined) return;
   if (!has(subscriber, 'subscribe', 'unsubscribe', 'on') || has(subscriber, 'pSubscribe')) {
-    throw invalid(
-      `the subscriber must be a Redis or Cluster of ioredis, not ${strayClient(subscriber) ?? sortOf(subscriber)}`,
-    );
+    throw invalid(`the subscriber must be a Redis or Cluster of ioredis, not ${strayClient(subscriber) ?? 'that'}`);
   }
   if (subscriber === redis) {
     throw invalid('a client that listens can do nothing else; give another as subscriber, as `redis.duplicate()`');

@@ -1,6 +1,6 @@
 /** For `redis`, the node-redis package: `connect(nodeRedis(client, await client.duplicate().connect()))`. */
 
-import { BEHIND, type Behind, has, invalid, noteErrors, sortOf, strayClient } from '../given.js';
+import { BEHIND, type Behind, has, invalid, noteErrors, strayClient } from '../given.js';
 import type { RedisClient } from '../redis-client.js';
 import { refused, runScript } from './script.js';
 
@@ -76,7 +76,7 @@ function strayOf(value: unknown, names: readonly string[]): string | undefined {
   if (has(value, 'getRandomNode')) return 'one of a cluster; use ioredis and `ioredis` of steadlock-web/ioredis';
   if (has(value, 'then') || has(value, 'defineCommand')) return strayClient(value);
   if (has(value, 'sendCommand', 'get') && !has(value, 'connect')) return 'its legacy() form; give the client itself';
-  if (!has(value, ...names)) return strayClient(value) ?? sortOf(value);
+  if (!has(value, ...names)) return strayClient(value) ?? 'that';
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 // A `RedisClient` over connections that a host opens: one for scripts and one that listens, each at its first use.
 
-import { BEHIND, type Behind, invalid, milliseconds, sortOf } from '../given.js';
+import { adapterOptions, BEHIND, type Behind, invalid, mistaken } from '../given.js';
 import type { RedisClient, Reply, Unsubscribe } from '../redis-client.js';
 import { pause } from '../runtime.js';
 import { Channels } from './channels.js';
@@ -33,14 +33,9 @@ export interface TcpOptions {
 export function tcp(
   url: string | URL,
   open: (address: Address) => Promise<Socket> | Socket,
-  options?: TcpOptions,
+  options: TcpOptions = {},
 ): TcpClient {
-  if (options !== undefined && (typeof options !== 'object' || options === null)) {
-    throw invalid(`the options must be an object, not ${sortOf(options)}`);
-  }
-  const unknown = Object.keys(options ?? {}).find((name) => name !== 'timeoutMs');
-  if (unknown !== undefined) throw invalid(`there is no option ${unknown.slice(0, 40)}; there is timeoutMs`);
-  const timeoutMs = milliseconds(options?.timeoutMs, 'timeoutMs', 3_000);
+  const { timeoutMs = 3_000 } = adapterOptions(options, { timeoutMs: 'number' });
   const { address, greeting } = parse(url);
   const dial = async (onMessage?: (channel: string, message: string) => void) => {
     const connection = new Connection(await inTime(open, address, timeoutMs), onMessage);
@@ -224,7 +219,7 @@ function read(text: string): readonly [url: URL, user: string, password: string,
 }
 
 function parse(url: string | URL): { address: Address; greeting: string[][] } {
-  if (typeof url !== 'string' && !(url instanceof URL)) throw invalid(`the URL must be a string, not ${sortOf(url)}`);
+  if (typeof url !== 'string' && !(url instanceof URL)) throw mistaken('the URL', 'a string', url);
   const given = `${url}`;
   // The scheme decides how a URL is read; of these two every host knows what follows.
   // As the other packages have it, blanks around it do not count. `URL` would drop some of those inside.

@@ -1,6 +1,6 @@
 /** For Upstash, and for whatever speaks its REST API, such as `steadlock serve --http`. Needs nothing but `fetch`. */
 
-import { invalid, milliseconds, sortOf } from '../given.js';
+import { adapterOptions, invalid, mistaken } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { ReplyError } from '../redis-client.js';
 import { pause } from '../runtime.js';
@@ -69,60 +69,34 @@ export function upstash(options: UpstashOptions): RedisClient {
   };
 }
 
-/** Every option. */
-const OPTIONS: Record<keyof UpstashOptions, true> = {
-  url: true,
-  token: true,
-  subscribe: true,
-  maxStreams: true,
-  timeoutMs: true,
-  fetch: true,
+/** The type of every option. */
+const TYPES: Record<keyof UpstashOptions, string> = {
+  url: 'string',
+  token: 'string',
+  subscribe: 'boolean',
+  maxStreams: 'number',
+  timeoutMs: 'number',
+  fetch: 'function',
 };
 
 function checked(options: UpstashOptions) {
-  if (typeof options !== 'object' || options === null) {
-    throw invalid(`upstash needs an object with a url, and a token where the server wants one, not ${sortOf(options)}`);
-  }
-  const { url, token, subscribe, maxStreams = 3, timeoutMs, fetch: send } = options;
-  if (typeof url !== 'string' && !(url instanceof URL)) {
-    throw invalid(`url must be a string, the UPSTASH_REDIS_REST_URL, not ${sortOf(url)}`);
-  }
-  if (token !== undefined && typeof token !== 'string') {
-    throw invalid(`token must be a string, the UPSTASH_REDIS_REST_TOKEN, not ${sortOf(token)}`);
-  }
-  if (subscribe !== undefined && typeof subscribe !== 'boolean') {
-    throw invalid(`subscribe must be true or false, not ${sortOf(subscribe)}`);
-  }
-  if (!Number.isInteger(maxStreams) || maxStreams < 1) {
-    throw invalid('maxStreams must be a whole number, 1 or more; without `subscribe` there is no stream');
-  }
-  if (send !== undefined && typeof send !== 'function') throw invalid(`fetch must be a function, not ${sortOf(send)}`);
-  const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
-  if (unknown !== undefined) {
-    throw invalid(`upstash has no option ${unknown.slice(0, 40)}; there are ${Object.keys(OPTIONS).join(', ')}`);
-  }
-  return {
-    url: restUrl(`${url}`),
-    token: token?.trim(),
-    maxStreams,
-    timeoutMs: milliseconds(timeoutMs, 'timeoutMs', 10_000),
-  };
+  const url = options?.url instanceof URL ? options.url.href : options?.url;
+  const { token, maxStreams = 3, timeoutMs = 10_000 } = adapterOptions({ ...options, url }, TYPES);
+  if (url === undefined) throw mistaken('url', 'a string, the UPSTASH_REDIS_REST_URL', url);
+  return { url: restUrl(url), token: token?.trim(), maxStreams, timeoutMs };
 }
 
 /** No message repeats the URL: it may hold a password. */
 function restUrl(text: string): URL {
-  const trimmed = text.trim();
-  if (/^(redis|valkey)s?:/i.test(trimmed)) {
-    throw invalid('url is that of the REST API, https://…, and not the one for Redis clients');
-  }
+  const form = (what: string) => invalid(`url must ${what}, as https://example.upstash.io`);
   let url: URL;
   try {
-    url = new URL(trimmed);
+    url = new URL(text.trim());
   } catch {
-    throw invalid('url must be a URL, as https://example.upstash.io, without quotes around it');
+    throw form('be a URL, without quotes around it');
   }
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw invalid('url must begin with https:// or http://');
-  if (url.username || url.password) throw invalid('url must have no user and no password; give the token by `token`');
+  if (!/^https?:$/.test(url.protocol)) throw form('be that of the REST API, and not the one for Redis clients');
+  if (url.username || url.password) throw form('have no user and no password, for which there is `token`');
   return url;
 }
 
