@@ -82,7 +82,7 @@ lint-and-build: lint-and-build-tests lint-and-build-others
 lint-and-build-tests: lint-rust build-tests
 
 [private]
-lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-playground node-checks redis-server servers openssl chromium prometheus package-targets") lint-beside-builds
+lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-bundles node-playground node-checks redis-server servers openssl chromium prometheus package-targets") lint-beside-builds
 
 [private]
 [parallel]
@@ -128,7 +128,7 @@ test-packed-beside-others: test-packed test-playground test-looks test-storms
 
 # What looks at files that are built already, and the demo
 [private]
-test-looks: test-demo test-api test-errors test-shipped test-monitoring test-site
+test-looks: test-bundles test-demo test-api test-errors test-shipped test-monitoring test-site
 
 # What keeps processors busy, one after another beside the others: that which takes longest goes first
 [private]
@@ -369,6 +369,16 @@ test-node: (install "redis-server openssl") build-cli build-node
 [group('test')]
 test-upstash: (install "node-upstash") build-cli
     npm run --silent --prefix ci/upstash test
+
+# What bundlers make of the packages for JavaScript, run on Node and in a Chromium, beside the tables of docs/platforms.md
+[group('test')]
+test-bundles: (install "node-bundles chromium") build-cli build-node build-web
+    node ci/bundles/run.mjs
+
+# Writes those tables
+[group('build')]
+bundles-table: (install "node-bundles chromium") build-cli build-node build-web
+    node ci/bundles/run.mjs --write
 
 # The package for WebAssembly, in Node, Deno, Bun and workerd
 [group('test')]

@@ -107,7 +107,8 @@ def node() -> Surface:
             re.DOTALL | re.MULTILINE,
         ):
             members = re.findall(r"^ {4}(?:readonly |get )*(\w+)\??[(<:]", body, re.MULTILINE)
-            surface[name] = set(members) - {"constructor"}
+            # The language's own, as `toString` is of the JVM.
+            surface[name] = set(members) - {"constructor", "toJSON"}
             if "[Symbol.asyncDispose]" in body:
                 surface[name].add("await using")
             parents[name] = extends.split(", ") if extends else []

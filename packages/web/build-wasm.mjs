@@ -1,7 +1,7 @@
 // Builds the core as WebAssembly, and puts it where `src/wasm.ts` looks for it.
 //
 //   node build-wasm.mjs            builds it into build/wasm
-//   node build-wasm.mjs --copy     copies what was built into dist, which tsc has just made anew
+//   node build-wasm.mjs --copy     copies what was built into dist, which tsc has just made anew, as a file and in a script
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -54,12 +54,28 @@ function build() {
   mkdirSync(built, { recursive: true });
   const bindgen = join(root, '.tools', 'wasm-bindgen', 'bin', 'wasm-bindgen');
   run(bindgen, ['--target', 'web', '--out-dir', built, '--out-name', 'glue', library], here);
+  shortenNames(from, join(built, 'glue.js'));
   const optimizer = join(here, 'node_modules', 'binaryen', 'bin', 'wasm-opt');
   const named = join(built, 'named.wasm');
   run(process.execPath, [optimizer, ...FEATURES, ...SMALL, from, '-o', named], here);
   run(process.execPath, [optimizer, ...FEATURES, ...WITHOUT_NAMES, named, '-o', to], here);
   declare();
   console.log(`steadlock.wasm: ${gzipSync(readFileSync(to), { level: 9 }).length} bytes gzipped`);
+}
+
+/** What is imported has random digits in its name, twice, which nothing makes smaller: they become a count, as long. */
+function shortenNames(wasm, glue) {
+  let [bytes, text] = [readFileSync(wasm, 'latin1'), readFileSync(glue, 'utf8')];
+  const names = new Set(text.match(/__wbg_\w+_[0-9a-f]{16}\b/g));
+  if (names.size === 0) throw new Error('glue.js has no longer names with digits');
+  for (const [count, name] of [...names].entries()) {
+    const short = `${name.slice(0, -16)}${`${count}`.padStart(16, '0')}`;
+    if (!bytes.includes(name)) throw new Error(`the module does not import ${name}`);
+    bytes = bytes.replaceAll(name, short);
+    text = text.replaceAll(name, short);
+  }
+  writeFileSync(wasm, bytes, 'latin1');
+  writeFileSync(glue, text);
 }
 
 /** What the core exports, where `tsc` looks for it. */
@@ -69,18 +85,27 @@ function declare() {
 
 function copy() {
   copyFileSync(join(built, 'steadlock.wasm'), join(here, 'dist', 'steadlock.wasm'));
-  writeFileSync(join(here, 'dist', 'glue.js'), withoutFile(readFileSync(join(built, 'glue.js'), 'utf8')));
+  const packed = gzipSync(readFileSync(join(built, 'steadlock.wasm')), { level: 9 }).toString('base64');
+  writeFileSync(join(here, 'dist', 'inlined-core.js'), `export default '${packed}';\n`);
+  writeFileSync(join(here, 'dist', 'glue.js'), withoutLoader(readFileSync(join(built, 'glue.js'), 'utf8')));
   copyFileSync(join(built, 'glue.d.ts'), join(here, 'dist', 'glue.d.ts'));
   // The package holds the licences of what is in it; npm leaves links out, so they are copied.
   for (const file of ['LICENSE-APACHE', 'LICENSE-MIT', 'THIRD-PARTY-LICENSES.txt'])
     copyFileSync(join(root, file), join(here, file));
 }
 
-/** The glue names a file that it would load by itself; the package has none of that name, and bundlers look for it. */
-function withoutFile(glue) {
-  const named = "module_or_path = new URL('glue_bg.wasm', import.meta.url);";
-  if (!glue.includes(named)) throw new Error(`glue.js has no longer: ${named}`);
-  return glue.replace(named, "throw new Error('no module is given');");
+/** The glue can load its module in many ways, one of which names a file that the package does not have. It is always given one. */
+function withoutLoader(glue) {
+  const [head, ...rest] = glue.split('async function __wbg_load(');
+  if (rest.length !== 1 || !head.includes('function __wbg_finalize_init(instance, module)')) {
+    throw new Error('glue.js is no longer made of what build-wasm.mjs expects');
+  }
+  // Every host that has the module's features has `encodeInto`.
+  const needed = head.replace(/if \(!\('encodeInto' in cachedTextEncoder\)\) \{[\s\S]*?\n\}\n/, '');
+  return `${needed}export default async function init(module) {
+    return __wbg_finalize_init(await WebAssembly.instantiate(module, __wbg_get_imports()), module);
+}
+`;
 }
 
 function run(command, options, cwd) {

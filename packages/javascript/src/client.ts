@@ -180,6 +180,10 @@ export class Client {
     if (typeof body !== 'function') {
       throw new InvalidArgumentError('using needs a function to run', { operation: 'acquire' });
     }
+    // Options in the last place would go unnoticed, and with them a wait that has an end.
+    if (typeof optionsOrBody === 'function' && maybeBody !== undefined) {
+      throw new InvalidArgumentError('the options of using come before the function', { operation: 'acquire' });
+    }
     const [ofObject, ofCall] = typeof target === 'string' ? splitOptions(options) : [undefined, options];
     const lock = typeof target === 'string' ? this.lock(target, ofObject) : this.#own(target, 'acquire').lock;
     const lease = await lock.lockUnlessSkipped(ofCall);

@@ -116,6 +116,16 @@ export class SteadlockError extends Error {
     this.retryable = details.retryable ?? false;
     this.skipped = details.skipped ?? false;
   }
+
+  /** What `JSON.stringify` and structured logs show: the message too, which an `Error` alone leaves out. */
+  toJSON(): Record<string, unknown> {
+    return {
+      name: this.name,
+      message: this.message,
+      ...(this as object),
+      ...(this.cause !== undefined && { cause: this.cause }),
+    };
+  }
 }
 
 /** Timed out; another owner holds the lock. */

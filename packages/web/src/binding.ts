@@ -35,6 +35,7 @@ export interface NativeClient {
 /** The options of a client, checked for their types; what is left out has the core's default. */
 export interface ClientOptions {
   readonly lazy?: boolean;
+  readonly keyPrefix?: string;
   readonly program: string;
   readonly language: string;
   readonly [option: string]: unknown;

@@ -1,10 +1,12 @@
 import { clientOptions, object, type Servers, wrong } from './arguments.js';
 import { Client } from './client.js';
 import { Engine } from './engine.js';
-import { InvalidArgumentError, UnavailableError } from './errors.js';
+import { InvalidArgumentError, MisconfiguredError, type SteadlockError, UnavailableError } from './errors.js';
+import { behind, invalid, strayClient } from './given.js';
 import type { ConnectOptions as AllOptions } from './options.js';
 import type { RedisClient } from './redis-client.js';
-import { load } from './wasm.js';
+import { textOf } from './thrown.js';
+import { load, Unreachable } from './wasm.js';
 
 /** What only a client that opens connections itself could do. */
 const FOREIGN = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
@@ -20,8 +22,9 @@ export type ConnectOptions = Omit<AllOptions, (typeof FOREIGN)[number]>;
  * made them for.
  *
  * @param redis the program's client: one that an adapter made, or a few lines of your own, see `RedisClient`
- * @throws UnavailableError if the server did not answer within `connectTimeoutMs`, or the core could not be loaded
- * @throws MisconfiguredError if the server refuses to run scripts
+ * @throws UnavailableError if the server did not answer within `connectTimeoutMs`, or the core's file could not be fetched
+ * @throws MisconfiguredError if the server refuses to run scripts, if keys are renamed on the way to it, or if the core's
+ *   file is not beside its script, as in some bundles
  * @throws InvalidArgumentError for something else than a `RedisClient`, or an option out of range
  */
 export async function connect(redis: RedisClient, options?: ConnectOptions): Promise<Client> {
@@ -62,20 +65,39 @@ async function open(
     });
   }
   await load().catch((error: unknown) => {
-    throw new UnavailableError('the WebAssembly module of steadlock-web could not be loaded; see `useCore`', {
-      operation: 'connect',
-      cause: String(error),
-    });
+    throw notLoaded(error);
   });
   return new Client(await Engine.open(clientOptions(servers, given), clients));
 }
 
+/** A page without a network may have it later; a file that a bundler left behind does not come by itself. */
+function notLoaded(error: unknown): SteadlockError {
+  const details = { operation: 'connect', cause: textOf(error) } as const;
+  if (error instanceof Unreachable) {
+    return new UnavailableError(`steadlock.wasm could not be loaded: ${details.cause}`, {
+      ...details,
+      retryable: true,
+    });
+  }
+  return new MisconfiguredError(
+    `steadlock.wasm is not beside its script: ${details.cause}; \`import 'steadlock-web/inlined'\`, or name it by \`useCore\``,
+    details,
+  );
+}
+
 function redisClient(value: unknown): RedisClient {
+  const stray = strayClient(value) ?? (typeof value === 'string' || value instanceof URL ? OF_A_URL : undefined);
+  if (stray !== undefined) throw invalid(`the client must be what an adapter made, not ${stray}`);
   const { eval: run, subscribe } = (value ?? {}) as Partial<RedisClient>;
   const isClient = typeof run === 'function' && (subscribe === undefined || typeof subscribe === 'function');
-  if (isClient) return value as RedisClient;
-  throw wrong('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
+  if (!isClient)
+    throw wrong('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
+  behind(value as RedisClient)?.check();
+  return value as RedisClient;
 }
+
+const OF_A_URL =
+  'a URL; that is for `deno` of steadlock-web/deno, `workers` of steadlock-web/workers, or the package steadlock';
 
 function url({ name }: RedisClient): string {
   return `host://${name ?? 'redis'}`;

@@ -35,7 +35,7 @@ export class DrivenClient implements NativeClient {
     core: Core,
     clients: readonly RedisClient[],
     scripts: readonly Script[],
-    isLazy: boolean,
+    { isLazy, keyPrefix }: { isLazy: boolean; keyPrefix: string },
     wake: () => void,
   ) {
     this.#core = core;
@@ -45,6 +45,7 @@ export class DrivenClient implements NativeClient {
       tell: (what) => this.#tell(what),
       connectTimeoutMs: core.connectTimeoutMs(),
       isLazy,
+      keyPrefix,
     });
     this.#wantTurn();
     this.#servers.connect();

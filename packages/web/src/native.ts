@@ -25,7 +25,9 @@ export const native = {
   open(options: ClientOptions, wake: () => void, clients: Opening): NativeClient | NativeFailure {
     try {
       const opened = loaded().open(options);
-      return 'drain' in opened ? new DrivenClient(opened, clients, scripts(), options.lazy ?? false, wake) : opened;
+      if (!('drain' in opened)) return opened;
+      const told = { isLazy: options.lazy ?? false, keyPrefix: options.keyPrefix ?? '' };
+      return new DrivenClient(opened, clients, scripts(), told, wake);
     } catch (error) {
       // It trapped: an earlier failure left it in no state to be used.
       return { ...Broken.FAILURE, operation: 'connect', cause: `${error}` };

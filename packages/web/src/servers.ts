@@ -1,8 +1,10 @@
 // The servers of one client: what is sent to them by the program's Redis clients, and what they say.
 
+import { behind } from './given.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient, Unsubscribe } from './redis-client.js';
 import { pause } from './runtime.js';
+import { isServers, textOf } from './thrown.js';
 
 /** A script, as the core numbers them. */
 export interface Script {
@@ -35,15 +37,19 @@ interface Conditions {
   readonly connectTimeoutMs: number;
   /** Nothing is asked of the servers before the first use. */
   readonly isLazy: boolean;
+  /** What comes before each lock's name. */
+  readonly keyPrefix: string;
 }
 
-/** What shows whether a server runs scripts. */
-const PROBE = { text: 'return 1', sha1: 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db' };
+/** Shows whether a server runs scripts, and what becomes of keys and numbers on the way. */
+const PROBE = { text: "return {KEYS[1] or '',1}", sha1: '43a089ff40e75c85c6c0cc1539e0f272570e6b17' };
+/** Refusals of a key, by a server that may run scripts all the same: the user has other keys, or another node has it. */
+const OF_THE_KEY = new Set(['NOPERM', 'MOVED', 'ASK', 'CLUSTERDOWN', 'TRYAGAIN']);
+/** As much as a message shows of a key. */
+const LONGEST_KEY = 80;
 
 /** Errors of a server that another try would get too. */
 const LASTING = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
-/** The server has no room for the connection; this passes when other clients leave. */
-const FULL = 'ERR max number of clients';
 
 /** The wait before a server is tried again, in milliseconds; it doubles up to the longest. */
 const PAUSE_MS = 50;
@@ -53,6 +59,10 @@ export class Servers {
   readonly #clients: readonly RedisClient[];
   readonly #scripts: readonly Script[];
   readonly #conditions: Conditions;
+  /** A key that is never written, and that may be named by all who may use the records of locks. */
+  readonly #probedKey: string;
+  /** The servers of a lazy client that were probed, or are, by the first call to each. */
+  readonly #probed = new Map<number, Promise<string | undefined>>();
   /** By server and channel. */
   readonly #subscriptions = new Map<string, Subscription>();
   #isOver = false;
@@ -64,6 +74,7 @@ export class Servers {
     this.#clients = clients;
     this.#scripts = scripts;
     this.#conditions = conditions;
+    this.#probedKey = `steadlock:{${conditions.keyPrefix}}:probe`;
     this.sharded = Uint16Array.from(clients.flatMap(({ cluster }, node) => (cluster ? [node] : [])));
   }
 
@@ -92,6 +103,11 @@ export class Servers {
   async #call(client: RedisClient, call: Transmit & { what: 'call' }): Promise<void> {
     const { node, id, keys, args } = call;
     const { text, sha1 } = this.#scripts[call.script] as Script;
+    const renamed = this.#conditions.isLazy ? await this.#probeAtFirstUse(client, node) : undefined;
+    if (renamed !== undefined) {
+      this.#tell((core) => core.failed(node, id, true, `${NOT_SENT} ${renamed}`));
+      return;
+    }
     try {
       const reply = await client.eval(text, keys, args, sha1);
       this.#tell((core) => core.replied(node, id, reply));
@@ -133,7 +149,8 @@ export class Servers {
       const limitMs = isLate ? LONGEST_PAUSE_MS : deadline - performance.now();
       const answer = await this.#ask(client, limitMs);
       if (answer === 'served') return this.#open(client, node);
-      if (answer !== 'late') failure = answer;
+      if (answer === 'late') failure = lateOf(client, failure);
+      else failure = answer;
       const { text, isLasting } = failure;
       const isOnly = this.#clients.length === 1;
       if (!hasGivenUp && (isLasting || (isOnly && performance.now() >= deadline))) {
@@ -153,17 +170,39 @@ export class Servers {
     const over = new AbortController();
     const late = pause(limitMs, over.signal).then(() => 'late' as const);
     const asked = async () => {
-      const answer = await client.eval(PROBE.text, [], [], PROBE.sha1);
-      return Number(answer) === 1 ? ('served' as const) : { text: 'it gave no answer of a script', isLasting: true };
+      const defect = await this.#defect(client);
+      return defect === undefined ? ('served' as const) : { text: defect, isLasting: true };
     };
     try {
       return await Promise.race([asked(), late]);
     } catch (error) {
       const text = textOf(error);
-      return { text, isLasting: isServers(error) && LASTING.has(text.split(' ', 1)[0] as string) };
+      return { text, isLasting: isServers(error) && LASTING.has(codeOf(text)) };
     } finally {
       over.abort();
     }
+  }
+
+  /** What is wrong with a client whose server answers; nothing if all is well. */
+  async #defect(client: RedisClient, key = this.#probedKey): Promise<string | undefined> {
+    try {
+      return defectOf(await client.eval(PROBE.text, key === '' ? [] : [key], [], PROBE.sha1), key);
+    } catch (error) {
+      if (key === '' || !isServers(error) || !OF_THE_KEY.has(codeOf(textOf(error)))) throw error;
+      return this.#defect(client, '');
+    }
+  }
+
+  /** What is wrong with the client, asked before the first call; the call itself shows whether a server answers. */
+  #probeAtFirstUse(client: RedisClient, node: number): Promise<string | undefined> {
+    const known = this.#probed.get(node);
+    if (known !== undefined) return known;
+    const probed = this.#defect(client).catch(() => {
+      this.#probed.delete(node);
+      return undefined;
+    });
+    this.#probed.set(node, probed);
+    return probed;
   }
 
   #open(client: RedisClient, node: number): void {
@@ -203,16 +242,32 @@ class Subscription {
   }
 }
 
-/** Whether it is what a server refused, and not what became of a connection. */
-function isServers(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError' && !error.message.startsWith(FULL);
+const NO_ANSWER = 'the Redis client gave no answer of a script';
+/** The first word of the core's own refusals, which it repeats to callers. */
+const NOT_SENT = 'STEADLOCK_ARGUMENT';
+
+/** What an answer to the probe shows. */
+function defectOf(answer: unknown, key: string): string | undefined {
+  const [seen, number] = Array.isArray(answer) ? (answer as unknown[]) : [];
+  const name = seen instanceof Uint8Array ? new TextDecoder().decode(seen) : seen;
+  if (typeof name !== 'string' || Number(number) !== 1) return NO_ANSWER;
+  if (name !== key) {
+    const [from, to] = [key, name].map((text) => JSON.stringify(text.slice(0, LONGEST_KEY)));
+    return `the Redis client, or a proxy, made ${to} of the key ${from}, so locks would exclude no other service; switch its key prefix off, and use the option keyPrefix`;
+  }
+  if (typeof number === 'number' || typeof number === 'bigint') return undefined;
+  return 'the Redis client gives numbers as text; switch that off';
 }
 
-/** What was thrown, as a text. It may be anything. */
-function textOf(error: unknown): string {
-  try {
-    return error instanceof Error ? `${error.message || error.name}` : `${error}`;
-  } catch {
-    return 'unknown error';
-  }
+/** The first word of a server's error. */
+function codeOf(text: string): string {
+  return text.split(' ', 1)[0] as string;
+}
+
+/** No answer came. What the client told of its connection meanwhile says more than that. */
+function lateOf(client: RedisClient, failure: Failure): Failure {
+  const error = behind(client)?.lastError?.();
+  return error === undefined || failure.text.includes(': ')
+    ? failure
+    : { ...failure, text: `${failure.text}: ${textOf(error)}` };
 }

@@ -7,8 +7,13 @@ import { globals } from './runtime.js';
 export type Core = WebAssembly.Module | BufferSource | Response | URL | string;
 
 let source: Core | undefined;
+let inlined: (() => Promise<BufferSource>) | undefined;
+let isInlinedFirst = false;
 let loading: Promise<void> | undefined;
 let isLoaded = false;
+
+/** @internal Its file could not be asked for now; the next call may succeed. */
+export class Unreachable extends Error {}
 
 /**
  * Says where the core is, if it is not beside this package's files: its WebAssembly module, which some hosts want to be
@@ -19,6 +24,12 @@ export function useCore(core: Core): void {
   source = core;
 }
 
+/** @internal Says which script has the core in it, for where its file is not beside this one; `isFirst` asks for no file. */
+export function useInlined(bytes: () => Promise<BufferSource>, isFirst: boolean): void {
+  inlined = bytes;
+  isInlinedFirst ||= isFirst;
+}
+
 /** @internal The core, once it is loaded. */
 export function core(): typeof glue | undefined {
   return isLoaded ? glue : undefined;
@@ -27,10 +38,22 @@ export function core(): typeof glue | undefined {
 /** @internal Loads the core, unless it is loaded. A failure is that of this call: the next one tries again. */
 export async function load(): Promise<void> {
   if (isLoaded) return;
-  loading ??= instantiate(source ?? new URL('./steadlock.wasm', import.meta.url)).finally(() => {
+  loading ??= find().finally(() => {
     loading = undefined;
   });
   await loading;
+}
+
+async function find(): Promise<void> {
+  if (source !== undefined) return instantiate(source);
+  if (isInlinedFirst && inlined !== undefined) return instantiate(await inlined());
+  try {
+    await instantiate(new URL('./steadlock.wasm', import.meta.url));
+  } catch (error) {
+    // Bundlers put scripts elsewhere, and not all of them take the file along.
+    if (inlined === undefined) throw error;
+    await instantiate(await inlined());
+  }
 }
 
 async function instantiate(from: Core): Promise<void> {
@@ -40,15 +63,18 @@ async function instantiate(from: Core): Promise<void> {
       : from;
   const bytes = fetched instanceof Response ? await fetched.arrayBuffer() : fetched;
   const module = bytes instanceof WebAssembly.Module ? bytes : await WebAssembly.compile(bytes);
-  await glue.default({ module_or_path: module });
+  await (glue.default as unknown as (module: WebAssembly.Module) => Promise<unknown>)(module);
   isLoaded = true;
 }
 
 async function read(url: URL): Promise<Response | BufferSource> {
   if (url.protocol === 'file:') return readFile(url);
-  const response = await fetch(url);
-  if (!response.ok) throw new Error(`${url} was answered with ${response.status}`);
-  return response;
+  const response = await fetch(url).catch((error: unknown) => {
+    throw new Unreachable(`${url.pathname} could not be fetched`, { cause: error });
+  });
+  if (response.ok) return response;
+  const answer = `${url.pathname} was answered with ${response.status}`;
+  throw response.status >= 500 || response.status === 429 ? new Unreachable(answer) : new Error(answer);
 }
 
 async function readFile(url: URL): Promise<BufferSource> {

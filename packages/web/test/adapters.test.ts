@@ -6,14 +6,21 @@ import { connect as dial } from 'node:net';
 import { Readable, Writable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { createClient } from 'redis';
-import type { RedisClient, Reply } from 'steadlock-web';
+import { InvalidArgumentError, type RedisClient, type Reply } from 'steadlock-web';
+import type { TcpClient, TcpOptions } from 'steadlock-web/deno';
 import { ioredis } from 'steadlock-web/ioredis';
 import { nodeRedis } from 'steadlock-web/node-redis';
 import { upstash } from 'steadlock-web/upstash';
 import { Redis, ROOT } from './package.js';
 import { EmbeddedServer, eventually, RedisServer } from './server.js';
 
-type Tcp = typeof import('../src/adapters/tcp.js');
+type Address = { readonly hostname: string; readonly port: number };
+type Socket = import('../src/adapters/resp.js').Socket;
+
+/** `tcp.ts`, which is no export of the package. */
+interface Tcp {
+  tcp(url: string | URL, open: (address: Address) => Socket, options?: TcpOptions): TcpClient;
+}
 type Resp = typeof import('../src/adapters/resp.js');
 
 const ADAPTERS = `${ROOT}packages/web/dist/adapters`;
@@ -141,7 +148,7 @@ describe('tcp', () => {
     assert.equal(error.name, 'ReplyError');
     assert.match(error.message, /^WRONGPASS/);
     assert.ok(!`${error.message}`.includes('other'));
-    assert.throws(() => onSockets('http://localhost'), TypeError);
+    assert.throws(() => onSockets('http://localhost'), InvalidArgumentError);
   });
 
   it('reads a URL as the other packages do, or refuses it without repeating it', async () => {
@@ -177,7 +184,7 @@ describe('tcp', () => {
     ]) {
       assert.throws(
         () => onSockets(`redis://${rest}`),
-        (error) => error instanceof TypeError && !error.message.includes('cret') && !('input' in error),
+        (error) => error instanceof InvalidArgumentError && !error.message.includes('cret') && !('input' in error),
         rest,
       );
     }

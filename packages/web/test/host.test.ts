@@ -304,6 +304,44 @@ describe('a client that fails', () => {
   });
 });
 
+describe('a mistake', () => {
+  it('in the order of the arguments of `using` is refused, and nothing runs', async () => {
+    await using client = await open();
+    let ran = 0;
+    const body = () => {
+      ran += 1;
+    };
+    for (const target of [fresh(), client.lock(fresh())]) {
+      const misplaced = client.using(target as string, body as never, { waitMs: 0 } as never);
+      await assert.rejects(misplaced, (error) => error instanceof InvalidArgumentError && /before/.test(error.message));
+    }
+    assert.equal(ran, 0);
+  });
+
+  it('is told whole by what writes errors as JSON', async () => {
+    await using client = await open();
+    const name = fresh();
+    const held = await client.lock(name).lock();
+    await using other = await open();
+    const error = await other
+      .lock(name)
+      .lock({ waitMs: 0 })
+      .catch((error: unknown) => error);
+    const written = JSON.parse(JSON.stringify({ error })).error;
+    assert.equal(written.name, 'LockTimeoutError');
+    assert.equal(written.message, (error as Error).message);
+    assert.equal(written.code, 'STEADLOCK_LOCK_TIMEOUT');
+    assert.equal(written.lockName, name);
+    assert.equal(typeof written.holder.owner, 'string');
+    assert.ok(!('stack' in written));
+    await held.release();
+    const down = await connect({ eval: () => Promise.reject(new Error('cut')) }, { connectTimeoutMs: 50 }).catch(
+      (error) => error,
+    );
+    assert.match(JSON.parse(JSON.stringify(down)).cause, /cut/);
+  });
+});
+
 describe('several primaries', () => {
   it('are a RedLock, which a minority that is down does not stop', async () => {
     await using second = await RedisServer.start();

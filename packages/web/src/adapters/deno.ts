@@ -1,5 +1,6 @@
 /** For Deno, without any other client: `connect(deno('redis://127.0.0.1:6379'))`. */
 
+import { invalid } from '../given.js';
 import type { Socket } from './resp.js';
 import { type TcpClient, type TcpOptions, tcp } from './tcp.js';
 
@@ -15,8 +16,11 @@ interface Deno {
  * Needs the permission `--allow-net`.
  *
  * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS; `valkey` may stand for `redis`
+ * @throws InvalidArgumentError for something else, and where there is no Deno
  */
-export function deno(url: string, options?: TcpOptions): TcpClient {
-  const { connect, connectTls } = (globalThis as unknown as { Deno: Deno }).Deno;
+export function deno(url: string | URL, options?: TcpOptions): TcpClient {
+  const { Deno } = globalThis as unknown as { readonly Deno?: Deno };
+  if (Deno === undefined) throw invalid('this host is not Deno; in Node and Bun use ioredis or node-redis');
+  const { connect, connectTls } = Deno;
   return tcp(url, ({ hostname, port, tls }) => (tls ? connectTls : connect)({ hostname, port }), options);
 }

@@ -1,5 +1,6 @@
 /** For `ioredis`, on one server or a cluster: `connect(ioredis(redis, redis.duplicate()))`. */
 
+import { BEHIND, type Behind, has, invalid, misconfigured, noteErrors, strayClient } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { Channels } from './channels.js';
 import { runScript } from './script.js';
@@ -8,6 +9,7 @@ import { runScript } from './script.js';
 export interface IoRedis {
   readonly options?: object;
   readonly isCluster?: boolean;
+  readonly status?: string;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
 }
 
@@ -27,17 +29,38 @@ interface Place {
   readonly name?: string;
 }
 
+/** What changes keys and answers; a `Cluster` has it from the options of its nodes too. */
+interface Changes {
+  readonly keyPrefix?: { readonly length: number };
+  readonly stringNumbers?: boolean;
+  readonly redisOptions?: Changes;
+}
+
 /**
  * A `RedisClient` of ioredis. The connections stay yours: close them after the client.
  *
  * @param redis runs the scripts
  * @param subscriber another one, which listens and can do nothing else meanwhile; left out, waiters poll
+ * @throws InvalidArgumentError for something else than clients of ioredis, or one client for both
+ * @throws MisconfiguredError if it has a `keyPrefix` or `stringNumbers`
  */
 export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisClient {
+  refuseOthers(redis, subscriber);
+  refuseChanges(redis);
   const run = (...command: string[]) => redis.call(command[0] as string, ...command.slice(1));
   const { host, port, path, name } = (redis.options ?? {}) as Place;
   const channels = subscriber && channelsOf(subscriber);
-  return {
+  const itself: Behind = {
+    check() {
+      for (const one of [redis, subscriber] as const) {
+        if ((one as Partial<IoRedis> | undefined)?.status === 'end') {
+          throw invalid('the ioredis client was closed; give one that is open');
+        }
+      }
+    },
+    lastError: noteErrors(redis),
+  };
+  const client: RedisClient = {
     name: path ?? name ?? (host === undefined ? undefined : `${host}:${port}`),
     cluster: redis.isCluster === true,
     eval: (script, keys, args, sha1) => runScript(run, { script, sha1 }, keys, args),
@@ -46,6 +69,36 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
         channels.subscribe(channel, onMessage),
     }),
   };
+  return Object.assign(client, { [BEHIND]: itself });
+}
+
+/** Other sorts of clients have some of the same methods, and do something else by them. */
+function refuseOthers(redis: unknown, subscriber: unknown): void {
+  if (!has(redis, 'call') || (redis as { isPipeline?: boolean }).isPipeline) {
+    throw invalid(`the client must be a Redis or Cluster of ioredis, not ${strayClient(redis) ?? 'that'}`);
+  }
+  if (subscriber === undefined) return;
+  if (!has(subscriber, 'subscribe', 'unsubscribe', 'on') || has(subscriber, 'pSubscribe')) {
+    throw invalid(`the subscriber must be a Redis or Cluster of ioredis, not ${strayClient(subscriber) ?? 'that'}`);
+  }
+  if (subscriber === redis) {
+    throw invalid('a client that listens can do nothing else; give another as subscriber, as `redis.duplicate()`');
+  }
+}
+
+/** Names would differ from those of other services, and numbers would be none. */
+function refuseChanges(redis: IoRedis): void {
+  const { keyPrefix, stringNumbers, redisOptions = {} } = (redis.options ?? {}) as Changes;
+  const copy = redis.isCluster ? 'a Cluster without it' : "`redis.duplicate({ keyPrefix: '' })`";
+  if ((keyPrefix ?? redisOptions.keyPrefix)?.length) {
+    throw misconfigured(
+      `the ioredis client has a keyPrefix, so its locks would exclude none of your other services; give ${copy}, and ` +
+        'give `connect` the option keyPrefix where all services have that prefix',
+    );
+  }
+  if (stringNumbers || redisOptions.stringNumbers) {
+    throw misconfigured('the ioredis client has stringNumbers, and locks need numbers; give one without it');
+  }
 }
 
 /** One set of listeners for each subscriber, however often it is given. */

@@ -1,11 +1,13 @@
 /** For `redis`, the node-redis package: `connect(nodeRedis(client, await client.duplicate().connect()))`. */
 
+import { BEHIND, type Behind, has, invalid, noteErrors, strayClient } from '../given.js';
 import type { RedisClient } from '../redis-client.js';
 import { refused, runScript } from './script.js';
 
 /** What is asked of a client of node-redis. */
 export interface NodeRedis {
   readonly options?: { readonly socket?: object | undefined; readonly url?: string | undefined } | undefined;
+  readonly isOpen?: boolean;
   sendCommand(command: string[]): Promise<unknown>;
 }
 
@@ -20,14 +22,27 @@ export interface NodeRedisSubscriber {
  *
  * @param client runs the scripts; connected
  * @param subscriber another one, connected, which listens and can do nothing else meanwhile; left out, waiters poll
+ * @throws InvalidArgumentError for something else than clients of one server, as those of a cluster or of sentinels, or
+ *   one client for both
  */
 export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): RedisClient {
+  refuseOthers(client, subscriber);
   const run = (...command: string[]) =>
     client.sendCommand(command).catch((error: unknown) => {
       throw refused(error, isRefusal);
     });
   const { host, port } = (client.options?.socket ?? {}) as { host?: string; port?: number };
-  return {
+  const itself: Behind = {
+    check() {
+      for (const one of [client, subscriber] as const) {
+        if ((one as Partial<NodeRedis> | undefined)?.isOpen === false) {
+          throw invalid('the client of node-redis is not connected, or was closed; `await client.connect()` first');
+        }
+      }
+    },
+    lastError: noteErrors(client),
+  };
+  const made: RedisClient = {
     name: host === undefined ? undefined : `${host}:${port ?? 6379}`,
     eval: (script, keys, args, sha1) => runScript(run, { script, sha1 }, keys, args),
     ...(subscriber && {
@@ -38,6 +53,31 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
       },
     }),
   };
+  return Object.assign(made, { [BEHIND]: itself });
+}
+
+/** Those of a cluster and of sentinels have a `sendCommand` too, with other arguments. */
+function refuseOthers(client: unknown, subscriber: unknown): void {
+  for (const [what, value, names] of [
+    ['client', client, ['sendCommand']],
+    ['subscriber', subscriber, ['subscribe', 'unsubscribe']],
+  ] as const) {
+    if (what === 'subscriber' && value === undefined) continue;
+    const stray = strayOf(value, names);
+    if (stray !== undefined) throw invalid(`the ${what} must be one of node-redis for one server, not ${stray}`);
+  }
+  if (subscriber === client) {
+    throw invalid('a client that listens can do nothing else; give another as subscriber, as `client.duplicate()`');
+  }
+}
+
+function strayOf(value: unknown, names: readonly string[]): string | undefined {
+  if (has(value, 'getMasterNode')) return 'one of sentinels; use ioredis and `ioredis` of steadlock-web/ioredis';
+  if (has(value, 'getRandomNode')) return 'one of a cluster; use ioredis and `ioredis` of steadlock-web/ioredis';
+  if (has(value, 'then') || has(value, 'defineCommand')) return strayClient(value);
+  if (has(value, 'sendCommand', 'get') && !has(value, 'connect')) return 'its legacy() form; give the client itself';
+  if (!has(value, ...names)) return strayClient(value) ?? 'that';
+  return undefined;
 }
 
 /**

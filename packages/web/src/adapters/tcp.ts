@@ -1,5 +1,6 @@
 // A `RedisClient` over connections that a host opens: one for scripts and one that listens, each at its first use.
 
+import { adapterOptions, BEHIND, type Behind, invalid, mistaken } from '../given.js';
 import type { RedisClient, Reply, Unsubscribe } from '../redis-client.js';
 import { pause } from '../runtime.js';
 import { Channels } from './channels.js';
@@ -30,10 +31,11 @@ export interface TcpOptions {
 
 /** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`; `valkey` may stand for `redis`. */
 export function tcp(
-  url: string,
+  url: string | URL,
   open: (address: Address) => Promise<Socket> | Socket,
-  { timeoutMs = 3_000 }: TcpOptions = {},
+  options: TcpOptions = {},
 ): TcpClient {
+  const { timeoutMs = 3_000 } = adapterOptions(options, { timeoutMs: 'number' });
   const { address, greeting } = parse(url);
   const dial = async (onMessage?: (channel: string, message: string) => void) => {
     const connection = new Connection(await inTime(open, address, timeoutMs), onMessage);
@@ -49,7 +51,12 @@ export function tcp(
   const listening = new Listening(dial, timeoutMs);
   const run = async (...command: string[]) => (await scripts.connection()).run(timeoutMs, ...command);
   const name = address.hostname.includes(':') ? `[${address.hostname}]` : address.hostname;
-  return {
+  const itself: Behind = {
+    check() {
+      if (scripts.isClosed) throw invalid('the client was closed; make another');
+    },
+  };
+  const client: TcpClient = {
     name: `${name}:${address.port}`,
     eval: (script, keys, args, sha1): Promise<Reply> => runScript(run, { script, sha1 }, keys, args),
     subscribe: (channel, onMessage): Promise<Unsubscribe> => listening.subscribe(channel, onMessage),
@@ -58,6 +65,7 @@ export function tcp(
       listening.close();
     },
   };
+  return Object.assign(client, { [BEHIND]: itself });
 }
 
 type Dial = (onMessage?: (channel: string, message: string) => void) => Promise<Connection>;
@@ -101,6 +109,10 @@ class Reopened {
     };
     connection.then(({ ended }) => ended.then(forget), forget);
     return connection;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** The one that there is. */
@@ -206,22 +218,24 @@ function read(text: string): readonly [url: URL, user: string, password: string,
   }
 }
 
-function parse(given: string): { address: Address; greeting: string[][] } {
+function parse(url: string | URL): { address: Address; greeting: string[][] } {
+  if (typeof url !== 'string' && !(url instanceof URL)) throw mistaken('the URL', 'a string', url);
+  const given = `${url}`;
   // The scheme decides how a URL is read; of these two every host knows what follows.
   // As the other packages have it, blanks around it do not count. `URL` would drop some of those inside.
   const [, scheme, rest] = /^(rediss?|valkeys?):\/\/([^#\s\p{Cc}\p{Cf}]*)$/iu.exec(given.trim()) ?? [];
   const parts = rest === undefined ? undefined : read(`http://${rest}`);
-  if (parts === undefined) throw new TypeError(FORM);
-  const [url, user, password, path] = parts;
+  if (parts === undefined) throw invalid(FORM);
+  const [parsed, user, password, path] = parts;
   // The same word may be in the URL of other services: whoever reads it otherwise locks in another database.
-  const databases = [path, ...url.searchParams.values()].filter((text) => text !== '');
+  const databases = [path, ...parsed.searchParams.values()].filter((text) => text !== '');
   const [database] = databases;
-  const isKnown = [...url.searchParams.keys()].every((key) => key === 'db') && databases.length <= 1;
-  if (!isKnown || !/^\d*$/.test(database ?? '')) throw new TypeError(FORM);
+  const isKnown = [...parsed.searchParams.keys()].every((key) => key === 'db') && databases.length <= 1;
+  if (!isKnown || !/^\d*$/.test(database ?? '')) throw invalid(FORM);
   const greeting: string[][] = [];
   if (password) greeting.push(user ? ['AUTH', user, password] : ['AUTH', password]);
   if (database) greeting.push(['SELECT', database]);
-  const port = url.port === '' ? (/^[^/?]*:80([/?]|$)/.test(rest as string) ? 80 : 6379) : Number(url.port);
+  const port = parsed.port === '' ? (/^[^/?]*:80([/?]|$)/.test(rest as string) ? 80 : 6379) : Number(parsed.port);
   const tls = /^(rediss|valkeys)$/i.test(scheme as string);
-  return { address: { hostname: url.hostname.replace(/^\[|\]$/g, ''), port, tls }, greeting };
+  return { address: { hostname: parsed.hostname.replace(/^\[|\]$/g, ''), port, tls }, greeting };
 }

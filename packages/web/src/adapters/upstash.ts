@@ -1,5 +1,6 @@
 /** For Upstash, and for whatever speaks its REST API, such as `steadlock serve --http`. Needs nothing but `fetch`. */
 
+import { adapterOptions, invalid, mistaken } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { ReplyError } from '../redis-client.js';
 import { pause } from '../runtime.js';
@@ -8,7 +9,7 @@ import { runScript } from './script.js';
 /** Where the REST API is. */
 export interface UpstashOptions {
   /** `UPSTASH_REDIS_REST_URL`. */
-  readonly url: string;
+  readonly url: string | URL;
   /** `UPSTASH_REDIS_REST_TOKEN`; left out where none is needed. */
   readonly token?: string | undefined;
   /**
@@ -27,15 +28,19 @@ export interface UpstashOptions {
   readonly fetch?: typeof fetch | undefined;
 }
 
-/** A `RedisClient` of Upstash's REST API. Each call is one request. */
+/**
+ * A `RedisClient` of Upstash's REST API. Each call is one request.
+ *
+ * @throws InvalidArgumentError for an option of the wrong type, as of an environment variable that is not set, and for a
+ *   URL that is not http:// or https://
+ */
 export function upstash(options: UpstashOptions): RedisClient {
+  const { url, token, maxStreams, timeoutMs } = checked(options);
   // Secret managers and environment files add line ends.
-  const base = options.url.trim().replace(/\/+$/, '');
-  const token = options.token?.trim();
+  const base = url.href.replace(/\/+$/, '');
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
   // Called as a function: the browser's insists on it.
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => fetch(...request));
-  const timeoutMs = options.timeoutMs ?? 10_000;
   const run = async (...command: string[]) => {
     const response = await send(base, {
       method: 'POST',
@@ -48,20 +53,51 @@ export function upstash(options: UpstashOptions): RedisClient {
     if (!response.ok) throw new Error(`the server answered with ${response.status}`);
     return answer.result;
   };
-  const streams = new Streams(options.maxStreams ?? 3, timeoutMs, (channel, signal) =>
+  const streams = new Streams(maxStreams, timeoutMs, (channel, signal) =>
     send(`${base}/subscribe/${encodeURIComponent(channel)}`, {
       headers: { ...headers, accept: 'text/event-stream' },
       signal,
     }),
   );
   return {
-    name: new URL(base).host,
+    name: url.host,
     eval: (script, keys, args, sha1) => runScript(run, { script, sha1 }, keys, args),
     ...(options.subscribe && {
       subscribe: (channel: string, onMessage: (message: string) => void): Promise<Unsubscribe> =>
         streams.open(channel, onMessage),
     }),
   };
+}
+
+/** The type of every option. */
+const TYPES: Record<keyof UpstashOptions, string> = {
+  url: 'string',
+  token: 'string',
+  subscribe: 'boolean',
+  maxStreams: 'number',
+  timeoutMs: 'number',
+  fetch: 'function',
+};
+
+function checked(options: UpstashOptions) {
+  const url = options?.url instanceof URL ? options.url.href : options?.url;
+  const { token, maxStreams = 3, timeoutMs = 10_000 } = adapterOptions({ ...options, url }, TYPES);
+  if (url === undefined) throw mistaken('url', 'a string, the UPSTASH_REDIS_REST_URL', url);
+  return { url: restUrl(url), token: token?.trim(), maxStreams, timeoutMs };
+}
+
+/** No message repeats the URL: it may hold a password. */
+function restUrl(text: string): URL {
+  const form = (what: string) => invalid(`url must ${what}, as https://example.upstash.io`);
+  let url: URL;
+  try {
+    url = new URL(text.trim());
+  } catch {
+    throw form('be a URL, without quotes around it');
+  }
+  if (!/^https?:$/.test(url.protocol)) throw form('be that of the REST API, and not the one for Redis clients');
+  if (url.username || url.password) throw form('have no user and no password, for which there is `token`');
+  return url;
 }
 
 /** What the server says of a command. Others speak too: a proxy, with a status of its own. */

@@ -10,8 +10,9 @@ export type { TcpClient, TcpOptions } from './tcp.js';
  * end. A socket belongs to the request that opened it: make a client in each request, and close it there.
  *
  * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS; `valkey` may stand for `redis`
+ * @throws InvalidArgumentError for something else
  */
-export function workers(url: string, options?: TcpOptions): TcpClient {
+export function workers(url: string | URL, options?: TcpOptions): TcpClient {
   return tcp(
     url,
     ({ hostname, port, tls }) => connect({ hostname, port }, { secureTransport: tls ? 'on' : 'off' }),

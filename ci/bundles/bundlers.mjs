@@ -1,0 +1,111 @@
+// What each bundler makes of a program, with no more of its options than a user needs. Each gives the file to run, or
+// nothing where it makes nothing for that target.
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import commonjs from '@rollup/plugin-commonjs';
+import nodeResolve from '@rollup/plugin-node-resolve';
+import esbuild from 'esbuild';
+import { rollup } from 'rollup';
+import * as vite from 'vite';
+import webpack from 'webpack';
+
+const ncc = createRequire(import.meta.url)('@vercel/ncc');
+
+/** What stays where it is, for the native package. */
+const NATIVE = /^steadlock(\/|$)/;
+
+/** `target` is `esm`, `cjs` or `browser`; `isLeft` leaves the native package where it is. */
+export const BUNDLERS = {
+  async esbuild(entry, folder, target, isLeft) {
+    const outfile = join(folder, target === 'cjs' ? 'main.cjs' : 'main.mjs');
+    await esbuild.build({
+      entryPoints: [entry],
+      outfile,
+      bundle: true,
+      platform: target === 'browser' ? 'browser' : 'node',
+      format: target === 'cjs' ? 'cjs' : 'esm',
+      loader: { '.node': 'copy' },
+      external: isLeft ? ['steadlock'] : [],
+      logLevel: 'silent',
+    });
+    return outfile;
+  },
+
+  async rollup(entry, folder, target, isLeft) {
+    const browser = target === 'browser';
+    const bundle = await rollup({
+      input: entry,
+      external: isLeft ? [NATIVE] : [],
+      plugins: [nodeResolve({ browser, preferBuiltins: !browser }), commonjs()],
+      onLog() {},
+    });
+    const extension = target === 'cjs' ? 'cjs' : 'mjs';
+    await bundle.write({
+      dir: folder,
+      format: target === 'cjs' ? 'cjs' : 'es',
+      entryFileNames: `main.${extension}`,
+      chunkFileNames: `[name].${extension}`,
+    });
+    await bundle.close();
+    return join(folder, `main.${extension}`);
+  },
+
+  async vite(entry, folder, target, isLeft) {
+    const file = `main.${target === 'cjs' ? 'cjs' : 'mjs'}`;
+    const output = { entryFileNames: file, format: target === 'cjs' ? 'cjs' : 'es' };
+    await vite.build({
+      root: dirname(entry),
+      base: './',
+      configFile: false,
+      logLevel: 'silent',
+      build: {
+        outDir: folder,
+        emptyOutDir: false,
+        rollupOptions: { input: entry, output },
+        ...(target === 'browser' ? {} : { ssr: entry }),
+      },
+      ...(target === 'browser' || isLeft ? {} : { ssr: { noExternal: true } }),
+    });
+    return join(folder, file);
+  },
+
+  async webpack(entry, folder, target, isLeft) {
+    const isModule = target === 'esm';
+    const file = `main.${isModule ? 'mjs' : target === 'cjs' ? 'cjs' : 'js'}`;
+    const compiler = webpack({
+      mode: 'production',
+      entry,
+      target: target === 'browser' ? 'web' : 'node20',
+      output: { path: folder, filename: file, ...(isModule && { module: true, chunkFormat: 'module' }) },
+      experiments: { outputModule: isModule },
+      externals: isLeft ? [NATIVE] : [],
+      externalsType: isModule ? 'module' : 'commonjs',
+    });
+    const stats = await new Promise((resolve, reject) => {
+      compiler.run((error, made) => (error ? reject(error) : resolve(made)));
+    });
+    await new Promise((resolve) => compiler.close(resolve));
+    if (stats.hasErrors()) throw new Error(stats.toString({ preset: 'errors-only' }));
+    return join(folder, file);
+  },
+
+  async '@vercel/ncc'(entry, folder, target, isLeft) {
+    if (target === 'browser') return undefined;
+    const isModule = target === 'esm';
+    const { code, assets } = await ncc(entry, {
+      cache: false,
+      quiet: true,
+      esm: isModule,
+      externals: isLeft ? ['steadlock'] : [],
+    });
+    const file = join(folder, isModule ? 'main.mjs' : 'main.cjs');
+    writeFileSync(file, code);
+    for (const [name, { source }] of Object.entries(assets)) {
+      mkdirSync(dirname(join(folder, name)), { recursive: true });
+      writeFileSync(join(folder, name), source);
+    }
+    return file;
+  },
+};

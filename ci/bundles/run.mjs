@@ -1,0 +1,273 @@
+// Bundles a program with each bundler for each target, runs what came out where nothing else is, and compares what it
+// said with the table in docs/platforms.md.
+//
+//   node run.mjs           fails where the table says something else
+//   node run.mjs --write   writes the table
+
+import { execFile, spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { BUNDLERS } from './bundlers.mjs';
+import { native, webInBrowser, webOnNode } from './programs.mjs';
+
+const HERE = fileURLToPath(new URL('.', import.meta.url));
+const ROOT = join(HERE, '..', '..');
+const PAGE = join(ROOT, 'docs', 'platforms.md');
+const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
+const INLINED = "import 'steadlock-web/inlined';";
+const DEADLINE_MS = 60_000;
+
+const run = promisify(execFile);
+const { devDependencies: versions } = JSON.parse(readFileSync(join(HERE, 'package.json'), 'utf8'));
+
+/** The columns of each table, and what is bundled for them. */
+const COLUMNS = {
+  web: ['Node, ES module', 'Node, CommonJS', 'page', 'worker of a page'],
+  native: ['left where it is, ES module', 'left where it is, CommonJS', 'taken along, CommonJS'],
+};
+
+const project = mkdtempSync(join(tmpdir(), 'steadlock-bundles-'));
+let programs = 0;
+
+/** The rows of both tables. */
+async function measured() {
+  install(join(project, 'node_modules'));
+  const names = Object.keys(BUNDLERS);
+  const web = new Map(names.map((name) => [name, {}]));
+  const own = new Map(names.map((name) => [name, {}]));
+  for (const name of names) {
+    for (const [format, column] of [
+      ['esm', COLUMNS.web[0]],
+      ['cjs', COLUMNS.web[1]],
+    ]) {
+      web.get(name)[column] = await firstThatWorks(name, format, webOnNode);
+    }
+    own.get(name)[COLUMNS.native[0]] = await ofNative(name, 'esm', true);
+    own.get(name)[COLUMNS.native[1]] = await ofNative(name, 'cjs', true);
+    own.get(name)[COLUMNS.native[2]] = await ofNative(name, 'cjs', false);
+  }
+  await inBrowser(web);
+  return { web, native: own };
+}
+
+/** The packages as users have them: copies, so that nothing of this repository is beside them. */
+function install(modules) {
+  const copy = (from, name) => cpSync(join(ROOT, 'packages', from), join(modules, name), { recursive: true });
+  for (const [name, folder] of [
+    ['steadlock-web', 'web'],
+    ['steadlock', 'node'],
+  ]) {
+    for (const part of ['dist', 'package.json']) copy(`${folder}/${part}`, `${name}/${part}`);
+  }
+  // The native library comes in a package of its own.
+  for (const file of readdirSync(join(ROOT, 'packages', 'node', 'native')).filter((file) => file.endsWith('.node'))) {
+    const name = file.replace(/^steadlock\.(.*)\.node$/, 'steadlock-$1');
+    copy(`node/native/${file}`, `${name}/${file}`);
+    writeFileSync(join(modules, name, 'package.json'), JSON.stringify({ name, version: '0.1.0', main: file }));
+  }
+}
+
+/** A bundle of a program: the file to run, or nothing. */
+async function bundled(name, format, text, isLeft = false) {
+  programs += 1;
+  const [from, to] = [join(project, `from-${programs}`), join(project, `to-${programs}`)];
+  for (const folder of [from, to]) mkdirSync(folder);
+  // CommonJS is what a bundler makes of a file that is no `.mjs`, where the two differ.
+  const entry = join(from, format === 'cjs' ? 'main.js' : 'main.mjs');
+  writeFileSync(entry, text);
+  return BUNDLERS[name](entry, to, format, isLeft);
+}
+
+/** What a bundle for Node says where there is nothing else; with `isLeft`, where the native package is installed. */
+async function said(file, isLeft = false) {
+  const alone = mkdtempSync(join(tmpdir(), 'steadlock-bundle-'));
+  try {
+    cpSync(join(file, '..'), alone, { recursive: true });
+    if (isLeft) install(join(alone, 'node_modules'));
+    const env = { PATH: process.env.PATH, STEADLOCK_URL: server.url, STEADLOCK_REST: server.rest };
+    const main = join(alone, file.split('/').at(-1));
+    const { stdout } = await run(process.execPath, [main], { cwd: alone, env, timeout: DEADLINE_MS });
+    return stdout.trim();
+  } finally {
+    rmSync(alone, { recursive: true });
+  }
+}
+
+const works = (text) => /^token [1-9]/.test(text);
+
+async function firstThatWorks(name, format, program) {
+  let last;
+  for (const [first, cell] of [
+    ['', 'works'],
+    [INLINED, 'with `steadlock-web/inlined`'],
+  ]) {
+    const file = await bundled(name, format, program(first));
+    if (file === undefined) return '–';
+    last = await said(file);
+    if (works(last)) return cell;
+    // It says at once, and in words of its own, what to do.
+    if (!last.startsWith('Misconfigured: ') || !last.includes('steadlock-web/inlined')) break;
+  }
+  throw new Error(`${name}, ${format}: ${last}`);
+}
+
+async function ofNative(name, format, isLeft) {
+  try {
+    const told = await said(await bundled(name, format, native(), isLeft), isLeft);
+    if (works(told)) return 'works';
+    if (isLeft) throw new Error(told);
+    return 'no';
+  } catch (error) {
+    if (isLeft) throw new Error(`steadlock by ${name}, ${format}: ${error.message}`);
+    return 'no';
+  }
+}
+
+/** Runs all bundles for pages, in one browser. */
+async function inBrowser(web) {
+  const [page, worker] = COLUMNS.web.slice(2);
+  const cells = new Map();
+  const frames = [];
+  for (const name of Object.keys(BUNDLERS)) {
+    for (const column of [page, worker]) {
+      for (const first of ['', INLINED]) {
+        const cell = `${name} ${column} ${first === '' ? 'plain' : 'inlined'}`;
+        const file = await bundled(name, 'browser', webInBrowser(first, server.rest, cell));
+        if (file === undefined) continue;
+        const src = `/${file.slice(project.length + 1)}`;
+        // A bundle that is no module is loaded as what it is.
+        const type = file.endsWith('.mjs') ? 'module' : 'classic';
+        const worker = `new Worker(${JSON.stringify(src)}, { type: '${type}' });`.replaceAll('"', '&quot;');
+        const script =
+          column === page
+            ? `<script type=${type === 'module' ? type : 'text/javascript'} src=${src}>`
+            : `<script>${worker}`;
+        frames.push(`<iframe srcdoc="${script}</script>"></iframe>`);
+        cells.set(cell, undefined);
+      }
+    }
+  }
+  await shown(frames.join('\n'), cells);
+  for (const name of Object.keys(BUNDLERS)) {
+    for (const column of [page, worker]) {
+      const [plain, inlined] = ['plain', 'inlined'].map((way) => cells.get(`${name} ${column} ${way}`));
+      let cell = '–';
+      if (plain !== undefined && works(plain)) cell = 'works';
+      else if (inlined !== undefined && works(inlined) && plain.startsWith('Misconfigured: '))
+        cell = 'with `steadlock-web/inlined`';
+      else if (plain !== undefined) throw new Error(`${name}, ${column}: ${plain} / ${inlined}`);
+      web.get(name)[column] = cell;
+    }
+  }
+}
+
+const TYPES = { '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm' };
+
+/** Shows a page in a Chromium until each cell was told of. */
+async function shown(body, cells) {
+  let isDone;
+  const done = new Promise((resolve) => {
+    isDone = resolve;
+  });
+  const site = createServer((request, response) => {
+    const url = new URL(request.url, 'http://site');
+    if (request.method === 'POST') {
+      let text = '';
+      request.setEncoding('utf8').on('data', (part) => {
+        text += part;
+      });
+      request.on('end', () => {
+        cells.set(url.searchParams.get('cell'), text);
+        response.end();
+        if ([...cells.values()].every((told) => told !== undefined)) isDone();
+      });
+      return;
+    }
+    try {
+      const file = url.pathname === '/' ? undefined : join(project, url.pathname);
+      const bytes = file === undefined ? body : readFileSync(file);
+      response.setHeader('content-type', file === undefined ? 'text/html' : (TYPES[extname(file)] ?? 'text/plain'));
+      response.end(bytes);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((resolve) => site.listen(0, '127.0.0.1', resolve));
+  const profile = join(project, 'profile');
+  const words = ['--headless=new', '--no-sandbox', '--disable-gpu', `--user-data-dir=${profile}`];
+  const browser = spawn(chromium(), [...words, `http://127.0.0.1:${site.address().port}/`], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => browser.once('close', resolve));
+  const late = setTimeout(isDone, DEADLINE_MS);
+  await done;
+  clearTimeout(late);
+  browser.kill();
+  await ended;
+  site.closeAllConnections();
+  site.close();
+  const silent = [...cells].filter(([, told]) => told === undefined).map(([cell]) => cell);
+  if (silent.length > 0) throw new Error(`the browser told nothing of ${silent.join(', ')}`);
+}
+
+function chromium() {
+  if (process.env.CHROMIUM) return process.env.CHROMIUM;
+  const names = ['chromium', 'chromium-browser', 'google-chrome'];
+  const found = names.find((name) =>
+    (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, name))),
+  );
+  return found ?? 'chromium';
+}
+
+/** `steadlock serve`, for Redis clients and over HTTP. */
+async function serve() {
+  const words = ['serve', '--port', '0', '--http', '0', '--http-origin', '*'];
+  const child = spawn(COMMAND, words, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let banner = '';
+  child.stdout.setEncoding('utf8');
+  for await (const text of child.stdout) {
+    banner += text;
+    const rest = /http:\/\/127\.0\.0\.1:\d+/.exec(banner)?.[0];
+    const url = /redis:\/\/127\.0\.0\.1:\d+/.exec(banner)?.[0];
+    if (rest !== undefined && url !== undefined) return { process: child, rest, url };
+  }
+  throw new Error(`${COMMAND} did not start: run ./ci/just build-cli`);
+}
+
+function table(columns, rows) {
+  const line = (cells) => `| ${cells.join(' | ')} |`;
+  const named = (name) => `\`${name}\` ${versions[name]}`;
+  const all = [['', ...columns], Array(columns.length + 1).fill('---')];
+  for (const [name, cells] of rows) all.push([named(name), ...columns.map((column) => cells[column])]);
+  return all.map(line).join('\n');
+}
+
+function withTables(tables) {
+  let text = readFileSync(PAGE, 'utf8');
+  for (const [name, rows] of Object.entries(tables)) {
+    const markers = new RegExp(`(<!-- bundles:${name} -->\n)[^]*?(<!-- /bundles:${name} -->)`);
+    if (!markers.test(text)) throw new Error(`docs/platforms.md has no place for the table ${name}`);
+    text = text.replace(markers, (_, begin, end) => `${begin}${table(COLUMNS[name], rows)}\n${end}`);
+  }
+  return text;
+}
+
+function compare(tables) {
+  if (withTables(tables) === readFileSync(PAGE, 'utf8')) return;
+  console.error('the tables of docs/platforms.md are not what was measured; run `./ci/just bundles-table`:');
+  for (const [name, rows] of Object.entries(tables)) console.error(table(COLUMNS[name], rows));
+  process.exitCode = 1;
+}
+
+// Last, as it uses all of the above.
+const server = await serve();
+try {
+  const tables = await measured();
+  if (process.argv.includes('--write')) writeFileSync(PAGE, withTables(tables));
+  else compare(tables);
+} finally {
+  server.process.kill();
+  rmSync(project, { recursive: true });
+}

@@ -1,0 +1,10 @@
+/**
+ * The core within a script, for bundles without a file beside them: `import 'steadlock-web/inlined'`, before the first
+ * `connect`. It makes a bundle about 265 kB larger, and needs a host that compiles WebAssembly at run time.
+ */
+
+import core from './inlined-core.js';
+import { unpack } from './unpack.js';
+import { useInlined } from './wasm.js';
+
+useInlined(() => unpack(core), true);

@@ -1,0 +1,171 @@
+// A client that renames keys locks beside everybody else. It is refused, whatever renames them.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { Cluster } from 'ioredis';
+import { createClient } from 'redis';
+import { connect, LockTimeoutError, MisconfiguredError, type RedisClient, redlock } from 'steadlock-web';
+import { ioredis } from 'steadlock-web/ioredis';
+import { nodeRedis } from 'steadlock-web/node-redis';
+import { upstash } from 'steadlock-web/upstash';
+import { Redis } from './package.js';
+import { EmbeddedServer, eventually, RedisServer } from './server.js';
+
+let server: RedisServer;
+let redis: Redis;
+
+before(async () => {
+  server = await RedisServer.start();
+  redis = new Redis(server.url);
+});
+
+after(async () => {
+  redis.disconnect();
+  await server[Symbol.asyncDispose]();
+});
+
+/** Puts a prefix before every key, as clients and proxies do. */
+function renaming(client: RedisClient): RedisClient {
+  return {
+    ...client,
+    eval: (script, keys, ...rest) =>
+      client.eval(
+        script,
+        keys.map((key) => `app:${key}`),
+        ...rest,
+      ),
+  };
+}
+
+const isRefused = (error: unknown) =>
+  error instanceof MisconfiguredError && !error.retryable && /prefix/.test(error.message);
+
+describe('keys that are renamed', () => {
+  it('by ioredis are seen when the client is given', async () => {
+    const options = { lazyConnect: true };
+    for (const [client, advice] of [
+      [new Redis({ ...options, keyPrefix: 'app:' }), /redis\.duplicate\(\{ keyPrefix: '' \}\)/],
+      [new Redis({ ...options, keyPrefix: Buffer.from('app:') as never }), /keyPrefix/],
+      [new Cluster([{ port: 1 }], { ...options, keyPrefix: 'app:' }), /keyPrefix/],
+      [new Cluster([{ port: 1 }], { ...options, redisOptions: { keyPrefix: 'app:' } }), /keyPrefix/],
+      [new Redis({ ...options, stringNumbers: true }), /stringNumbers/],
+      [new Cluster([{ port: 1 }], { ...options, redisOptions: { stringNumbers: true } }), /stringNumbers/],
+    ] as const) {
+      assert.throws(
+        () => ioredis(client as Redis),
+        (error) => error instanceof MisconfiguredError && error.operation === 'connect' && advice.test(error.message),
+      );
+    }
+    // What its message says works.
+    const prefixed = new Redis(server.url, { keyPrefix: 'app:' });
+    const plain = prefixed.duplicate({ keyPrefix: '' });
+    await using client = await connect(ioredis(plain, prefixed));
+    const lease = await client.lock('of-a-duplicate').lock();
+    assert.equal(await redis.exists('of-a-duplicate'), 1);
+    // The one that listens may have a prefix: it is not put before channels.
+    await using other = await connect(ioredis(redis));
+    const waiting = client.lock('heard', { waitMs: 10_000 });
+    const held = await other.lock('heard').lock();
+    setTimeout(() => held.release(), 300);
+    await (await waiting.lock()).release();
+    await lease.release();
+    plain.disconnect();
+    prefixed.disconnect();
+  });
+
+  it('by anything are seen when the client connects, without a round trip more', async () => {
+    let calls = 0;
+    const counted: RedisClient = {
+      ...ioredis(redis),
+      eval: (...call) => {
+        calls += 1;
+        return ioredis(redis).eval(...call);
+      },
+    };
+    // The script is known from here on.
+    await (await connect(counted)).close();
+    calls = 0;
+    await (await connect(counted)).close();
+    assert.equal(calls, 1);
+    const started = performance.now();
+    await assert.rejects(connect(renaming(counted)), isRefused);
+    assert.ok(performance.now() - started < 1_000);
+    const rest = await EmbeddedServer.start('--http', '0');
+    await assert.rejects(connect(renaming(upstash({ url: rest.http }))), isRefused);
+    await rest[Symbol.asyncDispose]();
+  });
+
+  it('by node-redis are not, as commands that are sent raw have no prefix', async () => {
+    const prefixed = await createClient({ url: server.url, keyPrefix: 'app:' }).connect();
+    await using client = await connect(nodeRedis(prefixed));
+    await using native = await connect(ioredis(redis));
+    const lease = await client.lock('raw').lock();
+    await assert.rejects(native.lock('raw').lock({ waitMs: 0 }), LockTimeoutError);
+    await lease.release();
+    prefixed.destroy();
+  });
+
+  it('are seen at the first use of a client that is lazy, and nothing is locked', async () => {
+    await using client = await connect(renaming(ioredis(redis)), { lazy: true });
+    for (let time = 0; time < 2; time += 1) {
+      await assert.rejects(client.lock('lazy').lock({ waitMs: 0 }), isRefused);
+    }
+    assert.deepEqual((await redis.keys('*lazy*')).length, 0);
+    let isDown = true;
+    const late: RedisClient['eval'] = (...call) =>
+      isDown ? Promise.reject(new Error('down')) : renaming(ioredis(redis)).eval(...call);
+    await using returning = await connect({ eval: late }, { lazy: true });
+    await assert.rejects(returning.lock('lazy').lock({ waitMs: 100 }), { kind: 'Unavailable' });
+    isDown = false;
+    await assert.rejects(returning.lock('lazy').lock({ waitMs: 0 }), isRefused);
+    assert.deepEqual((await redis.keys('*lazy*')).length, 0);
+  });
+
+  it('of one of several primaries are refused, and left out if it comes later', async () => {
+    const others = await Promise.all([RedisServer.start(), RedisServer.start()]);
+    const clients = [redis, ...others.map(({ store }) => store)].map((one) => ioredis(one));
+    const [first, second, third] = clients as [RedisClient, RedisClient, RedisClient];
+    await assert.rejects(redlock([first, second, renaming(third)]), isRefused);
+    let answered = 0;
+    const late: RedisClient = {
+      ...third,
+      async eval(...call) {
+        answered += 1;
+        if (answered === 1) throw new Error('down');
+        return renaming(third).eval(...call);
+      },
+    };
+    await using client = await redlock([first, second, late]);
+    await eventually(5_000, () => answered > 2);
+    const lease = await client.lock('minority').lock();
+    assert.deepEqual(await others[1]?.store.keys('*minority*'), []);
+    await lease.release();
+    for (const other of others) await other[Symbol.asyncDispose]();
+  });
+
+  it('for users who may use their own keys only: the handshake asks for none', async () => {
+    const rules = ['resetkeys', '~mine:*', '&*', '+@all'];
+    await redis.call('ACL', 'SETUSER', 'tenant', 'reset', 'on', '>secret', ...rules);
+    const url = server.url.replace('//', '//tenant:secret@');
+    const tenant = new Redis(url);
+    await (await connect(ioredis(tenant))).close();
+    await (await connect(ioredis(tenant), { keyPrefix: 'mine:' })).close();
+    tenant.disconnect();
+  });
+
+  it('and what is no answer of that script is none', async () => {
+    for (const answer of [null, 1, 'OK', [], ['', 1], {}, [['a'], 1]] as never[]) {
+      await assert.rejects(connect({ eval: () => answer }), (error) => error instanceof MisconfiguredError);
+    }
+    // Numbers as text, as ioredis gives with `stringNumbers`.
+    const text: RedisClient['eval'] = async (...call) =>
+      ((await ioredis(redis).eval(...call)) as never[]).map((item) => `${item}`);
+    await assert.rejects(connect({ eval: text }), /numbers/);
+    // Text as bytes, as node-redis gives where it is told to.
+    const bytes: RedisClient['eval'] = async (...call) =>
+      ((await ioredis(redis).eval(...call)) as unknown[]).map((item) =>
+        typeof item === 'string' ? new TextEncoder().encode(item) : item,
+      ) as never;
+    await (await connect({ eval: bytes })).close();
+  });
+});

@@ -1,0 +1,95 @@
+// Where the core is found: beside its script, in a script where a bundler left the file behind, or not at all.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+import { build, type Format, type Platform } from 'esbuild';
+import { ROOT } from './package.js';
+import { RedisServer } from './server.js';
+
+const run = promisify(execFile);
+
+describe('the core', () => {
+  let server: RedisServer;
+  let folder: string;
+
+  before(async () => {
+    server = await RedisServer.start();
+    folder = mkdtempSync(join(tmpdir(), 'steadlock-loading-'));
+  });
+
+  after(async () => {
+    rmSync(folder, { recursive: true });
+    await server[Symbol.asyncDispose]();
+  });
+
+  /** What a program says that was bundled, where nothing else is. */
+  async function told(format: Format, platform: Platform, first = '', fetched = ''): Promise<string> {
+    const program = `${first}
+import { connect } from 'steadlock-web';
+import { tcp } from '${ROOT}packages/web/dist/adapters/tcp.js';
+import { connect as dial } from 'node:net';
+import { Readable, Writable } from 'node:stream';
+const open = ({ port, hostname }) => {
+  const socket = dial(port, hostname);
+  return { readable: Readable.toWeb(socket), writable: Writable.toWeb(socket), close: () => socket.destroy() };
+};
+${fetched}
+async function main() {
+  const started = performance.now();
+  const redis = tcp('${server.url}', open);
+  const client = await connect(redis).catch((error) => error);
+  if (client instanceof Error) {
+    return [client.kind, client.retryable, performance.now() - started < 1_000, client.message].join(' ');
+  }
+  const text = await client.using('loaded', (lease) => 'held ' + lease.isValid);
+  await client.close();
+  redis.close();
+  return text;
+}
+main().then((text) => console.log(text));
+`;
+    const file = join(folder, `main.${format === 'cjs' ? 'cjs' : 'mjs'}`);
+    const { outputFiles } = await build({
+      stdin: { contents: program, resolveDir: join(ROOT, 'packages', 'web') },
+      outfile: file,
+      bundle: true,
+      write: false,
+      format,
+      platform,
+      external: ['node:*'],
+      logLevel: 'silent',
+    });
+    writeFileSync(file, outputFiles[0]?.contents as Uint8Array);
+    const { stdout } = await run(process.execPath, [file], { cwd: folder });
+    return stdout.trim();
+  }
+
+  it('is within what a bundler makes for a server, as a module and as CommonJS', async () => {
+    for (const format of ['esm', 'cjs'] as const) assert.equal(await told(format, 'node'), 'held true', format);
+    assert.equal(await told('esm', 'neutral'), 'held true');
+  });
+
+  it('is within a page that imports it', async () => {
+    for (const format of ['esm', 'cjs'] as const) {
+      assert.equal(await told(format, 'browser', "import 'steadlock-web/inlined';"), 'held true', format);
+    }
+  });
+
+  it('is told at once to be missing, by an error that says what to do', async () => {
+    for (const format of ['esm', 'cjs'] as const) {
+      const text = await told(format, 'browser');
+      assert.match(text, /^Misconfigured false true .*import 'steadlock-web\/inlined'.*useCore/, format);
+    }
+  });
+
+  it('may come later where its file cannot be fetched now', async () => {
+    const use = "import { useCore } from 'steadlock-web';";
+    const text = await told('esm', 'browser', use, "useCore('http://127.0.0.1:1/steadlock.wasm');");
+    assert.match(text, /^Unavailable true true .*could not be fetched.*/);
+  });
+});

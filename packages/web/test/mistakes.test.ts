@@ -1,0 +1,316 @@
+// What adapters and `connect` are given by mistake: each client in each adapter, closed, unconnected, of no type at all.
+// Every one is refused at once, by an error that says what to do.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer, connect as dial, type Socket as NodeSocket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { after, before, describe, it } from 'node:test';
+import { Redis as Upstash } from '@upstash/redis';
+import { Cluster } from 'ioredis';
+import { createClient, createClientPool, createCluster, createSentinel } from 'redis';
+import { connect, type RedisClient, redlock, SteadlockError, UnavailableError } from 'steadlock-web';
+import { deno, type TcpClient, type TcpOptions } from 'steadlock-web/deno';
+import { ioredis } from 'steadlock-web/ioredis';
+import { nodeRedis } from 'steadlock-web/node-redis';
+import { upstash } from 'steadlock-web/upstash';
+import { Redis, ROOT } from './package.js';
+import { EmbeddedServer, eventually, freePort, RedisServer } from './server.js';
+
+type Address = { readonly hostname: string; readonly port: number };
+type Socket = import('../src/adapters/resp.js').Socket;
+
+/** `tcp.ts`, which is no export of the package. */
+interface Tcp {
+  tcp(url: string | URL, open: (address: Address) => Socket, options?: TcpOptions): TcpClient;
+}
+
+const { tcp } = (await import(`${ROOT}packages/web/dist/adapters/tcp.js`)) as Tcp;
+
+let server: RedisServer;
+let rest: EmbeddedServer;
+/** Every client that a program may have. */
+let clients: Record<string, unknown>;
+const ends: (() => unknown)[] = [];
+
+before(async () => {
+  [server, rest] = await Promise.all([RedisServer.start(), EmbeddedServer.start('--http', '0')]);
+  const { url } = server;
+  const node = { url };
+  const [io, lazy, closedIo, closing] = [
+    new Redis(url),
+    new Redis(url, { lazyConnect: true }),
+    new Redis(url, { lazyConnect: true }),
+    new Redis(url),
+  ];
+  const cluster = new Cluster([{ port: 1 }], { lazyConnect: true });
+  const nodeClient = await createClient(node).connect();
+  const pool = createClientPool(node);
+  await pool.connect();
+  const closedNode = await createClient(node).connect();
+  closedIo.disconnect();
+  await closing.quit();
+  await eventually(5_000, () => closing.status === 'end' && closedIo.status === 'end');
+  closedNode.destroy();
+  const closedTcp = onSockets(url);
+  closedTcp.close();
+  ends.push(
+    () => io.disconnect(),
+    () => lazy.disconnect(),
+    () => cluster.disconnect(),
+    () => nodeClient.destroy(),
+    () => pool.destroy(),
+  );
+  clients = {
+    'a Redis of ioredis': io,
+    'a Redis of ioredis that connects at its first use': lazy,
+    'a Redis of ioredis that was disconnected': closedIo,
+    'a Redis of ioredis that has quit': closing,
+    'a Cluster of ioredis': cluster,
+    'a pipeline of ioredis': io.pipeline(),
+    'a client of node-redis': nodeClient,
+    'a client of node-redis that is not connected': createClient(node),
+    'a client of node-redis that was closed': closedNode,
+    'the promise of a client of node-redis': Promise.resolve(nodeClient),
+    'a pool of node-redis': pool,
+    'a cluster of node-redis': createCluster({ rootNodes: [node] }),
+    'sentinels of node-redis': createSentinel({ name: 'mine', sentinelRootNodes: [{ host: 'a', port: 1 }] }),
+    'the legacy form of node-redis': nodeClient.legacy(),
+    'a client of @upstash/redis': new Upstash({ url: rest.http, token: 'any' }),
+    'what the adapter of ioredis made': ioredis(io),
+    'what tcp made, closed': closedTcp,
+    'the class of ioredis': Redis,
+    'a URL': url,
+    'a URL object': new URL(url),
+    nothing: undefined,
+    null: null,
+    'a number': 6379,
+    'an empty object': {},
+    'an array': [io],
+  };
+});
+
+after(async () => {
+  for (const end of ends) await end();
+  await Promise.all([server[Symbol.asyncDispose](), rest[Symbol.asyncDispose]()]);
+});
+
+function onSockets(url: string | URL) {
+  return tcp(url, ({ hostname, port }) => {
+    const socket = dial(port, hostname);
+    const readable = Readable.toWeb(socket) as ReadableStream<Uint8Array>;
+    return { readable, writable: Writable.toWeb(socket) as WritableStream<Uint8Array>, close: () => socket.destroy() };
+  });
+}
+
+type Given = (client: never) => RedisClient;
+const DOORS: Record<string, Given> = {
+  ioredis,
+  'ioredis, as subscriber': (client) => ioredis(clients['a Redis of ioredis'] as Redis, client),
+  nodeRedis,
+  'nodeRedis, as subscriber': (client) => nodeRedis(clients['a client of node-redis'] as never, client),
+  upstash,
+  tcp: onSockets,
+  deno,
+  connect: (client) => client,
+};
+
+/** What is right, or is the same as nothing; all else is refused. A cluster that is not there is not asked. */
+const WELL: Record<string, readonly string[]> = {
+  ioredis: ['a Redis of ioredis', 'a Redis of ioredis that connects at its first use', 'a Cluster of ioredis'],
+  'ioredis, as subscriber': ['a Redis of ioredis that connects at its first use', 'a Cluster of ioredis', 'nothing'],
+  nodeRedis: ['a client of node-redis', 'a pool of node-redis'],
+  'nodeRedis, as subscriber': ['nothing'],
+  upstash: [],
+  tcp: ['a URL', 'a URL object'],
+  deno: [],
+  connect: ['what the adapter of ioredis made'],
+};
+
+const NAMES = [
+  'a Redis of ioredis',
+  'a Redis of ioredis that connects at its first use',
+  'a Redis of ioredis that was disconnected',
+  'a Redis of ioredis that has quit',
+  'a Cluster of ioredis',
+  'a pipeline of ioredis',
+  'a client of node-redis',
+  'a client of node-redis that is not connected',
+  'a client of node-redis that was closed',
+  'the promise of a client of node-redis',
+  'a pool of node-redis',
+  'a cluster of node-redis',
+  'sentinels of node-redis',
+  'the legacy form of node-redis',
+  'a client of @upstash/redis',
+  'what the adapter of ioredis made',
+  'what tcp made, closed',
+  'the class of ioredis',
+  'a URL',
+  'a URL object',
+  'nothing',
+  'null',
+  'a number',
+  'an empty object',
+  'an array',
+];
+
+/** How connecting ends by such a client, and after how long. */
+async function told(door: Given, client: unknown): Promise<unknown> {
+  const started = performance.now();
+  try {
+    await (await connect(door(client as never), { connectTimeoutMs: 2_000 })).close();
+    return 'well';
+  } catch (error) {
+    assert.ok(performance.now() - started < 1_500, `${error}`);
+    return error;
+  }
+}
+
+describe('each client, given', () => {
+  it('is one of the table', () => assert.deepEqual(Object.keys(clients), NAMES));
+
+  for (const [door, given] of Object.entries(DOORS)) {
+    for (const name of NAMES) {
+      const isWell = WELL[door]?.includes(name);
+      if (isWell && name === 'a Cluster of ioredis') continue;
+      it(`to ${door}: ${name} is ${isWell ? 'taken' : 'refused at once'}`, async () => {
+        const end = await told(given, clients[name]);
+        if (isWell) return assert.equal(end, 'well');
+        assert.ok(end instanceof SteadlockError, `${end}`);
+        assert.match(end.kind, /^(InvalidArgument|Misconfigured)$/, `${end}`);
+        assert.equal(end.operation, 'connect');
+        assert.equal(end.retryable, false);
+        assert.doesNotMatch(end.message, /undefined \(|Cannot read|is not a function|\[object/);
+      });
+    }
+  }
+
+  it('is told where it belongs', async () => {
+    for (const [door, name, advice] of [
+      ['connect', 'a Redis of ioredis', /`ioredis` of steadlock-web\/ioredis/],
+      ['connect', 'a client of node-redis', /`nodeRedis` of steadlock-web\/node-redis/],
+      ['connect', 'a client of @upstash/redis', /`upstash` of steadlock-web\/upstash/],
+      ['connect', 'a URL', /steadlock-web\/deno/],
+      ['ioredis', 'a client of node-redis', /`nodeRedis`/],
+      ['nodeRedis', 'a Redis of ioredis', /`ioredis`/],
+      ['nodeRedis', 'a cluster of node-redis', /cluster; use ioredis/],
+      ['nodeRedis', 'sentinels of node-redis', /sentinels; use ioredis/],
+      ['nodeRedis', 'the promise of a client of node-redis', /await it/],
+      ['nodeRedis', 'a client of node-redis that is not connected', /await client\.connect\(\)/],
+      ['ioredis', 'a Redis of ioredis that has quit', /closed/],
+      ['upstash', 'nothing', /url/],
+      ['upstash', 'an empty object', /UPSTASH_REDIS_REST_URL/],
+    ] as const) {
+      assert.match(`${await told(DOORS[door] as Given, clients[name])}`, advice, `${door}: ${name}`);
+    }
+    await assert.rejects(redlock([clients['a Redis of ioredis'] as never]), { kind: 'InvalidArgument' });
+  });
+});
+
+describe('options of adapters', () => {
+  it('are of their types, and no message repeats a secret', () => {
+    const url = 'https://example.upstash.io';
+    for (const options of [
+      { url: 1 },
+      { url: '' },
+      { url: 'example.upstash.io' },
+      { url: `"${url}"` },
+      { url: 'rediss://default:secret@example.upstash.io:6379' },
+      { url: 'https://user:secret@example.upstash.io' },
+      { url: 'ftp://example' },
+      { url, token: 1 },
+      { url, token: null },
+      { url, subscribe: 'yes' },
+      { url, maxStreams: 0 },
+      { url, maxStreams: '3' },
+      { url, timeoutMs: '1000' },
+      { url, timeoutMs: 0 },
+      { url, timeoutMs: Number.NaN },
+      { url, fetch: true },
+      { url, tokn: 'secret' },
+    ]) {
+      assert.throws(
+        () => upstash(options as never),
+        (error) => error instanceof SteadlockError && error.kind === 'InvalidArgument' && !/secret/.test(error.message),
+        JSON.stringify(options),
+      );
+    }
+    for (const options of [1, null, { timeoutMs: '1' }, { timeoutMs: -1 }, { timeout: 1 }]) {
+      assert.throws(() => tcp('redis://host', (() => {}) as never, options as never), { kind: 'InvalidArgument' });
+    }
+    assert.equal(upstash({ url: new URL(`${url}/`) }).name, 'example.upstash.io');
+  });
+
+  it('as a token that the server wants: it is missing, or another', async () => {
+    await using server = await EmbeddedServer.start('--http', '0', '--http-token-file', tokenFile());
+    for (const token of [undefined, '', 'other']) {
+      const started = performance.now();
+      await assert.rejects(connect(upstash({ url: server.http, token })), { kind: 'Misconfigured' });
+      assert.ok(performance.now() - started < 1_500);
+    }
+    await (await connect(upstash({ url: server.http, token: 'right' }))).close();
+  });
+});
+
+describe('a server that is down', () => {
+  it('is named with what the system said, by every adapter', async () => {
+    const port = await freePort();
+    const url = `redis://127.0.0.1:${port}`;
+    const io = new Redis(url);
+    const node = createClient({ url });
+    for (const client of [io, node]) client.on('error', () => {});
+    void node.connect().catch(() => {});
+    const refused = new RegExp(`ECONNREFUSED 127\\.0\\.0\\.1:${port}`);
+    for (const client of [upstash({ url: `http://127.0.0.1:${port}` }), onSockets(url), ioredis(io), nodeRedis(node)]) {
+      const error = await connect(client, { connectTimeoutMs: 700 }).catch((error: unknown) => error);
+      assert.ok(error instanceof UnavailableError, `${error}`);
+      assert.match(error.message, refused);
+      assert.match(`${error.cause}`, refused);
+    }
+    io.disconnect();
+    node.destroy();
+  });
+
+  it('or ends every connection, as behind a balancer without servers', async () => {
+    const sockets = new Set<NodeSocket>();
+    const balancer = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('error', () => {}).destroy();
+    });
+    const port = await freePort();
+    await new Promise<void>((resolve) => balancer.listen(port, '127.0.0.1', resolve));
+    const error = await connect(upstash({ url: `http://127.0.0.1:${port}` }), { connectTimeoutMs: 300 }).catch(
+      (error) => error,
+    );
+    assert.ok(error instanceof UnavailableError);
+    assert.match(error.message, /fetch failed: ./);
+    balancer.close();
+  });
+
+  it('tells each cause once, however deep, and anything that is thrown', async () => {
+    const deep = new Error('first', { cause: new Error('second', { cause: new Error('first and second') }) });
+    const circle = new Error('round');
+    circle.cause = circle;
+    const several = new AggregateError([new Error('one way'), new Error('other way')], '');
+    for (const [thrown, text] of [
+      [deep, /first: second: first and second/],
+      [circle, /round/],
+      [several, /one way: other way/],
+      [new Error('', { cause: 'a text' }), /a text/],
+    ] as const) {
+      const client = { eval: () => Promise.reject(thrown) };
+      const error = await connect(client, { connectTimeoutMs: 100 }).catch((error) => error);
+      assert.match(error.message, text);
+      assert.doesNotMatch(error.message, /round.*round/);
+    }
+  });
+});
+
+function tokenFile(): string {
+  const file = join(mkdtempSync(join(tmpdir(), 'steadlock-token-')), 'token');
+  writeFileSync(file, 'right');
+  return file;
+}
