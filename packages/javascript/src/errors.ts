@@ -54,8 +54,8 @@ export interface ClientInfo {
   readonly label: string;
 }
 
-/** What is done with a lock. */
-export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'inspect' | 'set_limit';
+/** What is done with a lock; `hold` is of the reason with which a lease's `signal` aborts: nothing was called. */
+export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'hold' | 'inspect' | 'set_limit';
 
 /** What an error knows beside its message. */
 export interface ErrorDetails {
@@ -115,6 +115,12 @@ export class SteadlockError extends Error {
     this.node = details.node ?? null;
     this.retryable = details.retryable ?? false;
     this.skipped = details.skipped ?? false;
+  }
+
+  /** @internal All that it knows, for a log: of an error, JSON has neither the message nor the cause by itself. */
+  toJSON(): object {
+    const { message, cause } = this;
+    return { ...this, message, ...(cause === undefined ? {} : { cause }) };
   }
 }
 
