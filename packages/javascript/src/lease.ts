@@ -1,6 +1,6 @@
 import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
-import { type LostReason, NotOwnerError } from './errors.js';
+import { ClosedError, type LostReason, NotOwnerError } from './errors.js';
 import { Hold } from './hold.js';
 import { Named } from './named.js';
 
@@ -114,7 +114,8 @@ export class Lease extends Named {
    * - `stolen`: the record is another owner's, who keeps it
    * - `unknown`: the server did not answer in time; the library retries until the lease has passed
    *
-   * @throws ClosedError if the client was closed before
+   * After `close()` of the client, which released the lock, it says what that came to.
+   *
    * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
    */
   release(): Promise<ReleaseOutcome> {
@@ -141,7 +142,7 @@ export class Lease extends Named {
   /** @internal Releases at the end of a scope, which fails if the lease was lost in it, unless its body failed. */
   async leave(bodyFailed: boolean): Promise<void> {
     await this.release().catch((error: unknown) => {
-      // A closed client answers no release; that the lease is lost says more.
+      // That the lease is lost says more.
       if (!bodyFailed && this.#hold.lost === undefined) throw error;
     });
     if (bodyFailed) return;
@@ -159,7 +160,14 @@ export class Lease extends Named {
         operation: 'release',
       });
     }
+    const isClosed = this.#engine.isClosed;
     const outcome = await this.release();
+    if (isClosed) {
+      throw new ClosedError('the client was closed, which released the lock', {
+        lockName: this.name,
+        operation: 'release',
+      });
+    }
     const reason = this.#hold.lostAtRelease;
     if (reason !== undefined) throw this.#hold.lostError(reason, 'release');
     return outcome as Released;
