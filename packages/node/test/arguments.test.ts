@@ -49,6 +49,27 @@ describe('bad input', () => {
     assert.equal(client.lock('🔒').name, '🔒');
   });
 
+  it('a message names options and methods as Node does', async () => {
+    const told = async (failing: Promise<unknown>) => {
+      const error = await failing.then(
+        () => assert.fail('it went well'),
+        (failed: Error) => failed,
+      );
+      assert.doesNotMatch(error.message.replaceAll(/"[^"]*"/g, ''), /[a-z]_[a-z]/, error.message);
+      return error.message;
+    };
+    const { url } = server;
+    assert.match(await told(client.lock('max_hold').lock({ maxHoldMs: 99 })), /"max_hold": maxHoldMs is below 100 ms/);
+    assert.match(await told(connect(url, { addressMap: { a: 'b' } })), /addressMap is given but/);
+    assert.match(
+      await told(connect(url, { clientInfo: false, clientLabel: 'x' })),
+      /clientLabel is given and clientInfo/,
+    );
+    assert.match(await told(connect(`${url}#insecure`)), /tlsCaFile/);
+    assert.match(await told(connect(url, { tlsKeyFile: '/none' })), /tls[A-Z]/);
+    assert.match(await told(client.setLimit('s', 0)), /^setLimit/);
+  });
+
   it('a URL may be a URL object', async () => {
     await using one = await connect(new URL(server.url));
     assert.equal(await one.lock('url').isLocked(), false);
