@@ -5,6 +5,8 @@
 
 mod client;
 mod rows;
+mod spelling;
 
 pub use client::Client;
 pub use rows::{WIDTH, Words, reason_index};
+pub use spelling::spelled;

@@ -9,6 +9,8 @@ use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 use steadlock::host::AddressMap;
 
+use crate::until_closed::{Drops, UntilClosed};
+
 /// What the function said.
 #[napi(object, object_to_js = false)]
 pub struct NativeReached {
@@ -22,13 +24,18 @@ pub struct NativeReached {
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The core calls it on a thread that has nothing else to do and waits there for JavaScript's.
-pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<AddressMap> {
+pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<(AddressMap, Box<dyn Drops>)> {
     let function = function
         .build_threadsafe_function::<String>()
         .weak::<true>()
         .callee_handled::<false>()
         .build()?;
-    Ok(AddressMap::by_fallible(move |announced| {
+    let function = UntilClosed::new(function);
+    let until_closed = Box::new(function.clone());
+    let map = AddressMap::by_fallible(move |announced| {
+        let Some(function) = function.get() else {
+            return Err("the client is closed".into());
+        };
         let (tell, told) = mpsc::channel();
         let status = function.call_with_return_value(
             announced.to_owned(),
@@ -52,5 +59,6 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
                 Err(_) => Err("JavaScript is ending".into()),
             };
         }
-    }))
+    });
+    Ok((map, until_closed))
 }

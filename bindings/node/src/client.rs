@@ -12,12 +12,15 @@ use crate::addresses::{self, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder};
 use crate::observation::NativeObservation;
 use crate::options::{self, ClientOptions};
+use crate::until_closed::{Drops, UntilClosed};
 
 /// One client. Everything in it belongs to the thread of its JavaScript; the
 /// engine's thread only calls `wake`.
 #[napi]
 pub struct NativeClient {
     client: Client,
+    /// What of JavaScript it may call.
+    until_closed: Vec<Box<dyn Drops>>,
 }
 
 /// Starts to connect. The answer comes as the row of request 0.
@@ -37,16 +40,22 @@ pub fn open<'env>(
         .weak::<true>()
         .callee_handled::<false>()
         .build()?;
+    let wake = UntilClosed::new(wake);
+    let mut until_closed: Vec<Box<dyn Drops>> = vec![Box::new(wake.clone())];
     let wake = move || {
-        // Refused only while the environment is closing, when nobody listens.
-        let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        if let Some(wake) = wake.get() {
+            // Refused only while the environment is closing, when nobody listens.
+            let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
     };
     let mut options = Options::try_from(options)?;
     if let Some(function) = addresses {
-        options.address_map = Some(addresses::map(function)?);
+        let (map, function) = addresses::map(function)?;
+        options.address_map = Some(map);
+        until_closed.push(function);
     }
     match Host::open(options, Box::new(wake)) {
-        Ok(host) => NativeClient::new(host).into_instance(env).map(Either::A),
+        Ok(host) => NativeClient::new(host, until_closed).into_instance(env).map(Either::A),
         Err(error) => Ok(Either::B(NativeFailure::from(&error))),
     }
 }
@@ -68,9 +77,19 @@ pub fn close_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, timeout_ms: 
 
 #[napi]
 impl NativeClient {
-    fn new(host: Host) -> Self {
+    fn new(host: Host, until_closed: Vec<Box<dyn Drops>>) -> Self {
         Self {
             client: Client::new(host),
+            until_closed,
+        }
+    }
+
+    /// The client is closed: it calls no function any more, which would be open handles. What is asked of it later is
+    /// answered at once, and JavaScript drains that by itself.
+    #[napi(catch_unwind)]
+    pub fn end_calls(&self) {
+        for function in &self.until_closed {
+            function.drop_it();
         }
     }
 
@@ -187,6 +206,13 @@ impl NativeClient {
     #[napi(catch_unwind)]
     pub fn is_valid(&self, lease: f64) -> bool {
         self.client.is_valid(lease)
+    }
+
+    /// Whether a caller that holds the lock of one address and waits for that of another one waits for itself.
+    #[napi(catch_unwind)]
+    pub fn keeps_out(&self, held: String, wanted: String) -> bool {
+        let keeps_out = self.client.host().keeps_out(held.into(), wanted.into());
+        keeps_out.unwrap_or(false)
     }
 
     /// The index of the reason for which a lease is lost; −1 if it is not.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use napi_derive::napi;
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
+use steadlock_javascript::spelled;
 
 /// One error.
 #[napi(object, object_from_js = false)]
@@ -55,8 +56,8 @@ impl From<&Error> for NativeFailure {
     fn from(error: &Error) -> Self {
         Self {
             kind: error.kind().name().to_owned(),
-            message: error.to_string(),
-            cause: error.cause().map(str::to_owned),
+            message: spelled(&error.to_string()).into_owned(),
+            cause: error.cause().map(|cause| spelled(cause).into_owned()),
             operation: error.operation().to_string(),
             lock_name: error.lock_name().map(str::to_owned),
             holder: error.holder().map(NativeHolder::from),
@@ -98,7 +99,7 @@ pub fn lost_error(name: String, reason: String, at_release: bool) -> NativeFailu
     let operation = if at_release {
         Operation::Release
     } else {
-        Operation::Extend
+        Operation::Hold
     };
     NativeFailure::from(&steadlock::host::lost_error(&name, &reason, operation))
 }

@@ -13,4 +13,5 @@ mod client;
 mod failure;
 mod observation;
 mod options;
+mod until_closed;
 mod vocabulary;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use steadlock::host::{Field, Line};
+use steadlock_javascript::spelled;
 
 /// Something for those who listen: a sentence, and what it says by name.
 #[napi(object, object_from_js = false)]
@@ -25,7 +26,7 @@ impl From<&Line> for NativeObservation {
         });
         Self {
             level: line.level().as_str().to_owned(),
-            message: line.to_string(),
+            message: spelled(&line.to_string()).into_owned(),
             fields: fields.collect(),
         }
     }

@@ -1,6 +1,7 @@
 //! The core's error, and a lock's holder, as plain data; JavaScript makes the class of an error's kind from it.
 
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
+use steadlock_javascript::spelled;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -11,8 +12,8 @@ use crate::object::{object, text};
 pub(crate) fn failure(error: &Error) -> JsValue {
     object(&[
         ("kind", error.kind().name().into()),
-        ("message", error.to_string().into()),
-        ("cause", text(error.cause())),
+        ("message", spelled(&error.to_string()).as_ref().into()),
+        ("cause", text(error.cause().map(spelled).as_deref())),
         ("operation", error.operation().to_string().into()),
         ("lockName", text(error.lock_name())),
         ("holder", error.holder().map_or(JsValue::UNDEFINED, holder)),
@@ -52,7 +53,7 @@ pub fn lost_error(name: &str, reason: &str, at_release: bool) -> JsValue {
     let operation = if at_release {
         Operation::Release
     } else {
-        Operation::Extend
+        Operation::Hold
     };
     failure(&steadlock::host::lost_error(name, reason, operation))
 }

@@ -2,6 +2,7 @@
 
 use js_sys::{Object, Reflect};
 use steadlock::host::{Field, Line};
+use steadlock_javascript::spelled;
 use wasm_bindgen::JsValue;
 
 use crate::object::object;
@@ -20,7 +21,7 @@ pub(crate) fn observation(line: &Line) -> JsValue {
     }
     object(&[
         ("level", line.level().as_str().into()),
-        ("message", line.to_string().into()),
+        ("message", spelled(&line.to_string()).as_ref().into()),
         ("fields", fields.into()),
     ])
 }

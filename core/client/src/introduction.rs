@@ -57,6 +57,33 @@ impl Introduction {
     }
 }
 
+/// What `CLIENT LIST` of a server calls the connections of a client.
+#[cfg(feature = "native")]
+pub(crate) fn connection_name(introduction: Option<&Introduction>, world: &World) -> String {
+    let Some(introduction) = introduction else {
+        return NAMELESS.into();
+    };
+    let name = match (introduction.label.as_str(), &introduction.program) {
+        ("", Some(program)) => program.clone(),
+        ("", None) => world.executable(),
+        (label, _) => label.into(),
+    };
+    // Servers take printable ASCII without spaces.
+    let printable = |letter: char| if letter.is_ascii_graphic() { letter } else { '_' };
+    let name: String = name.chars().take(LONGEST_NAME).map(printable).collect();
+    if name.is_empty() {
+        NAMELESS.into()
+    } else {
+        format!("{NAMELESS}:{name}")
+    }
+}
+
+#[cfg(feature = "native")]
+const NAMELESS: &str = "steadlock";
+/// In characters. A server shows it on each line of its list.
+#[cfg(feature = "native")]
+const LONGEST_NAME: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use steadlock_protocol::ErrorKind;
@@ -79,6 +106,20 @@ mod tests {
             "{info:?}"
         );
         assert!(info.since > 1_700_000_000);
+    }
+
+    #[test]
+    fn a_connection_is_named_by_what_the_client_says_of_itself() {
+        let name = |label: Option<&str>, program: &str| {
+            let introduction = Introduction::check(None, label.map(Into::into), Some(program.into()), None);
+            connection_name(introduction.unwrap().as_ref(), &World::default())
+        };
+        assert_eq!(name(None, "worker.js"), "steadlock:worker.js");
+        assert_eq!(name(Some("blue"), "worker.js"), "steadlock:blue");
+        assert_eq!(name(Some("blau und grün"), "w"), "steadlock:blau_und_gr_n");
+        assert_eq!(name(None, "a b\nc"), "steadlock:a_b_c");
+        assert_eq!(name(Some(&"x".repeat(200)), "w").len(), "steadlock:".len() + 64);
+        assert_eq!(connection_name(None, &World::default()), "steadlock");
     }
 
     #[test]

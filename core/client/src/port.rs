@@ -22,13 +22,14 @@ mod slot;
 use std::mem;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use steadlock_protocol::Error;
+use steadlock_protocol::{Error, LeaseId};
 
 pub(crate) use self::command::{Checked, Command, Sink};
 pub use self::completion::{Completion, Event};
 pub(crate) use self::ids::{generation_of, host_id, session_id};
 pub use self::lease::Lease;
 pub(crate) use self::queue::Commands;
+pub(crate) use self::released::Endings;
 pub use self::released::Released;
 pub(crate) use self::slot::Slot;
 
@@ -56,6 +57,8 @@ pub(crate) struct Port {
     metrics: Option<Arc<Metrics>>,
     /// What every operation gets once the engine has ended.
     ended: OnceLock<Error>,
+    /// What releases get then, if the client was closed.
+    endings: OnceLock<Endings>,
 }
 
 impl Port {
@@ -71,6 +74,7 @@ impl Port {
             queue: Mutex::new(Vec::new()),
             metrics,
             ended: OnceLock::new(),
+            endings: OnceLock::new(),
         };
         (port, receiver)
     }
@@ -120,9 +124,18 @@ impl Port {
         }
     }
 
-    /// The engine says what operations get from now on.
-    pub(crate) fn end(&self, error: Error) {
+    /// The engine says what operations get from now on, and what releases get, if the client was closed.
+    pub(crate) fn end(&self, error: Error, endings: Option<Endings>) {
+        if let Some(endings) = endings {
+            let _ = self.endings.set(endings);
+        }
         let _ = self.ended.set(error);
+    }
+
+    /// What a release of this lease gets once the client is closed; `None` before that.
+    pub(crate) fn ending(&self, lease: LeaseId) -> Option<Released> {
+        let number = host_id(self.generation, lease.get());
+        self.endings.get().map(|endings| endings.of(lease, number))
     }
 
     /// Answers a command that comes after the engine's end.
@@ -138,7 +151,14 @@ impl Port {
                 sink,
                 ..
             } => (sink, Err(error)),
-            Command::Run { op, sink, .. } => (sink, Err(error.with_operation(op.operation()))),
+            Command::Run { op, sink, .. } => {
+                let ending = match &op {
+                    Checked::Release(lease) => self.ending(*lease),
+                    _ => None,
+                };
+                let refused = error.with_operation(op.operation());
+                (sink, ending.map(Completion::Released).ok_or(refused))
+            }
             Command::AwaitConnected(sink) => (sink, Err(error)),
             Command::EndWaits(sink) => (sink, Ok(Completion::Closed)),
             Command::Cancel { .. } | Command::Shutdown => return,

@@ -16,6 +16,8 @@ use steadlock_protocol::{ClientId, Scratch};
 use self::number::Number;
 use crate::errors::invalid;
 use crate::introduction::Introduction;
+#[cfg(feature = "native")]
+use crate::introduction::connection_name;
 use crate::observe::metrics::Grouping;
 use crate::observe::{GroupBy, Level, LogLevel, Observer, Observers};
 use crate::target::{AddressMap, Mapping, Target};
@@ -262,6 +264,12 @@ impl Settings {
     /// The lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.key_prefix.name(name)
+    }
+
+    /// What servers list its connections as.
+    #[cfg(feature = "native")]
+    pub(crate) fn connection_name(&self) -> String {
+        connection_name(self.introduction.as_ref(), &self.world)
     }
 
     /// What a client of this process says of itself, if it does.

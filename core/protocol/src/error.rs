@@ -90,6 +90,8 @@ pub enum Operation {
     Release,
     /// Making a lease last longer.
     Extend,
+    /// Holding a lock, while nothing is asked for it.
+    Hold,
     /// Asking who holds a lock.
     Inspect,
     /// Changing the limit of a semaphore.
@@ -103,6 +105,7 @@ impl fmt::Display for Operation {
             Self::Acquire => "acquire",
             Self::Release => "release",
             Self::Extend => "extend",
+            Self::Hold => "hold",
             Self::Inspect => "inspect",
             Self::SetLimit => "set_limit",
         })

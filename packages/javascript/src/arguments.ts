@@ -254,6 +254,32 @@ function names(value: unknown, what: string, operation: Operation): string[] | u
   });
 }
 
+/** An address as text: a URL object stands for its text. Whose class it is does not count: realms have one each. */
+export function address(value: unknown, what: string): string {
+  if (typeof value === 'string') return value;
+  if (Object.prototype.toString.call(value) === '[object URL]') return String(value);
+  if (isRedisClient(value)) {
+    throw new InvalidArgumentError(
+      `${what} must be a string or a URL, not a Redis client; give the URL that the client connects to: this package ` +
+        'opens connections of its own (the package steadlock-web takes such clients, by its adapters)',
+      { operation: 'connect' },
+    );
+  }
+  if (typeof value === 'object' && value !== null && 'url' in value) {
+    throw new InvalidArgumentError(`${what} must be a string or a URL, not an object; call connect(url, options)`, {
+      operation: 'connect',
+    });
+  }
+  throw wrong(what, 'a string or a URL', value, 'connect');
+}
+
+/** Whether it is a client of ioredis, node-redis or the like, by what all of them have. */
+function isRedisClient(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { duplicate, sendCommand } = value as Record<string, unknown>;
+  return typeof duplicate === 'function' && typeof sendCommand === 'function';
+}
+
 function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {
   if (value === undefined) return [undefined, undefined];
   if (Array.isArray(value) && value.length === 2 && value.every((end) => typeof end === 'number')) {

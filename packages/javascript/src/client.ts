@@ -1,11 +1,14 @@
 import { count, list, lockName, object, splitOptions } from './arguments.js';
 import type { CallOptions, NeverSkips, UsingOptions } from './call-options.js';
+import { placeOfNow, whileHolding } from './context.js';
 import type { Emitter } from './emitter.js';
-import type { Engine } from './engine.js';
+import { Engine } from './engine.js';
 import { InvalidArgumentError, type Operation } from './errors.js';
+import { ACQUIRE, ADDRESS_IN, ENGINE_OF, LEAVE, PERMIT } from './internals.js';
 import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
+import { notMadeByHand } from './named.js';
 import type { AcquireOptions, LockOptions } from './options.js';
 import { ReadWriteLock } from './read-write-lock.js';
 import { Semaphore } from './semaphore.js';
@@ -25,6 +28,7 @@ export class Client {
 
   /** @internal */
   constructor(engine: Engine) {
+    if (!(engine instanceof Engine)) throw notMadeByHand('Client');
     this.#engine = engine;
   }
 
@@ -87,7 +91,8 @@ export class Client {
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   readWriteLock(name: string, options?: LockOptions): ReadWriteLock {
-    return new ReadWriteLock(this.#named('read_lock', name, options), this.#named('write_lock', name, options));
+    const [read, write] = (['read_lock', 'write_lock'] as const).map((side) => this.#named(side, name, options));
+    return new ReadWriteLock(this.#engine, read as Lock, write as Lock);
   }
 
   /**
@@ -180,23 +185,27 @@ export class Client {
     if (typeof body !== 'function') {
       throw new InvalidArgumentError('using needs a function to run', { operation: 'acquire' });
     }
-    // Options in the last place would go unnoticed, and with them a wait that has an end.
-    if (typeof optionsOrBody === 'function' && maybeBody !== undefined) {
-      throw new InvalidArgumentError('the options of using come before the function', { operation: 'acquire' });
+    if (body === optionsOrBody && maybeBody !== undefined) {
+      throw new InvalidArgumentError('the function of using comes last; call using(lock, options, function)', {
+        operation: 'acquire',
+      });
     }
     const [ofObject, ofCall] = typeof target === 'string' ? splitOptions(options) : [undefined, options];
     const lock = typeof target === 'string' ? this.lock(target, ofObject) : this.#own(target, 'acquire').lock;
-    const lease = await lock.lockUnlessSkipped(ofCall);
+    const place = placeOfNow();
+    const lease = await lock[ACQUIRE](ofCall, 'skipped');
     if (lease === null) return undefined;
     let result: T;
     try {
-      result = await body(lease, lease.signal);
+      const address = lock[ADDRESS_IN](this.#engine) as string;
+      const { native } = this.#engine.inbox;
+      result = await whileHolding(native, address, lease, place, () => body(lease, lease.signal));
     } catch (error) {
       // The body's own error says more than whatever the release may add.
-      await lease.leave(true);
+      await lease[LEAVE](true);
       throw error;
     }
-    await lease.leave(false);
+    await lease[LEAVE](false);
     return result;
   }
 
@@ -231,7 +240,7 @@ export class Client {
   }
 
   /** @internal The engine of a client; `undefined` of something else. */
-  static engineOf(client: unknown): Engine | undefined {
+  static [ENGINE_OF](client: unknown): Engine | undefined {
     return client instanceof Client ? client.#engine : undefined;
   }
 
@@ -241,8 +250,8 @@ export class Client {
   }
 
   #own(lock: Lock | Semaphore, operation: Operation): { lock: Lock; address: string } {
-    const one = lock instanceof Semaphore ? lock.permit : lock;
-    const address = one instanceof Lock ? one.addressIn(this.#engine) : undefined;
+    const one = lock instanceof Semaphore ? lock[PERMIT] : lock;
+    const address = one instanceof Lock ? one[ADDRESS_IN](this.#engine) : undefined;
     if (address === undefined) {
       throw new InvalidArgumentError('what is locked must be a lock object of this client', { operation });
     }

@@ -54,8 +54,8 @@ export interface ClientInfo {
   readonly label: string;
 }
 
-/** What is done with a lock. */
-export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'inspect' | 'set_limit';
+/** What is done with a lock; `hold` is of the reason with which a lease's `signal` aborts: nothing was called. */
+export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'hold' | 'inspect' | 'set_limit';
 
 /** What an error knows beside its message. */
 export interface ErrorDetails {

@@ -1,3 +1,5 @@
+import { listenedTo, noMoreListenedTo } from './alive.js';
+import { type Context, contextOfNow } from './context.js';
 import { errorOf, type LostReason, type SteadlockError } from './errors.js';
 import { native } from './native.js';
 import type { HoldSpan } from './telemetry.js';
@@ -14,6 +16,9 @@ export class Hold {
   #isForgotten = false;
   #notHeldToTheEnd: LostReason | undefined;
   #controller: AbortController | undefined;
+  /** Runs the listeners of its signal as the program first asked for that, in the context of its call. */
+  #context: Context | undefined;
+  #isReleased = false;
 
   constructor(
     /** Its number in the engine. */
@@ -45,6 +50,10 @@ export class Hold {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.#lost !== undefined) this.#controller.abort(this.lostError(this.#lost));
+      else if (!this.#isReleased) {
+        this.#context = contextOfNow();
+        listenedTo(this.#controller.signal);
+      }
     }
     return this.#controller.signal;
   }
@@ -56,12 +65,28 @@ export class Hold {
     // From the start: what was taken first lapses first.
     this.#leave(this.siblings.indexOf(this));
     this.span?.end('lost', reason);
-    this.#controller?.abort(this.lostError(reason));
+    const controller = this.#controller;
+    if (controller === undefined) return;
+    const abort = () => controller.abort(this.lostError(reason));
+    const context = this.#context;
+    if (context === undefined) {
+      abort();
+      return;
+    }
+    this.#endListening();
+    try {
+      context.run(abort);
+    } finally {
+      context.end();
+    }
   }
 
   /** It is about to be released, and was lost before for `reason`, if for any. */
   onRelease(reason: LostReason | null): void {
+    this.#isReleased = true;
     this.#lost ??= reason ?? undefined;
+    this.#context?.end();
+    this.#endListening();
     // From the end: what was taken last is released first.
     this.#leave(this.siblings.lastIndexOf(this));
   }
@@ -71,8 +96,15 @@ export class Hold {
     this.#notHeldToTheEnd = reason;
   }
 
-  lostError(reason: LostReason, operation: 'extend' | 'release' = 'extend'): SteadlockError {
+  lostError(reason: LostReason, operation: 'hold' | 'release' = 'hold'): SteadlockError {
     return errorOf(native.lostError(this.lockName, reason, operation === 'release'));
+  }
+
+  /** Nobody is told by its signal any more. */
+  #endListening(): void {
+    if (this.#context === undefined || this.#controller === undefined) return;
+    this.#context = undefined;
+    noMoreListenedTo(this.#controller.signal);
   }
 
   #leave(place: number): void {

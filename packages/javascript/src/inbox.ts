@@ -12,8 +12,9 @@ import { whenAborted } from './aborts.js';
 import { stopWaiting, wait } from './alive.js';
 import { reasonOf } from './arguments.js';
 import { errorOf, type Holder, holderOf, type LostReason } from './errors.js';
-import { closeAtExit, forgetAtExit } from './exit.js';
+import { closeAtExit, endCalls, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
+import { HOLD } from './internals.js';
 import {
   type ClientOptions,
   type NativeClient,
@@ -107,6 +108,7 @@ export class Inbox {
     this.#isOpen = false;
     forgetAtExit(this.native);
     this.#listen();
+    this.#endIfAnswered();
   }
 
   /** Nobody has the engine any more. */
@@ -121,6 +123,8 @@ export class Inbox {
     this.#waiting += 1;
     this.#listen();
     wait();
+    // Nobody wakes a closed client, which answers at once.
+    if (!this.#isOpen) queueMicrotask(() => this.drain());
   }
 
   /**
@@ -128,7 +132,7 @@ export class Inbox {
    * grants it, so that a loss that follows finds it. Rejects if `signal` aborts.
    * `span` is told how it ended.
    */
-  lease<L extends GrantedLease & { readonly hold: Hold }>(
+  lease<L extends GrantedLease & { readonly [HOLD]: Hold }>(
     request: number,
     grant: (id: number, token: number) => L,
     signal: AbortSignal | undefined,
@@ -143,8 +147,8 @@ export class Inbox {
           return resolve(failure);
         }
         const lease = grant(id, token);
-        this.#holds.set(id, lease.hold);
-        lease.hold.span = span?.granted(lease);
+        this.#holds.set(id, lease[HOLD]);
+        lease[HOLD].span = span?.granted(lease);
         resolve(lease);
       });
       if (signal === undefined) return;
@@ -231,6 +235,12 @@ export class Inbox {
     this.#waiting -= 1;
     this.#listen();
     stopWaiting();
+    this.#endIfAnswered();
+  }
+
+  /** What was asked while the client closed is answered behind that it is closed. */
+  #endIfAnswered(): void {
+    if (!this.#isOpen && this.#waiting === 0) endCalls(this.native);
   }
 
   #nextFailure(refused: boolean): Failure {

@@ -1,7 +1,8 @@
 import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
-import { type LostReason, NotOwnerError } from './errors.js';
+import { ClosedError, type LostReason, NotOwnerError } from './errors.js';
 import { Hold } from './hold.js';
+import { HOLD, ID_IN, IS_OF, LEAVE, UNLOCK } from './internals.js';
 import { Named } from './named.js';
 
 /** @internal The lock object that a lease was taken through. */
@@ -35,7 +36,7 @@ export class Lease extends Named {
 
   /** @internal */
   constructor(origin: Origin, id: number, token: number) {
-    super(origin.name);
+    super(origin?.name, origin?.engine);
     this.#engine = origin.engine;
     this.#origin = origin;
     this.#hold = new Hold(id, origin.name, origin.holds);
@@ -79,7 +80,9 @@ export class Lease extends Named {
 
   /**
    * Aborts when the lease is lost, with a `LockLostError` as its reason. Never
-   * aborts after a release. Pass it to whatever must stop then.
+   * aborts after a release. Pass it to whatever must stop then. In Node its listeners
+   * run in the context (`AsyncLocalStorage`) in which it was first asked for, and a
+   * module whose top-level `await` waits for it is not ended while the lock is held.
    */
   get signal(): AbortSignal {
     return this.#hold.signal;
@@ -114,7 +117,8 @@ export class Lease extends Named {
    * - `stolen`: the record is another owner's, who keeps it
    * - `unknown`: the server did not answer in time; the library retries until the lease has passed
    *
-   * @throws ClosedError if the client was closed before
+   * After `close()` of the client, which released the lock, it says what that came to.
+   *
    * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
    */
   release(): Promise<ReleaseOutcome> {
@@ -135,13 +139,13 @@ export class Lease extends Named {
    * @throws LockLostError if the lease was lost meanwhile
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.leave(false);
+    await this[LEAVE](false);
   }
 
   /** @internal Releases at the end of a scope, which fails if the lease was lost in it, unless its body failed. */
-  async leave(bodyFailed: boolean): Promise<void> {
+  async [LEAVE](bodyFailed: boolean): Promise<void> {
     await this.release().catch((error: unknown) => {
-      // A closed client answers no release; that the lease is lost says more.
+      // That the lease is lost says more.
       if (!bodyFailed && this.#hold.lost === undefined) throw error;
     });
     if (bodyFailed) return;
@@ -150,7 +154,7 @@ export class Lease extends Named {
   }
 
   /** @internal Releases for `unlock()`, which tells of a loss. */
-  async unlock(): Promise<Released> {
+  async [UNLOCK](): Promise<Released> {
     const { lost, isForgotten } = this.#hold;
     // To release what a closed client held says that it is closed.
     if (isForgotten && lost !== 'closed') {
@@ -159,24 +163,31 @@ export class Lease extends Named {
         operation: 'release',
       });
     }
+    const isClosed = this.#engine.isClosed;
     const outcome = await this.release();
+    if (isClosed) {
+      throw new ClosedError('the client was closed, which released the lock', {
+        lockName: this.name,
+        operation: 'release',
+      });
+    }
     const reason = this.#hold.lostAtRelease;
     if (reason !== undefined) throw this.#hold.lostError(reason, 'release');
     return outcome as Released;
   }
 
   /** @internal What is known of it until it is lost or released. */
-  get hold(): Hold {
+  get [HOLD](): Hold {
     return this.#hold;
   }
 
   /** @internal Its number in the engine, if the engine is this one. */
-  idIn(engine: Engine): number | undefined {
+  [ID_IN](engine: Engine): number | undefined {
     return engine === this.#engine ? this.#hold.id : undefined;
   }
 
   /** @internal Whether it is of the lock that this lock object means. */
-  isOf(lock: Origin): boolean {
+  [IS_OF](lock: Origin): boolean {
     return lock.engine === this.#engine && lock.address === this.#origin.address;
   }
 

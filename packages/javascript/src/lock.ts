@@ -1,8 +1,10 @@
-import { callOptions, objectOptions, reasonOf, remaining, signal, string } from './arguments.js';
+import { callOptions, objectOptions, reasonOf, remaining, signal } from './arguments.js';
 import type { CallOptions } from './call-options.js';
+import { watchForSelfWait } from './context.js';
 import type { Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Failure } from './inbox.js';
+import { ACQUIRE, ADDRESS_IN, ID_IN, IS_OF, SHOWN_NAME, UNLOCK } from './internals.js';
 import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
 import type { LockOptions } from './options.js';
@@ -25,7 +27,7 @@ export class Lock extends Named {
 
   /** @internal `wanted` is the address of what is taken, where one lock has several: permits of a semaphore. */
   constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
-    super(name);
+    super(name, engine);
     this.#options = { ...objectOptions(options) };
     this.#origin = { engine, name, address, holds: [] };
     this.#address = wanted;
@@ -45,7 +47,7 @@ export class Lock extends Named {
    */
   lock(options?: CallOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return this.acquire(this.#address, options, undefined) as Promise<Lease>;
+    return this[ACQUIRE](options, undefined) as Promise<Lease>;
   }
 
   /**
@@ -60,7 +62,7 @@ export class Lock extends Named {
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   tryLock(options?: CallOptions): Promise<Lease | null> {
-    return this.acquire(this.#address, options, 'refused');
+    return this[ACQUIRE](options, 'refused');
   }
 
   /**
@@ -77,7 +79,7 @@ export class Lock extends Named {
    * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
    */
   async unlock(lease: Lease): Promise<Released> {
-    return this.#own(lease).unlock();
+    return this.#own(lease)[UNLOCK]();
   }
 
   /**
@@ -108,15 +110,12 @@ export class Lock extends Named {
     return holds.some(({ id }) => engine.isValid(id));
   }
 
-  /** @internal As `lock()`; `null` if the lock was skipped. */
-  lockUnlessSkipped(options: CallOptions | undefined): Promise<Lease | null> {
-    return this.acquire(this.#address, options, 'skipped');
-  }
-
   /** @internal Takes what the address says, which may be more permits than this object's own. */
-  async acquire(address: string, options: CallOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
-    // Nothing keeps a program from calling it.
-    string(address, 'the address', 'acquire');
+  async [ACQUIRE](
+    options: CallOptions | undefined,
+    nullIf: NullIf,
+    address: string = this.#address,
+  ): Promise<Lease | null> {
     const given = callOptions(options);
     const own = this.#options;
     const origin = this.#origin;
@@ -137,19 +136,23 @@ export class Lock extends Named {
       remaining(given?.remainingMs ?? own.remainingMs),
     );
     const span = origin.engine.telemetry?.waits(origin);
-    const answer = await inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller, span);
+    const isUnbounded = nullIf !== 'refused' && (given?.waitMs ?? own.waitMs) === undefined;
+    const stopWatching =
+      isUnbounded && within === undefined ? watchForSelfWait(inbox.native, address, this[SHOWN_NAME]) : undefined;
+    const asked = inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller, span);
+    const answer = await (stopWatching === undefined ? asked : asked.finally(stopWatching));
     if (!(answer instanceof Failure)) return answer;
     if (nullIf !== undefined && answer[nullIf]) return null;
     throw answer.error();
   }
 
   /** @internal Its address, if the engine is this one. */
-  addressIn(engine: Engine): string | undefined {
+  [ADDRESS_IN](engine: Engine): string | undefined {
     return engine === this.#origin.engine ? this.#address : undefined;
   }
 
   #within(lease: Lease): number {
-    const id = lease instanceof Lease ? lease.idIn(this.#origin.engine) : undefined;
+    const id = lease instanceof Lease ? lease[ID_IN](this.#origin.engine) : undefined;
     if (id !== undefined) return id;
     throw new InvalidArgumentError('within must be a lease of this client', {
       lockName: this.name,
@@ -162,8 +165,8 @@ export class Lock extends Named {
     if (!(lease instanceof Lease)) {
       throw new InvalidArgumentError('what is released is a lease of this lock; pass the one that you got', details);
     }
-    if (!lease.isOf(this.#origin)) {
-      throw new NotOwnerError(`the lease is of another lock, ${lease.shownName}`, details);
+    if (!lease[IS_OF](this.#origin)) {
+      throw new NotOwnerError(`the lease is of another lock, ${lease[SHOWN_NAME]}`, details);
     }
     return lease;
   }

@@ -1,3 +1,6 @@
+import { Engine } from './engine.js';
+import { InvalidArgumentError } from './errors.js';
+import { SHOWN_NAME } from './internals.js';
 import { native } from './native.js';
 
 /** How `console.log` of Node asks an object to show itself; others do not ask. */
@@ -11,7 +14,8 @@ export class Named {
   readonly #name: string;
 
   /** @internal */
-  constructor(name: string) {
+  constructor(name: string, engine: Engine) {
+    if (!(engine instanceof Engine)) throw notMadeByHand(new.target.name);
     this.#name = name;
   }
 
@@ -21,7 +25,7 @@ export class Named {
   }
 
   /** @internal The name, for a message. */
-  get shownName(): string {
+  get [SHOWN_NAME](): string {
     return JSON.stringify(native.shown(this.#name));
   }
 
@@ -34,4 +38,12 @@ export class Named {
   [INSPECT](_depth: number, options: object, inspect: (value: unknown, options: object) => string): string {
     return `${this.constructor.name} ${inspect(this.toJSON(), options)}`;
   }
+}
+
+/** @internal A program called a constructor. The classes are there for `instanceof`, and to inject by. */
+export function notMadeByHand(what: string): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `${what} is not made by new; connect() gives a client, which gives locks and their leases`,
+    { operation: 'connect' },
+  );
 }

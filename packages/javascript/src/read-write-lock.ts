@@ -1,3 +1,4 @@
+import type { Engine } from './engine.js';
 import type { Lock } from './lock.js';
 import { Named } from './named.js';
 
@@ -18,8 +19,8 @@ export class ReadWriteLock extends Named {
   readonly write: Lock;
 
   /** @internal */
-  constructor(read: Lock, write: Lock) {
-    super(write.name);
+  constructor(engine: Engine, read: Lock, write: Lock) {
+    super(write?.name, engine);
     this.read = read;
     this.write = write;
   }

@@ -1,5 +1,6 @@
 import { count } from './arguments.js';
 import type { Engine } from './engine.js';
+import { ACQUIRE, PERMIT } from './internals.js';
 import { permitsAddress } from './kinds.js';
 import type { Lease, Released } from './lease.js';
 import { Lock, type NullIf } from './lock.js';
@@ -17,20 +18,19 @@ import type { AcquireOptions, PermitOptions } from './options.js';
 export class Semaphore extends Named {
   /** How many permits there are. */
   readonly limit: number;
-  /** @internal One permit, as a lock. */
-  readonly permit: Lock;
   readonly #engine: Engine;
   readonly #address: string;
   readonly #options: AcquireOptions | undefined;
+  readonly #permit: Lock;
 
   /** @internal */
   constructor(engine: Engine, name: string, limit: number, options: AcquireOptions | undefined) {
-    super(name);
+    super(name, engine);
     this.limit = count(limit, 'the limit', 'acquire');
     this.#engine = engine;
     this.#address = permitsAddress(1, this.limit, name);
     this.#options = options && { ...options };
-    this.permit = new Lock(engine, name, this.#address, options);
+    this.#permit = new Lock(engine, name, this.#address, options);
   }
 
   /**
@@ -74,7 +74,7 @@ export class Semaphore extends Named {
    * @throws as `Lock.unlock` does: `LockLostError`, `NotOwnerError`, `InvalidArgumentError`
    */
   release(lease: Lease): Promise<Released> {
-    return this.permit.unlock(lease);
+    return this.#permit.unlock(lease);
   }
 
   /**
@@ -101,9 +101,14 @@ export class Semaphore extends Named {
     return new Lock(this.#engine, this.name, this.#address, this.#options, wanted);
   }
 
+  /** @internal One permit, as a lock. */
+  get [PERMIT](): Lock {
+    return this.#permit;
+  }
+
   async #take(permits: number | undefined, options: PermitOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
     const wanted = permits === undefined ? 1 : count(permits, 'permits', 'acquire');
     const address = wanted === 1 ? this.#address : permitsAddress(wanted, this.limit, this.name);
-    return this.permit.acquire(address, options, nullIf);
+    return this.#permit[ACQUIRE](options, nullIf, address);
   }
 }

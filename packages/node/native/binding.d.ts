@@ -35,12 +35,19 @@ export declare class NativeClient {
   metricsGroup(name: string): string | NativeFailure;
   /** Closes; returns the request's number. */
   close(): number;
+  /**
+   * The client is closed: it calls no function any more, which would be open handles. What is asked of it later is
+   * answered at once, and JavaScript drains that by itself.
+   */
+  endCalls(): void;
   /** Nobody waits for the request any more. */
   cancel(request: number): void;
   /** What is left of a lease in milliseconds; 0 if it is not held. */
   remainingMs(lease: number): number;
   /** Whether a lease is held, by the clock of now. */
   isValid(lease: number): boolean;
+  /** Whether a caller that holds the lock of one address and waits for that of another one waits for itself. */
+  keepsOut(held: string, wanted: string): boolean;
   /** The index of the reason for which a lease is lost; −1 if it is not. */
   lostReason(lease: number): number;
   /**

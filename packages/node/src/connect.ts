@@ -1,4 +1,4 @@
-import { clientOptions, object, type Servers, string, wrong } from './arguments.js';
+import { address, clientOptions, object, type Servers, wrong } from './arguments.js';
 import { Client } from './client.js';
 import { Engine } from './engine.js';
 import type { NativeReached } from './native.js';
@@ -14,13 +14,13 @@ import type { AddressFunction, ConnectOptions } from './options.js';
  * - `memory://`: a store inside this client, for tests and trying things out;
  *   `memory://name` is shared within the process. It excludes nobody outside.
  *
- * @param url the server; left out, the environment's `STEADLOCK_URL`
+ * @param url the server, as text or as a `URL`; left out or `undefined`, the environment's `STEADLOCK_URL`
  * @throws UnavailableError if the server cannot be reached within `connectTimeoutMs`
  * @throws MisconfiguredError if there is no URL, the server is not one that locks can work with, or one side does
  * not accept the other's certificate
  * @throws InvalidArgumentError for a malformed URL or an option out of range
  */
-export async function connect(url?: string, options?: ConnectOptions): Promise<Client> {
+export async function connect(url?: string | URL, options?: ConnectOptions): Promise<Client> {
   return open(oneServer(url), options);
 }
 
@@ -37,13 +37,13 @@ export async function connect(url?: string, options?: ConnectOptions): Promise<C
  * for the longest lease. A lock whose wait ends without a majority of answers
  * rejects with `UnavailableError`.
  *
- * @param urls the primaries, each as for `connect`, but none a `memory://` without a name; `STEADLOCK_URL` does not count
+ * @param urls the primaries, as texts or `URL`s, each as for `connect`, but none a `memory://` without a name; `STEADLOCK_URL` does not count
  * @param options as for `connect`, the same for each primary
  * @throws UnavailableError if no majority can be reached within `connectTimeoutMs`
  * @throws MisconfiguredError if a primary is listed twice, or one is not a server that locks can work with
  * @throws InvalidArgumentError for an even number of primaries, a malformed URL or an option out of range
  */
-export async function redlock(urls: readonly string[], options?: ConnectOptions): Promise<Client> {
+export async function redlock(urls: readonly (string | URL)[], options?: ConnectOptions): Promise<Client> {
   return open(severalPrimaries(urls), options);
 }
 
@@ -54,17 +54,13 @@ async function open(servers: Servers, options: ConnectOptions | undefined): Prom
 /** The server of a client as the native library takes it. */
 function oneServer(url: unknown): Servers {
   // Workers have an environment of their own, which only JavaScript sees.
-  return { url: string(url, 'the URL', 'connect') ?? (process.env.STEADLOCK_URL || undefined) };
+  return { url: url === undefined ? process.env.STEADLOCK_URL || undefined : address(url, 'the URL') };
 }
 
 /** The primaries of a client as the native library takes them. How many there are is the core's business. */
 function severalPrimaries(urls: unknown): Servers {
   if (!Array.isArray(urls)) throw wrong('the URLs', 'an array of strings', urls, 'connect');
-  const primaries = Array.from(urls, (url: unknown) => {
-    if (typeof url === 'string') return url;
-    throw wrong('each of the URLs', 'a string', url, 'connect');
-  });
-  return { primaries };
+  return { primaries: Array.from(urls, (url: unknown) => address(url, 'each of the URLs')) };
 }
 
 /** The function of `addressMap` as the native library calls it, if it is one. It never throws. */

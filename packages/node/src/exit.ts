@@ -22,6 +22,11 @@ export function forgetAtExit(client: NativeClient): void {
   if (open.size === 0) process.off('exit', closeAll);
 }
 
+/** The client is closed and has answered everything: nothing of it stays open, though it can still be asked. */
+export function endCalls(client: NativeClient): void {
+  client.endCalls();
+}
+
 function closeAll(): void {
   native.closeAtExit([...open], LIMIT_MS);
 }

@@ -3,7 +3,7 @@
 /** A distributed lock on Redis or Valkey, shared with Python, Kotlin, Java and Rust. */
 
 export type { CallOptions, UsingOptions } from './call-options.js';
-export type { Body, Client } from './client.js';
+export { type Body, Client } from './client.js';
 export { connect, redlock } from './connect.js';
 export type { ReleaseOutcome } from './engine.js';
 export {
@@ -23,8 +23,8 @@ export {
   SteadlockError,
   UnavailableError,
 } from './errors.js';
-export type { Lease } from './lease.js';
-export type { Lock } from './lock.js';
+export { Lease } from './lease.js';
+export { Lock } from './lock.js';
 export type { ClientEvents, Observation } from './observations.js';
 export type {
   AcquireOptions,
@@ -34,5 +34,5 @@ export type {
   OnUnavailable,
   PermitOptions,
 } from './options.js';
-export type { ReadWriteLock } from './read-write-lock.js';
-export type { Semaphore } from './semaphore.js';
+export { ReadWriteLock } from './read-write-lock.js';
+export { Semaphore } from './semaphore.js';

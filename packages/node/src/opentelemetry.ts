@@ -6,6 +6,7 @@ import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import { object } from './arguments.js';
 import { Client } from './client.js';
 import { InvalidArgumentError } from './errors.js';
+import { ENGINE_OF } from './internals.js';
 import { api } from './opentelemetry-api.js';
 import { Meters } from './opentelemetry-meters.js';
 import { Spans } from './opentelemetry-spans.js';
@@ -46,7 +47,7 @@ export interface Instrumentation {
  * that is instrumented already
  */
 export function instrument(client: Client, options?: InstrumentOptions): Instrumentation {
-  const engine = Client.engineOf(client);
+  const engine = Client[ENGINE_OF](client);
   if (engine === undefined) throw refused('what is instrumented must be a client of steadlock');
   if (engine.telemetry !== undefined) throw refused('the client is instrumented already; call `uninstrument` first');
   const given = object(options, 'the options', 'connect');

@@ -49,6 +49,48 @@ describe('bad input', () => {
     assert.equal(client.lock('🔒').name, '🔒');
   });
 
+  it('a message names options and methods as Node does', async () => {
+    const told = async (failing: Promise<unknown>) => {
+      const error = await failing.then(
+        () => assert.fail('it went well'),
+        (failed: Error) => failed,
+      );
+      assert.doesNotMatch(error.message.replaceAll(/"[^"]*"/g, ''), /[a-z]_[a-z]/, error.message);
+      return error.message;
+    };
+    const { url } = server;
+    assert.match(await told(client.lock('max_hold').lock({ maxHoldMs: 99 })), /"max_hold": maxHoldMs is below 100 ms/);
+    assert.match(await told(connect(url, { addressMap: { a: 'b' } })), /addressMap is given but/);
+    assert.match(
+      await told(connect(url, { clientInfo: false, clientLabel: 'x' })),
+      /clientLabel is given and clientInfo/,
+    );
+    assert.match(await told(connect(`${url}#insecure`)), /tlsCaFile/);
+    assert.match(await told(connect(url, { tlsKeyFile: '/none' })), /tls[A-Z]/);
+    assert.match(await told(client.setLimit('s', 0)), /^setLimit/);
+  });
+
+  it('a URL may be a URL object', async () => {
+    await using one = await connect(new URL(server.url));
+    assert.equal(await one.lock('url').isLocked(), false);
+    await using several = await redlock([new URL('memory://p1'), 'memory://p2', new URL('memory://p3')]);
+    await (await several.mutex('url').lock()).release();
+  });
+
+  it('something else in the place of the URL is refused with advice', async () => {
+    const given = (url: unknown) => connect(url as string);
+    await assert.rejects(given(server.store), (error) => {
+      assert.ok(error instanceof InvalidArgumentError);
+      assert.match(error.message, /not a Redis client; give the URL that the client connects to.*steadlock-web/);
+      return true;
+    });
+    // As node-redis makes them.
+    await assert.rejects(given({ duplicate() {}, sendCommand() {} }), /not a Redis client/);
+    await assert.rejects(given({ url: new URL(server.url) }), /not an object; call connect\(url, options\)/);
+    await assert.rejects(given({ host: 'localhost' }), /the URL must be a string or a URL, not object/);
+    await assert.rejects(redlock([server.store, server.url, server.url] as never), /each of the URLs.*a Redis client/);
+  });
+
   it('a lease that is 0, negative, not a number, below 100 ms or above 24 h is refused', async () => {
     for (const leaseMs of [0, -1, Number.NaN, 99, 86_400_001, Number.POSITIVE_INFINITY, -0, 1e300]) {
       await assert.rejects(client.lock('lease').lock({ leaseMs }), InvalidArgumentError, `${leaseMs}`);
@@ -82,6 +124,7 @@ describe('bad input', () => {
     await assert.rejects(lock.unlock({} as never), InvalidArgumentError);
     assert.throws(() => client.lock('types', { fencing: 1 as never }), InvalidArgumentError);
     await assert.rejects(connect(5 as never), InvalidArgumentError);
+    await assert.rejects(connect(null as never), InvalidArgumentError);
     await assert.rejects(connect(server.url, { keyPrefix: 5 as never }), InvalidArgumentError);
     await assert.rejects(connect(server.url, { keyPrefix: 'a\ud800' }), InvalidArgumentError);
     await assert.rejects(connect(server.url, { retryIntervalMs: [5] as never }), InvalidArgumentError);

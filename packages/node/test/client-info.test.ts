@@ -70,6 +70,22 @@ describe('the client of a holder', () => {
 
   after(() => server[Symbol.asyncDispose]());
 
+  it('names its connections, for the list of the server', async () => {
+    const names = async () => {
+      const list = (await server.store.client('LIST')) as string;
+      return new Set([...list.matchAll(/ name=(\S*) /g)].map(([, name]) => name));
+    };
+    {
+      await using _plain = await connect(server.url);
+      await using _odd = await connect(server.url, { clientLabel: 'blau und grün' });
+      await using _silent = await connect(server.url, { clientInfo: false });
+      const all = await names();
+      for (const name of [`steadlock:${PROGRAM}`, 'steadlock:blau_und_gr_n', 'steadlock']) {
+        assert.ok(all.has(name), `${name}: ${[...all]}`);
+      }
+    }
+  });
+
   it('is named on a server and in the embedded store, also by the text of an error', async () => {
     const named = `${PROGRAM} (blue), pid ${process.pid} on ${hostname()}`;
     for (const url of [server.url, 'memory://named']) {

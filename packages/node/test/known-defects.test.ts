@@ -4,6 +4,7 @@
 // that are its own; here is the one that can be in a scope.
 
 import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
 import { describe, it } from 'node:test';
 import { type Client, connect, type Lease, LockLostError, UnavailableError } from 'steadlock';
 import { eventually } from './server.js';
@@ -29,6 +30,8 @@ function unanswered(lease: Lease): void {
   Object.defineProperty(lease, 'release', { value: () => Promise.reject(new UnavailableError('no answer')) });
 }
 
+type Internals = typeof import('../dist/internals');
+const { LEAVE } = createRequire(require.resolve('steadlock'))('./internals.js') as Internals;
 type Leave = (this: Lease, bodyFailed: boolean) => Promise<void>;
 
 describe('release error that masks the program’s own', () => {
@@ -47,15 +50,15 @@ describe('release error that masks the program’s own', () => {
 /** Runs `work` while every scope that is left believes that its body ended well. */
 async function withDefect(client: Client, work: () => Promise<void>): Promise<void> {
   const lease = await client.lock('any').lock();
-  const prototype = Object.getPrototypeOf(lease) as { leave: Leave };
+  const prototype = Object.getPrototypeOf(lease) as Record<symbol, Leave>;
   await lease.release();
-  const { leave } = prototype;
-  prototype.leave = function (this: Lease) {
+  const leave = prototype[LEAVE] as Leave;
+  prototype[LEAVE] = function (this: Lease) {
     return leave.call(this, false);
   };
   try {
     await work();
   } finally {
-    prototype.leave = leave;
+    prototype[LEAVE] = leave;
   }
 }

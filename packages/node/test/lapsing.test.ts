@@ -80,4 +80,22 @@ describe('fixed leases that lapsed', () => {
     assert.equal(lease.lostReason, 'closed');
     await assert.rejects(lock.unlock(lease), ClosedError);
   });
+
+  it('are released by the close, and a release afterwards says so and replaces no error', async () => {
+    const client = await connect('memory://');
+    const [first, second, third] = await Promise.all(['a', 'b', 'c'].map((name) => client.lock(name).lock()));
+    const closing = client.close();
+    assert.equal(await first?.release(), 'released');
+    await closing;
+    assert.equal(await second?.release(), 'released');
+    assert.equal(await second?.release(), 'released');
+    const failing = async () => {
+      try {
+        throw new TypeError('of the body');
+      } finally {
+        await third?.release();
+      }
+    };
+    await assert.rejects(failing, /of the body/);
+  });
 });

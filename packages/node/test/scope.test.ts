@@ -79,6 +79,15 @@ describe('a scope', () => {
     await assert.rejects(client.using('options', 'body' as never), InvalidArgumentError);
   });
 
+  it('refuses options behind the body, which it would pass over', async () => {
+    const using = client.using.bind(client) as (...given: unknown[]) => Promise<unknown>;
+    const never = () => assert.fail('it ran');
+    for (const misplaced of [{ waitMs: 0 }, {}, null, never]) {
+      await assert.rejects(using('options', never, misplaced), /the function of using comes last/);
+    }
+    assert.equal(await using('options', () => 1, undefined), 1);
+  });
+
   it('ends with the block of an await using', async () => {
     {
       await using lease = await client.lock('block').lock();

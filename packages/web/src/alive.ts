@@ -27,3 +27,9 @@ function endsByItself(): boolean {
   const { Deno, process } = globals;
   return Deno !== undefined || (process?.versions?.node !== undefined && !IS_WORKERS);
 }
+
+/** The program has a signal of a lease. Hosts of this package do not say who listens to it. */
+export function listenedTo(_signal: AbortSignal): void {}
+
+/** The lease is released or lost. */
+export function noMoreListenedTo(_signal: AbortSignal): void {}

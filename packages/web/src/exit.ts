@@ -5,3 +5,6 @@ import type { NativeClient } from './native.js';
 export function closeAtExit(_client: NativeClient): void {}
 
 export function forgetAtExit(_client: NativeClient): void {}
+
+/** The client is closed and has answered everything. Here that leaves nothing open. */
+export function endCalls(_client: unknown): void {}

@@ -115,7 +115,7 @@ impl Lease {
     /// has expired. Never removes another holder's record.
     ///
     /// # Errors
-    /// `Closed`, `Forked`, `Unavailable`, `Misconfigured`.
+    /// `Forked`, `Unavailable`, `Misconfigured`. After the client was closed it says what the close made of it.
     ///
     /// Dropping the future does not take the release back.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {

@@ -66,6 +66,22 @@ impl Leases {
         Some(lost(&lease, reason, is_forgotten))
     }
 
+    /// Those that were lost before the client was closed, and not released.
+    pub(super) fn lost(&self) -> Table<LeaseId, LostReason> {
+        let mut lost = Table::default();
+        for (id, lease) in self.known.iter() {
+            if let Some(reason) = lease.lost_reason().filter(|reason| *reason != LostReason::Closed) {
+                lost.insert(id, reason);
+            }
+        }
+        for (id, lease) in self.forgotten.iter() {
+            if let Some(reason) = lease.upgrade().and_then(|lease| lease.lost_reason()) {
+                lost.insert(id, reason);
+            }
+        }
+        lost
+    }
+
     /// Nothing renews any lease any more: all are lost. Returns an event for each that was not lost before.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
         let leases = std::mem::take(&mut self.known).into_values();

@@ -19,7 +19,7 @@ use super::queues::Queues;
 use super::requests::Requests;
 use super::short_leases::ShortLeases;
 use crate::errors::closed;
-use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
+use crate::port::{CONNECT, Checked, Commands, Completion, Endings, Lease, Port, Released, Sink, host_id};
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::{First, Seen, Transport};
@@ -440,15 +440,24 @@ impl Drop for Engine {
             (_, Some(_)) => closed(),
             (None, None) => failed(Operation::Acquire).with_lasting_cause(),
         };
-        self.port.end(error.clone());
+        let endings = self
+            .closing
+            .as_ref()
+            .map(|_| Endings::new(self.leases.lost(), self.session.is_drained()));
+        self.port.end(error.clone(), endings);
         self.commands.close();
         self.tell_connected(Err(error.clone()));
         // Closing has told those that it knew of.
         self.outbox.tell(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
+            let released = match request.operation {
+                Operation::Release => request.lease.and_then(|lease| self.port.ending(lease)),
+                _ => None,
+            };
             let told = error.clone().with_operation(request.operation);
+            let refused = told.with_lock_if_known(request.name.as_deref());
             self.outbox
-                .answer(request.sink, Err(told.with_lock_if_known(request.name.as_deref())));
+                .answer(request.sink, released.map(Completion::Released).ok_or(refused));
         }
         let closing = self.closing.take().map(|closing| closing.waiting);
         for sink in closing.into_iter().flatten().chain(std::mem::take(&mut self.settling)) {

@@ -277,6 +277,42 @@ fn granted_again(host: &Host, lease: &Lease) {
 }
 
 #[test]
+fn a_release_after_the_close_says_what_became_of_the_lease() {
+    let host = open("memory://released_after_the_close");
+    let (held, lost) = (granted(acquire(&host)), granted(acquire_lock(&host, "b")));
+    let forced = Op::ForceRelease {
+        lock: LockRef::One(Kind::Lock, "b".into()),
+    };
+    run(&host, forced).unwrap();
+    run(
+        &host,
+        Op::Extend {
+            lease: lost.id(),
+            by_ms: None,
+        },
+    )
+    .unwrap_err();
+    assert_eq!(lost.lost_reason(), Some(LostReason::Removed));
+    host.close_blocking();
+    until("the end", || acquire(&host).is_err());
+    // Also the second time.
+    for _ in 0..2 {
+        let release = |lease: &Lease| match run(&host, Op::Release { lease: lease.id() }) {
+            Ok(Completion::Released(released)) => (released.lease, released.outcome, released.lost),
+            other => panic!("not released: {other:?}"),
+        };
+        assert_eq!(release(&held), (held.id(), ReleaseOutcome::Released, None));
+        let expired = (lost.id(), ReleaseOutcome::Expired, Some(LostReason::Removed));
+        assert_eq!(release(&lost), expired);
+    }
+    let extension = Op::Extend {
+        lease: held.id(),
+        by_ms: None,
+    };
+    assert_eq!(run(&host, extension).unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
 fn what_the_parent_closed_is_closed_in_the_child_and_its_child() {
     let host = open("memory://what_the_parent_closed");
     drop(host.start(Op::Close));

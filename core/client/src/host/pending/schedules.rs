@@ -120,7 +120,7 @@ fn after_the_engines_end_nobody_waits_for_ever() {
         let engine = spawn(move || {
             // In the order of `Engine::drop`; by an error that nothing else gives.
             let failed = || Error::new(ErrorKind::Misconfigured, Operation::Acquire, "it failed");
-            engine.engine().port().end(failed());
+            engine.engine().port().end(failed(), None);
             commands.close();
             while let Some(command) = commands.take_left() {
                 engine.engine().port().answer_ended(command, failed());

@@ -73,6 +73,8 @@ struct Login {
     username: Option<String>,
     password: Option<String>,
     database: i64,
+    /// What the server lists the connection as.
+    name: String,
 }
 
 /// The first that has sharded channels.
@@ -126,6 +128,7 @@ impl Connector {
                 username: target.username.clone(),
                 password: target.password.clone(),
                 database: target.database,
+                name: settings.connection_name(),
             },
             secrets: [&target.username, &target.password]
                 .into_iter()
@@ -397,6 +400,8 @@ impl Login {
             let username = self.username.as_deref().unwrap_or("default");
             hello.extend([b"AUTH", username.as_bytes(), password.as_bytes()]);
         }
+        // Unlike `CLIENT SETNAME`, no right of its own.
+        hello.extend([b"SETNAME", self.name.as_bytes()]);
         command(out, &hello);
         for (what, value) in LIBRARY {
             command(out, &[b"CLIENT", b"SETINFO", what.as_bytes(), value.as_bytes()]);

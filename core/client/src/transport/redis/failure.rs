@@ -17,6 +17,8 @@ pub(super) struct Failure {
     cause: Cause,
     /// The cause has words that the server chose.
     quotes: bool,
+    /// It is the server's own answer: the server runs, and the address is right.
+    is_answer: bool,
     /// The server was the primary that is meant, and is not any more.
     is_demotion: bool,
 }
@@ -34,6 +36,7 @@ impl Failure {
             kind: ErrorKind::Unavailable,
             cause: cause.into(),
             quotes: false,
+            is_answer: false,
             is_demotion: false,
         }
     }
@@ -151,6 +154,12 @@ impl Failure {
         self.is_demotion
     }
 
+    /// The same, said by the server itself.
+    const fn answered(mut self) -> Self {
+        self.is_answer = true;
+        self
+    }
+
     /// The same with words that the server chose.
     fn quoting(mut self) -> Self {
         self.quotes = true;
@@ -196,8 +205,11 @@ impl Failure {
     }
 
     pub(super) fn into_error(self, node: &str) -> Error {
+        let has_advice = self.cause.advice().is_some();
         let error = Error::caused(self.kind, Operation::Connect, self.cause).with_node(node);
         match self.kind {
+            ErrorKind::Unavailable if self.is_answer && has_advice => error,
+            ErrorKind::Unavailable if self.is_answer => error.with_advice("try again when it serves"),
             ErrorKind::Unavailable => error.with_advice("is the server running, and the address right?"),
             _ => error,
         }
@@ -229,11 +241,13 @@ impl From<ServerError> for Failure {
                 .quoting(),
             // Texts are compared because these errors have no code. This one passes when others leave.
             "ERR" if error.message.starts_with("max number of clients") => {
-                Self::unavailable("max number of clients reached")
+                Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
+                    .advising("close clients that are not needed, or raise the server's maxclients")
+                    .answered()
             }
             "ERR" if error.message.starts_with("unknown command `HELLO`") => Self::too_old("below 6"),
             "ERR" => Self::misconfigured(format!("the server refused the connection: {error}")).quoting(),
-            _ => Self::unavailable(error.to_string()).quoting(),
+            _ => Self::unavailable(error.to_string()).quoting().answered(),
         }
     }
 }
@@ -264,7 +278,21 @@ mod tests {
     fn a_server_that_takes_no_more_connections_may_take_one_later() {
         let failure = said("ERR", "max number of clients reached");
         assert!(!failure.is_lasting(), "{failure}");
-        assert_eq!(failure.cause().text(), "max number of clients reached");
+        assert!(
+            failure.cause().text().contains("max number of clients reached"),
+            "{failure}"
+        );
+        let error = failure.into_error("redis://host:1").message();
+        assert!(error.ends_with("raise the server's maxclients"), "{error}");
+        let error = said("LOADING", "Redis is loading")
+            .into_error("redis://host:1")
+            .message();
+        assert!(error.ends_with("; try again when it serves"), "{error}");
+        let error = Failure::unavailable("refused").into_error("redis://host:1").message();
+        assert!(
+            error.ends_with("is the server running, and the address right?"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
         Says `expired` or `stolen` for a lost lease, whose record is left alone, and
         `unknown` if the server does not answer within the command timeout. After an
-        interrupt the release goes on in the background. Raises `MisconfiguredError` if
+        interrupt the release goes on in the background. After the client was closed,
+        which released it, it says what that came to. Raises `MisconfiguredError` if
         the server's user may not release it; that too is retried in the background.
         """
         _, outcome, _ = self._release()

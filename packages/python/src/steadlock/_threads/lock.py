@@ -57,7 +57,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         caller = this_caller()
         connection, settings = self._connection, self._settings
         lease = held_by(connection, settings.key, caller)
-        if lease is not None:
+        if lease is not None and not connection.is_closed:
             _, outcome, lost = lease._release()
         else:
             # The core knows what is held under another name of the same lock.

@@ -62,7 +62,8 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
 
         Says `expired` or `stolen` for a lost lease, whose record is left alone, and
         `unknown` if the server does not answer within the command timeout. A release
-        whose caller is cancelled goes on.
+        whose caller is cancelled goes on. After the client was closed, which released it,
+        it says what that came to.
         """
         return self._outcome(self._begin_release())
 

@@ -70,7 +70,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         """
         owner = this_owner()
         lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
-        if lease is None:
+        if lease is None or self._connection.is_closed:
             return self._release_unknown(owner)
         return self._released(lease, lease._begin_release())
 

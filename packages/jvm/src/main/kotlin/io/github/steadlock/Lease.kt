@@ -121,9 +121,8 @@ public class Lease internal constructor(
     /**
      * Gives the lease back, from any thread, and says how that ended; a lost lease is no exception here. A second call
      * does nothing and gives the first one's outcome. Waits one command timeout at the most; an interrupt is kept for
-     * later.
+     * later. After the client was closed it says what the close, which released it, came to.
      *
-     * @throws ClosedException if the client was closed
      * @throws MisconfiguredException if the server's user may not release it; it is retried in the background
      */
     public fun release(): ReleaseOutcome = held.release()

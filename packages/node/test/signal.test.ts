@@ -1,0 +1,86 @@
+// The signal of a lease: in whose context its listeners run, what its reason says, and what a program that waits for it
+// alone does.
+
+import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
+import { after, before, describe, it } from 'node:test';
+import { connect, LockLostError } from 'steadlock';
+import { run } from './run.js';
+import { RedisServer } from './server.js';
+
+describe('the signal of a lease', () => {
+  let server: RedisServer;
+
+  before(async () => {
+    server = await RedisServer.start();
+  });
+
+  after(() => server[Symbol.asyncDispose]());
+
+  it('has its listeners run in the context of the program’s call', async () => {
+    await using client = await connect('memory://');
+    const requests = new AsyncLocalStorage<string>();
+    const heard = new Map<string, string | undefined>();
+    const hold = (request: string) =>
+      requests.run(request, async () => {
+        const lease = await client.lock(request).lock({ leaseMs: 100 });
+        lease.signal.addEventListener('abort', () => heard.set(request, requests.getStore()));
+        await once(lease.signal, 'abort');
+        const late = await client.lock(request).lock();
+        await late.release();
+      });
+    await Promise.all([hold('one'), hold('two')]);
+    assert.deepEqual([...heard].sort(), [
+      ['one', 'one'],
+      ['two', 'two'],
+    ]);
+  });
+
+  it('has a reason that speaks of the hold, as nothing was called', async () => {
+    await using client = await connect('memory://');
+    const lease = await client.lock('fixed').lock({ leaseMs: 100, waitMs: 0 });
+    await once(lease.signal, 'abort');
+    const { reason } = lease.signal;
+    assert.ok(reason instanceof LockLostError);
+    assert.equal(reason.operation, 'hold');
+    assert.match(reason.message, /^hold of lock "fixed": the lease was lost: its deadline passed/);
+    await assert.rejects(lease.extend(), { operation: 'extend' });
+  });
+
+  it('keeps a program alive whose module waits for it at its top level', async () => {
+    const program = `
+      import { once } from 'node:events';
+      import { connect } from 'steadlock';
+      const client = await connect(undefined, { leaseMs: 300 });
+      const lease = await client.lock('awaited').lock();
+      console.log('held');
+      await once(lease.signal, 'abort');
+      console.log(lease.lostReason);
+    `;
+    let isTaken = false;
+    const ended = await run(program, server.url, (output) => {
+      if (!output.includes('held') || isTaken) return;
+      isTaken = true;
+      // Later than the end of a program that nothing keeps alive.
+      setTimeout(() => server.store.del('awaited'), 1_000);
+    });
+    assert.deepEqual([ended.code, ended.output, ended.errors], [0, 'held\nremoved\n', '']);
+  });
+
+  it('keeps no program alive that is done', async () => {
+    for (const end of ['', 'await new Promise((resolve) => setTimeout(resolve, 50));']) {
+      const program = `
+        import { connect } from 'steadlock';
+        const client = await connect();
+        const lease = await client.lock('done').lock();
+        lease.signal.addEventListener('abort', () => console.log('lost'));
+        ${end}
+        console.log('done');
+      `;
+      const ended = await run(program, server.url);
+      assert.deepEqual([ended.code, ended.output], [0, 'done\n']);
+      assert.ok(ended.lingeredMs < 2_000, `${ended.lingeredMs} ms`);
+    }
+  });
+});
