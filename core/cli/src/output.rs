@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use steadlock::admin::readable;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
 
@@ -32,15 +33,16 @@ pub(crate) fn plain(text: &str) -> String {
 /// Rows in columns, which two spaces part; the first row is the head. Numbers stand on the right where `right` says so.
 pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().enumerate().map(|(column, cell)| {
-            let width = widths[column];
+            // Columns of a terminal, not characters: some take two, and marks that combine take none.
+            let blanks = " ".repeat(widths[column] - cell.width());
             if right[column] {
-                format!("{cell:>width$}")
+                blanks + cell
             } else {
-                format!("{cell:<width$}")
+                format!("{cell}{blanks}")
             }
         });
         cells.collect::<Vec<String>>().join("  ").trim_end().to_owned()
@@ -74,6 +76,29 @@ pub(crate) fn millis(time: Option<Duration>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_stand_below_one_another_whatever_their_characters_take() {
+        let row = |name: &str, left: &str| vec![name.to_owned(), left.to_owned()];
+        let rows = [
+            row("name", "left"),
+            row("voucher", "1 s"),
+            row("\u{5238}\u{5238}:42", "10 s"),
+            row("cafe\u{301}", "2 s"),
+            row("\u{1f512}", "3 s"),
+        ];
+        let lines = table(&rows, &[false, true]);
+        assert_eq!(
+            lines,
+            [
+                "name     left",
+                "voucher   1 s",
+                "\u{5238}\u{5238}:42  10 s",
+                "cafe\u{301}      2 s",
+                "\u{1f512}        3 s",
+            ]
+        );
+    }
 
     #[test]
     fn times_are_read_at_a_glance() {
