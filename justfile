@@ -585,7 +585,7 @@ lint-python: (install "python-lint python-test python-demo python-package python
     cd packages/python && {{ venv }}/mypy
     cd packages/python && ../../ci/node_modules/.bin/pyright --pythonpath {{ python }}
     {{ python }} ci/lint/snippets.py target/snippets
-    {{ venv }}/mypy --config-file= --python-version 3.11 target/snippets
+    {{ venv }}/mypy --config-file= --python-version 3.11 --strict --allow-untyped-decorators --disable-error-code import-untyped target/snippets
     ci/node_modules/.bin/pyright --pythonpath {{ python }} --project ci/lint/snippets.json
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
