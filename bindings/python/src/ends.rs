@@ -43,6 +43,9 @@ impl Uninterrupted {
 }
 
 /// Calls a function when it is dropped itself, unless that is at the end of the interpreter.
+///
+/// Collections of garbage do not see the function: dropped in one of them, it would be called with what was taken apart
+/// already. So nothing that it needs may refer to this.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct AtEnd {
     call: Py<PyAny>,
@@ -58,10 +61,6 @@ impl AtEnd {
             .getattr(intern!(py, "is_finalizing"))?
             .unbind();
         Ok(Self { call, is_finalizing })
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.call)
     }
 }
 
