@@ -92,7 +92,7 @@ def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_t
         pool.submit(job.run, lock.acquire).result()
         # So that the thread refers to it no more.
         pool.submit(time.monotonic).result()
-        with pytest.warns(RuntimeWarning, match="still held by a job that has ended"):
+        with pytest.warns(RuntimeWarning, match="still held by a job of a thread pool"):
             del job
             gc.collect()
     assert lock.acquire(timeout=10)
