@@ -86,14 +86,18 @@ def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_t
     client: steadlock.Client,
 ) -> None:
     lock = client.lock("door")
-    job = contextvars.Context()
-    job.run(IN_ITSELF.set, job)
+
+    def acquire() -> None:
+        lock.acquire()
+        # Younger than what it refers to, so that a collection takes it apart last.
+        context = contextvars.copy_context()
+        context.run(IN_ITSELF.set, context)
+
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(job.run, lock.acquire).result()
+        pool.submit(contextvars.Context().run, acquire).result()
         # So that the thread refers to it no more.
         pool.submit(time.monotonic).result()
         with pytest.warns(RuntimeWarning, match="still held by a job of a thread pool"):
-            del job
             gc.collect()
     assert lock.acquire(timeout=10)
 
