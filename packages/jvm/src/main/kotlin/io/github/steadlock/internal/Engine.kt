@@ -232,10 +232,10 @@ internal class Engine private constructor(
             request.native = submit(request.tag)
         } catch (failure: Throwable) {
             // The native part may have the request, as when the caller's stack is full: a grant that nobody waits for
-            // is released, also one that has come already.
+            // is released; one that has come already, by another thread.
             pending.remove(request.tag)
             if (!request.cancel(false)) {
-                (request.getNow(null) as? Reply.Granted)?.lease?.startRelease()
+                (request.getNow(null) as? Reply.Granted)?.let { callbacks.runHere { it.lease.startRelease() } }
             }
             throw failure
         }
