@@ -162,7 +162,8 @@ def work_once(one: steadlock.Client) -> None:
     if choice == 0 and FINALIZERS_WAIT:
         Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
     elif choice == 1:
-        lease = one.lock(name).try_acquire(wait=0.2, lease=0.2)
+        # Of its own name: what is entered again by a renewed lease is renewed until its last level is released.
+        lease = one.lock(f"{name}:fixed").try_acquire(wait=0.2, lease=0.2)
         if lease is not None:
             lease.on_lost(lambda _: again("callbacks"))
             if random.random() < 0.9:
