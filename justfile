@@ -69,9 +69,9 @@ demo-log: (install "python-build redis-server") build-python
 servers *ARGS: (install "python-test")
     @exec {{ python }} ci/servers --until-parent-ends "$@"
 
-# Every test of every part; those that keep both processors busy, and those that assert milliseconds, run last and alone
+# Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint-and-build test-beside-packing test-packed-beside-others test-storms test-timing
+test: lint-and-build test-beside-packing test-packed-beside-others test-timing
 
 # Two builds of one profile wait for each other, and no single one keeps the processors busy
 [private]

@@ -77,9 +77,8 @@ EXPECTED: tuple[type[Exception], ...] = (
     steadlock.UnavailableError,
     StruckError,
 )
-if SORT == "greenlets":
-    # A signal handler that runs in the hub may not wait for what greenlets of its thread hold.
-    EXPECTED += (steadlock.InvalidArgumentError,)
+# What interrupts may not wait for what it interrupts: a writer for its reader, a handler in a hub for its greenlets.
+EXPECTED += (steadlock.InvalidArgumentError,)
 GIVEN_UP: tuple[type[Exception], ...] = (*EXPECTED, TimeoutError)
 
 
@@ -119,17 +118,20 @@ class Finalized:
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing():
             return
-        if FINALIZERS_WAIT:
-            again("finalizers")
-        else:
-            step("finalizers")
-            client.metrics()
-        if self._lease is not None:
-            # A release that is struck before it has begun is for its caller to repeat.
-            depth, _inside.depth = getattr(_inside, "depth", 0), 1
-            with suppress(*EXPECTED):
-                self._lease.release()
-            _inside.depth = depth
+        try:
+            if FINALIZERS_WAIT:
+                again("finalizers")
+            else:
+                step("finalizers")
+                client.metrics()
+        finally:
+            # Whatever struck: its owner may live on, and nobody else could.
+            if self._lease is not None:
+                # A release that is struck before it has begun is for its caller to repeat.
+                depth, _inside.depth = getattr(_inside, "depth", 0), 1
+                with suppress(*EXPECTED):
+                    self._lease.release()
+                _inside.depth = depth
 
 
 def again(what: str) -> None:
