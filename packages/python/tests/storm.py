@@ -77,7 +77,7 @@ EXPECTED: tuple[type[Exception], ...] = (
     steadlock.UnavailableError,
     StruckError,
 )
-# What interrupts may not wait for what it interrupts: a writer for its reader, a handler in a hub for its greenlets.
+# Interrupting code may not wait for the code it interrupts: a writer for its reader, a handler in a hub for greenlets.
 EXPECTED += (steadlock.InvalidArgumentError,)
 GIVEN_UP: tuple[type[Exception], ...] = (*EXPECTED, TimeoutError)
 
@@ -164,7 +164,7 @@ def work_once(one: steadlock.Client) -> None:
     if choice == 0 and FINALIZERS_WAIT:
         Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
     elif choice == 1:
-        # Of its own name: what is entered again by a renewed lease is renewed until its last level is released.
+        # A name of its own: a hold that a renewed lease enters again is renewed until its last level is released.
         lease = one.lock(f"{name}:fixed").try_acquire(wait=0.2, lease=0.2)
         if lease is not None:
             lease.on_lost(lambda _: again("callbacks"))

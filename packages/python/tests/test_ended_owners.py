@@ -95,7 +95,7 @@ def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_t
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(contextvars.Context().run, acquire).result()
-        # So that the thread refers to it no more.
+        # The thread refers to it until its next job.
         pool.submit(time.monotonic).result()
         with pytest.warns(RuntimeWarning, match="still held by a job of a thread pool"):
             gc.collect()
