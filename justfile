@@ -71,7 +71,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint-and-build test-beside-packing test-packed-beside-others test-timing
+test: lint-and-build test-beside-packing test-packed-beside-others test-storms test-timing
 
 # Two builds of one profile wait for each other, and no single one keeps the processors busy
 [private]
