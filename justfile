@@ -71,7 +71,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint-and-build test-beside-packing test-packed-beside-others test-timing
+test: lint-and-build test-beside-packing test-packed-beside-others test-storms test-timing
 
 # Two builds of one profile wait for each other, and no single one keeps the processors busy
 [private]
@@ -124,7 +124,7 @@ test-interop-beside-spring: test-interop test-demo-spring
 # A bare machine waits for what it downloads
 [private]
 [parallel]
-test-packed-beside-others: test-packed test-playground test-looks test-storms
+test-packed-beside-others: test-packed test-playground test-looks
 
 # What looks at files that are built already, and the demo
 [private]
@@ -595,7 +595,7 @@ lint-python: (install "python-lint python-test python-demo python-package python
     cd packages/python && {{ venv }}/mypy
     cd packages/python && ../../ci/node_modules/.bin/pyright --pythonpath {{ python }}
     {{ python }} ci/lint/snippets.py target/snippets
-    {{ venv }}/mypy --config-file= --python-version 3.11 target/snippets
+    {{ venv }}/mypy --config-file= --python-version 3.11 --strict --allow-untyped-decorators --disable-error-code import-untyped target/snippets
     ci/node_modules/.bin/pyright --pythonpath {{ python }} --project ci/lint/snippets.json
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

@@ -1,7 +1,7 @@
 //! The end of the interpreter, as the calls of other threads meet it.
 //!
-//! Those that wait then are daemons. First they are told to leave: they get no lock, and `SystemExit` ends them
-//! silently, so that they let go of what their callers hold, as of a log handler's lock, which the end takes too.
+//! The threads that wait then are daemons. First they are told to leave: they get no lock, and `SystemExit` ends them
+//! silently, so that their callers let go of what they hold, as of a log handler's lock, which the end takes too.
 //! A thread that asks for the GIL after that is ended where it stands; so the rest stays without it.
 
 use std::sync::OnceLock;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use steadlock::host::Process;
 
 /// The process that ends, and its thread that does so.
@@ -32,19 +33,40 @@ pub(crate) fn begin(py: Python<'_>, limit: Duration) {
     IS_OVER.store(true, Ordering::SeqCst);
 }
 
+/// The thread that ends the interpreter of this process, if it ends.
+fn ender() -> Option<ThreadId> {
+    let (process, thread) = ENDING.get()?;
+    process.is_current().then_some(*thread)
+}
+
 /// Whether the interpreter ends.
 pub(crate) fn has_begun() -> bool {
-    ENDING.get().is_some_and(|(process, _)| process.is_current())
+    ender().is_some()
 }
 
 /// Whether the interpreter ends, and this thread with it.
 pub(crate) fn is_for_this_thread() -> bool {
-    ENDING
-        .get()
-        .is_some_and(|(process, thread)| *thread != thread::current().id() && process.is_current())
+    ender().is_some_and(|thread| thread != thread::current().id())
 }
 
-/// What ends a thread at the end of the interpreter.
+/// `sys.is_finalizing`.
+static IS_FINALIZING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// At the import of this module, as another import runs code of the program.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    let is_finalizing = py.import("sys")?.getattr("is_finalizing")?;
+    let _ = IS_FINALIZING.set(py, is_finalizing.unbind());
+    Ok(())
+}
+
+/// Whether the interpreter is so near its end that no code of the program can run. Nothing strikes in it.
+pub(crate) fn is_finalizing(py: Python<'_>) -> PyResult<bool> {
+    IS_FINALIZING
+        .get(py)
+        .map_or(Ok(true), |is_finalizing| is_finalizing.bind(py).call0()?.is_truthy())
+}
+
+/// Ends a thread at the end of the interpreter.
 pub(crate) fn leave() -> PyErr {
     PySystemExit::new_err(())
 }

@@ -1,14 +1,14 @@
 //! The classes `Uninterrupted` and `AtEnd`, and `uninterrupted`: calls that no interrupt skips.
 //!
-//! What a signal handler or another thread raises may strike before the first line of a Python function. An end
+//! An exception of a signal handler or of another thread may strike before the first line of a Python function. An end
 //! that nobody is told of would leave the locks of a thread or task held and renewed for ever.
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::ending;
 use crate::struck::Struck;
 
 /// Calls a function again while interrupts strike, and raises the last one when it is done.
@@ -43,38 +43,29 @@ impl Uninterrupted {
 }
 
 /// Calls a function when it is dropped itself, unless that is at the end of the interpreter.
+///
+/// Collections of garbage do not see the function: dropped in one of them, it would be called with what was taken apart
+/// already. So nothing that it needs may refer to this.
 #[pyclass(frozen, module = "steadlock._native")]
-pub(crate) struct AtEnd {
-    call: Py<PyAny>,
-    is_finalizing: Py<PyAny>,
-}
+pub(crate) struct AtEnd(Py<PyAny>);
 
 #[pymethods]
 impl AtEnd {
     #[new]
-    fn new(py: Python<'_>, call: Py<PyAny>) -> PyResult<Self> {
-        let is_finalizing = py
-            .import(intern!(py, "sys"))?
-            .getattr(intern!(py, "is_finalizing"))?
-            .unbind();
-        Ok(Self { call, is_finalizing })
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.call)
+    const fn new(call: Py<PyAny>) -> Self {
+        Self(call)
     }
 }
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
         Python::try_attach(|py| {
-            // Whoever drops it may be raising something.
+            // The code that drops it may be raising something.
             let raising = PyErr::take(py);
-            let is_finalizing = self.is_finalizing.bind(py).call0().and_then(|is| is.is_truthy());
-            if !is_finalizing.unwrap_or(true)
-                && let Err(struck) = until_done(py, &self.call)
+            if !ending::is_finalizing(py).unwrap_or(true)
+                && let Err(struck) = until_done(py, &self.0)
             {
-                struck.write_unraisable(py, Some(self.call.bind(py)));
+                struck.write_unraisable(py, Some(self.0.bind(py)));
             }
             if let Some(raising) = raising {
                 raising.restore(py);

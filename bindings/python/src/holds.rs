@@ -12,6 +12,7 @@ use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
 use steadlock::host::{self, Host, Op};
 
 use crate::client::Client;
+use crate::ending;
 use crate::lease::Lease;
 use crate::struck::Struck;
 
@@ -39,7 +40,6 @@ struct Book {
     /// Called with the number and the name of a lease, its kind of owner and whether it was valid, when it is released
     /// because nobody refers to it any more.
     on_dropped: Py<PyAny>,
-    is_finalizing: Py<PyAny>,
 }
 
 #[derive(Default)]
@@ -64,17 +64,13 @@ const SWEEP_AFTER: usize = 64;
 #[pymethods]
 impl Holds {
     #[new]
-    fn new(py: Python<'_>, client: &Client, on_left: Py<PyAny>, on_dropped: Py<PyAny>) -> PyResult<Self> {
-        Ok(Self(Arc::new(Book {
+    fn new(client: &Client, on_left: Py<PyAny>, on_dropped: Py<PyAny>) -> Self {
+        Self(Arc::new(Book {
             host: client.host().clone(),
             pages: Mutex::default(),
             on_left,
             on_dropped,
-            is_finalizing: py
-                .import(intern!(py, "sys"))?
-                .getattr(intern!(py, "is_finalizing"))?
-                .unbind(),
-        })))
+        }))
     }
 
     /// Says whether it swept.
@@ -298,7 +294,7 @@ impl LastReference {
         let number = self.native.id();
         let reference = book.pages().left.remove(&number);
         drop(reference);
-        if self.native.is_released() || book.is_finalizing.bind(py).call0()?.is_truthy()? {
+        if self.native.is_released() || ending::is_finalizing(py)? {
             return Ok(());
         }
         let is_valid = self.native.is_valid();

@@ -100,6 +100,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::ending::prepare(module.py())?;
         crate::wait::prepare(module.py())?;
         crate::scope_end::prepare(module.py())?;
         crate::holds::prepare(module.py());

@@ -11,7 +11,7 @@ use steadlock::{Error, ErrorKind, ReleaseOutcome};
 use support::Server;
 
 const SOON: Duration = Duration::from_secs(10);
-/// What has no answer by then waits.
+/// A call without an answer by then waits.
 const A_WHILE: Duration = Duration::from_millis(300);
 const OTHER: u64 = 1;
 const CALLER: u64 = 2;
@@ -52,7 +52,7 @@ fn release(host: &Host, lease: &Lease) {
     }
 }
 
-/// What two waits of one caller are told once another client has released the lock.
+/// The answers to two waits of one caller, once another client has released the lock.
 fn twice(url: &str, held: Kind, kinds: [Kind; 2]) -> [Answer; 2] {
     let (theirs, ours) = (host(url), host(url));
     let lease = granted(wants(&theirs, OTHER, held).wait(SOON));

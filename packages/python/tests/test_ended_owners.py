@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import os
 import threading
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from steadlock import aio
 
 ENDED_THREAD = "still held by a thread that has ended"
 ENDED_TASK = "still held by a task that has ended"
+IN_ITSELF: contextvars.ContextVar[object] = contextvars.ContextVar("in itself")
 
 
 def in_thread(work: Callable[[], object]) -> None:
@@ -77,6 +80,26 @@ def test_a_listener_keeps_no_lease(client: steadlock.Client) -> None:
         in_thread(listen)
     assert lock.acquire(timeout=10)
     assert not client._connection.watched
+
+
+def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_to_itself(
+    client: steadlock.Client,
+) -> None:
+    lock = client.lock("door")
+
+    def acquire() -> None:
+        lock.acquire()
+        # Younger than what it refers to, so that a collection takes it apart last.
+        context = contextvars.copy_context()
+        context.run(IN_ITSELF.set, context)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(contextvars.Context().run, acquire).result()
+        # The thread refers to it until its next job.
+        pool.submit(time.monotonic).result()
+        with pytest.warns(RuntimeWarning, match="still held by a job of a thread pool"):
+            gc.collect()
+    assert lock.acquire(timeout=10)
 
 
 def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: steadlock.Client) -> None:

@@ -478,7 +478,7 @@ with client.lock("a"):
 
 
 def test_a_wait_in_the_midst_of_the_programs_first_one_hangs_nothing() -> None:
-    # What is made once, in the first wait of a process, must not be waited for by what interrupts that.
+    # An object made once, in the first wait of a process, must not be waited for by code that interrupts that.
     command = [sys.executable, "-c", WAITING_IN_THE_FIRST_WAIT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")

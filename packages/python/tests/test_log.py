@@ -242,7 +242,7 @@ def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
 def test_nothing_is_started_for_a_log_that_nobody_reads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "steadlock")
     with steadlock.connect("memory://") as client, client.lock("door"):
-        assert client._connection.events._thread is None
+        assert not client._connection.events._thread.has_begun()
 
 
 def test_two_threads_that_take_events_lose_none() -> None:

@@ -72,7 +72,7 @@ def test_a_logger_that_nobody_listened_to_is_told_of_the_loss_of_what_was_acquir
     logging.getLogger(LOGGER).setLevel(logging.CRITICAL)
     with steadlock.connect("memory://") as client:
         assert client.lock("door", max_hold=2).try_acquire()
-        assert client._connection.events._thread is None
+        assert not client._connection.events._thread.has_begun()
         logging.getLogger(LOGGER).setLevel(logging.INFO)
         # Nothing is called meanwhile.
         eventually(10, lambda: "lost" in events(caplog))

@@ -72,7 +72,7 @@ impl Members {
     /// and has one holder at a time.
     fn waits_for_own_mutex(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         let is_endless = request.wait.is_none() && request.within.is_none();
-        if !is_endless || request.kind.is_reentrant() || !request.kind.is_exclusive() {
+        if !is_endless || request.kind.refusal_of_endless().is_none() {
             return None;
         }
         self.waits_for_own(request, |_| true, now)

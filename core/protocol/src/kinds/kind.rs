@@ -89,6 +89,15 @@ impl Kind {
         }
     }
 
+    /// Why a wait without a bound of its own holder is refused: nobody else could end it. `None` if the holder is let in
+    /// again, or several hold it.
+    pub(crate) const fn refusal_of_endless(self) -> Option<&'static str> {
+        match self.spec().again {
+            Again::Waits(why) if self.is_exclusive() => Some(why),
+            Again::Waits(_) | Again::Enters => None,
+        }
+    }
+
     /// Whether a hold of this keeps out whatever wants the other, of the same name. Of permits some may be left.
     pub(crate) fn keeps_out(self, other: Self) -> bool {
         self.permits().is_none() && other.spec().excludes.contains(&self.gate())

@@ -1,4 +1,4 @@
-//! What a caller has of a lock that it wants: then it is let in again, or refused.
+//! A caller that holds the lock it wants is let in again, or refused.
 //!
 //! A caller may want a lock twice at a time: a signal handler runs in the midst of a wait of its thread, which does
 //! not go on before the handler has ended. So once one of its waits is granted, its others are told what they would be
@@ -10,7 +10,7 @@ use super::{Locks, Place};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{Context, HAS_CALLERS, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
-use crate::kinds::{Again, Inside, Keys};
+use crate::kinds::{Inside, Keys};
 use crate::machines::holds::{self, Hold};
 use crate::machines::waiters::{self, CallerWait};
 use crate::types::Outcome;
@@ -81,10 +81,7 @@ impl Locks {
             Ok(Place::Outside) if wait.is_endless => {
                 let keys = &wait.keys;
                 let holds_it = self.holds_at(keys, keys.kind.gate(), context).next().is_some();
-                if let Again::Waits(why) = keys.kind.spec().again
-                    && keys.kind.is_exclusive()
-                    && holds_it
-                {
+                if let Some(why) = keys.kind.refusal_of_endless().filter(|_| holds_it) {
                     let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why);
                     self.refuse(ticket, keys, error, now);
                 }

@@ -13,7 +13,6 @@ import contextlib
 import logging
 import os
 import sys
-import threading
 import time
 import weakref
 from collections import deque
@@ -21,6 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from steadlock import _context, _native
+from steadlock._background import Background
 from steadlock._descriptor import LOOK
 
 _NAME = "steadlock"
@@ -144,7 +144,7 @@ class _Writer:
         # What nobody was woken for.
         self._notes: list[_native.Line] = []
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = Background(self._run, "steadlock-log")
         self._is_writing = False
         self._has_ended = False
         # How many lines found no room since the log said so.
@@ -189,14 +189,14 @@ class _Writer:
                         continue
                     except BaseException:
                         # No `sys.exit` of a handler ends the thread of the log. Elsewhere it may be Ctrl-C.
-                        if threading.current_thread() is not self._thread:
+                        if not self._thread.is_here():
                             raise
             finally:
                 self._is_writing = False
 
     def has_no_other(self) -> bool:
         """Whether no thread writes, nor may be started."""
-        return not self._has_thread() and _context.threads_are_greenlets()
+        return not self._thread.has_begun() and _context.threads_are_greenlets()
 
     def is_behind(self) -> bool:
         return not self._has_ended and (self._is_writing or bool(self._lines))
@@ -214,35 +214,21 @@ class _Writer:
     def _wake(self) -> None:
         # At the end of the process no thread can be started any more, and nobody reads its log.
         with contextlib.suppress(RuntimeError):
-            self._start()
+            if not self._has_ended:
+                self._thread.begin()
         if self._bell.empty():
             self._bell.put(None)
 
-    def _start(self) -> None:
-        if self._has_thread() or self._has_ended:
-            return
-        thread = self._thread = threading.Thread(target=self._run, name="steadlock-log", daemon=True)
-        thread.start()
-
-    def _has_thread(self) -> bool:
-        """Whether the thread has begun. If its start was interrupted, the next line starts another one; of two that
-        began at once one ends with its first line."""
-        thread = self._thread
-        return thread is not None and thread.ident is not None
-
     def _run(self) -> None:
-        me = threading.current_thread()
         try:
-            while not self._has_ended and (self._thread is me or not self._has_thread()):
+            while not self._has_ended and self._thread.is_known():
                 with contextlib.suppress(Empty):
                     self._bell.get(timeout=LOOK if self._unread else None)
                 self.write()
                 self._look_for_reader()
         finally:
-            if self._thread is me:
-                # A handler ended it; the next line starts another.
-                self._thread = None
-            elif not self._bell.empty() or self._lines:
+            # It took the bell of the one that goes on.
+            if not self._thread.is_here() and (not self._bell.empty() or self._lines):
                 self._bell.put(None)
 
     def _look_for_reader(self) -> None:

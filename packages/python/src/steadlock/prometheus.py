@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from steadlock import _log
+from steadlock._background import begin
 from steadlock._client import ClientBase
 from steadlock._copying import Uncopied
 from steadlock._settings import Duration, milliseconds
@@ -126,7 +127,7 @@ class SharedMetrics(Uncopied):
             ours = {self._path, *(metrics._path for metrics in list(_all))}
             with _locked(self._folder) as is_alone:
                 self._fold(is_alone, lambda path: _pid_of(path) == os.getpid() and path not in ours)
-        threading.Thread(target=_keep_writing, args=(weakref.ref(self), self._stop, self._every), daemon=True).start()
+        begin(threading.Thread(target=_keep_writing, args=(weakref.ref(self), self._stop, self._every), daemon=True))
 
     def _write(self) -> None:
         text = self._client.metrics()

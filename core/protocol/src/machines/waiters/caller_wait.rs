@@ -10,7 +10,7 @@ use crate::lease::{LeasePlan, LeaseTerms};
 use crate::owner::OwnerId;
 use crate::types::AcquireRequest;
 
-/// What it waits for.
+/// One of them, with all that is needed to ask again.
 pub(crate) struct CallerWait {
     pub(crate) ticket: Ticket,
     pub(crate) keys: Arc<Keys>,

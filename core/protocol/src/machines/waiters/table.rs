@@ -70,7 +70,8 @@ impl Waiters {
 
     /// How many entries it keeps.
     pub(crate) fn len(&self) -> usize {
-        self.queues.len().saturating_add(self.requests.len())
+        let requests = self.requests.len().saturating_add(self.by_caller.len());
+        self.queues.len().saturating_add(requests)
     }
 
     /// The lock of these keys, made known if it is not.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import select
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import starmap
 from typing import Generic, TypeVar
 
 from steadlock import _log, _native
+from steadlock._background import Background
 from steadlock._context import running_hub, threads_are_greenlets
 from steadlock._descriptor import LOOK, Descriptor
 from steadlock._endings import LostReason
@@ -36,7 +36,7 @@ class Events(Generic[L]):
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
         self._native = native
         self._watched = watched
-        self._thread: threading.Thread | None = None
+        self._thread = Background(self._run, "steadlock-events")
         self._stopped = False
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._level = _log.Level(native)
@@ -58,7 +58,7 @@ class Events(Generic[L]):
         A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
         """
         is_measured = self._watched.telemetry is not None
-        if self._has_thread() or (self._is_unread and not is_measured):
+        if self._thread.has_begun() or (self._is_unread and not is_measured):
             return
         if running_hub() is None and not threads_are_greenlets():
             if self._level.follow() or is_measured:
@@ -76,7 +76,7 @@ class Events(Generic[L]):
 
     def drop_unheard(self) -> None:
         """Drops what nobody listens to, so that it does not pile up."""
-        if not self._has_thread() and not self._watched:
+        if not self._thread.has_begun() and not self._watched:
             self.deliver()
 
     def log_is_read(self) -> None:
@@ -91,26 +91,15 @@ class Events(Generic[L]):
         _log.catch_up()
 
     def _start(self) -> None:
-        if self._has_thread() or self._stopped:
-            return
-        thread = self._thread = threading.Thread(target=self._run, name="steadlock-events", daemon=True)
-        thread.start()
-
-    def _has_thread(self) -> bool:
-        """Whether the thread has begun. If its start was interrupted, or refused, the next call starts another one; of
-        two that began at once the one that is not known ends."""
-        thread = self._thread
-        return thread is not None and thread.ident is not None
+        if not self._stopped:
+            self._thread.begin()
 
     def stop(self) -> None:
         """Ends the thread. It is waited for a moment only, as it may run a callback."""
         self._stopped = True
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if self._thread.has_begun():
             self._native.ring()
-            # Another thread may be just about to start it.
-            with contextlib.suppress(RuntimeError):
-                thread.join(0.1)
+            self._thread.join(0.1)
 
     def leave_to_parent(self) -> None:
         """In the child of a fork, where greenlets go on: what comes is no business of theirs."""
@@ -150,23 +139,14 @@ class Events(Generic[L]):
 
     def _run(self) -> None:
         descriptor = Descriptor(self._native)
-        try:
-            while not self._stopped and self._is_known():
-                wait_for(descriptor)
-                try:
-                    self._level.follow()
-                    self.deliver()
-                except BaseException as error:
-                    # Later losses have to be told, whatever a callback or a handler raised.
-                    report(error)
-        finally:
-            # If an interrupt ends it, the next one who listens starts another.
-            if self._thread is threading.current_thread():
-                self._thread = None
-
-    def _is_known(self) -> bool:
-        """Whether the calling thread is the one that was begun last."""
-        return self._thread is threading.current_thread() or not self._has_thread()
+        while not self._stopped and self._thread.is_known():
+            wait_for(descriptor)
+            try:
+                self._level.follow()
+                self.deliver()
+            except BaseException as error:
+                # Later losses have to be told, whatever a callback or a handler raised.
+                report(error)
 
 
 def _tell(lease: Watched) -> None:

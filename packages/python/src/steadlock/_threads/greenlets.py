@@ -199,7 +199,7 @@ def wait_in(hub: Hub, descriptor: Descriptor) -> None:
 
 
 def _leaving() -> BaseException:
-    """What ends a greenlet silently, or a thread that is one."""
+    """Ends a greenlet silently, or a thread that is one."""
     is_thread = threads_are_greenlets() and not isinstance(threading.current_thread(), threading._DummyThread)
     exit_of_greenlet: type[BaseException] = sys.modules["gevent"].GreenletExit
     return SystemExit() if is_thread else exit_of_greenlet()

@@ -109,7 +109,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return self._leave_if_lost() or self._post_release()
 
     async def _left(self, begun: Request | LostReason) -> Exception | None:
-        """What the `async with` raises that has begun this, unless its body raised."""
+        """Gives the exception that the `async with` raises, unless its body raised."""
         reason: LostReason | None
         if isinstance(begun, Request):
             try:

@@ -307,7 +307,7 @@ class Hold(Scope, Uncopied):
     def _take_out(self, hold: Hold) -> None: ...
 
     async def _not_entered(self, body_raised: bool) -> None:
-        """Who ends it twice does no harm."""
+        """A second end does no harm."""
 
     def _abandon(self) -> None:
         """Has it released in the background. Idempotent."""

@@ -232,9 +232,11 @@ internal class Engine private constructor(
             request.native = submit(request.tag)
         } catch (failure: Throwable) {
             // The native part may have the request, as when the caller's stack is full: a grant that nobody waits for
-            // is released.
+            // is released; one that has come already, by another thread.
             pending.remove(request.tag)
-            request.cancel(false)
+            if (!request.cancel(false)) {
+                (request.getNow(null) as? Reply.Granted)?.let { callbacks.runHere { it.lease.startRelease() } }
+            }
             throw failure
         }
         if (request.native < 0 && pending.remove(request.tag) != null) {
