@@ -27,7 +27,12 @@ const { devDependencies: versions } = JSON.parse(readFileSync(join(HERE, 'packag
 /** The columns of each table, and what is bundled for them. */
 const COLUMNS = {
   web: ['Node, ES module', 'Node, CommonJS', 'page', 'worker of a page'],
-  native: ['left where it is, ES module', 'left where it is, CommonJS', 'taken along, CommonJS'],
+  native: [
+    'left where it is, ES module',
+    'left where it is, CommonJS',
+    'taken along, ES module',
+    'taken along, CommonJS',
+  ],
 };
 
 const project = mkdtempSync(join(tmpdir(), 'steadlock-bundles-'));
@@ -48,7 +53,8 @@ async function measured() {
     }
     own.get(name)[COLUMNS.native[0]] = await ofNative(name, 'esm', true);
     own.get(name)[COLUMNS.native[1]] = await ofNative(name, 'cjs', true);
-    own.get(name)[COLUMNS.native[2]] = await ofNative(name, 'cjs', false);
+    own.get(name)[COLUMNS.native[2]] = await ofNative(name, 'esm', false);
+    own.get(name)[COLUMNS.native[3]] = await ofNative(name, 'cjs', false);
   }
   await inBrowser(web);
   return { web, native: own };

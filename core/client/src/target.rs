@@ -8,9 +8,12 @@ mod parts;
 #[cfg(feature = "native")]
 mod sentinel;
 #[cfg(not(target_family = "wasm"))]
+mod unix;
+#[cfg(not(target_family = "wasm"))]
 mod written;
 
 use std::fmt;
+#[cfg(not(target_family = "wasm"))]
 use std::path::PathBuf;
 
 use steadlock_protocol::Error;
@@ -21,13 +24,11 @@ pub use self::announced::AddressMap;
 #[cfg(feature = "native")]
 pub(crate) use self::announced::CALLS;
 pub(crate) use self::announced::Mapping;
-#[cfg(target_family = "wasm")]
-use self::parts::FORMS;
 #[cfg(feature = "native")]
 use self::parts::addresses;
 #[cfg(feature = "native")]
 pub(crate) use self::parts::named_host_and_port;
-use self::parts::{credentials, decode, host_and_port, pairs, parse_database, split_off, unknown_query};
+use self::parts::{credentials, host_and_port, pairs, parse_database, split_off, unknown_query};
 #[cfg(feature = "native")]
 use self::sentinel::Credentials;
 #[cfg(feature = "admin")]
@@ -67,6 +68,7 @@ pub(crate) enum Scheme {
         tls: Option<Tls>,
     },
     /// `redis+unix://` or `unix://`.
+    #[cfg(not(target_family = "wasm"))]
     Unix { path: PathBuf },
     /// `memory://`, or `memory://name` for one that the process shares.
     #[cfg(feature = "native")]
@@ -82,7 +84,7 @@ impl Target {
     /// Reads a URL. On WebAssembly there are the program's own clients, and nothing else.
     #[cfg(target_family = "wasm")]
     pub(crate) fn parse(url: &str, _: &TlsOptions) -> Result<Self, Error> {
-        let refuse = || invalid(format!("the URL's scheme is not known; {FORMS}"));
+        let refuse = || invalid("the URL's scheme is not known");
         url.strip_prefix("host://").map(Self::host).ok_or_else(refuse)
     }
 
@@ -152,6 +154,17 @@ impl Target {
             username,
             password,
             database: database.unwrap_or(0),
+        })
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn unix(rest: &str) -> Result<Self, Error> {
+        let read = unix::read(rest)?;
+        Ok(Self {
+            scheme: Scheme::Unix { path: read.path },
+            username: read.username,
+            password: read.password,
+            database: read.database,
         })
     }
 
@@ -265,35 +278,6 @@ impl Target {
         }
     }
 
-    fn unix(rest: &str) -> Result<Self, Error> {
-        let (rest, query) = split_off(rest, '?');
-        let Some(slash) = rest.find('/') else {
-            return Err(invalid("the URL has no socket path; give redis+unix:///path/to/socket"));
-        };
-        let (authority, path) = rest.split_at(slash);
-        let (username, password, address) = credentials(authority)?;
-        if !address.is_empty() {
-            return Err(invalid(
-                "a unix socket has no host; give redis+unix:///path with three slashes",
-            ));
-        }
-        let mut database = None;
-        for (key, value) in pairs(query) {
-            match key {
-                "db" if database.is_none() => database = Some(parse_database(value)?),
-                _ => return Err(unknown_query()),
-            }
-        }
-        Ok(Self {
-            scheme: Scheme::Unix {
-                path: PathBuf::from(decode(path)?),
-            },
-            username,
-            password,
-            database: database.unwrap_or(0),
-        })
-    }
-
     #[cfg(not(feature = "native"))]
     fn host(name: &str) -> Self {
         Self {
@@ -335,6 +319,7 @@ impl fmt::Display for Target {
             Scheme::Cluster { nodes, .. } => f.write_str(&list(nodes)),
             #[cfg(feature = "native")]
             Scheme::Sentinel { sentinels, service, .. } => write!(f, "sentinels {} of {service}", list(sentinels)),
+            #[cfg(not(target_family = "wasm"))]
             Scheme::Unix { path } => write!(f, "{}", path.display()),
             #[cfg(feature = "native")]
             Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),

@@ -49,6 +49,29 @@ pub fn readable(bytes: &[u8], most: usize) -> String {
     text
 }
 
+/// What stands before the first place of a mark, and behind it. The standard library's search is made for long texts, and
+/// is 3 kB of what a page loads.
+#[must_use]
+pub fn around<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
+    let at = places(text, mark).position(|part| part == mark.as_bytes())?;
+    split(text, mark, at)
+}
+
+/// The same of its last place.
+pub(crate) fn around_last<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
+    let at = places(text, mark).rposition(|part| part == mark.as_bytes())?;
+    split(text, mark, at)
+}
+
+fn places<'a>(text: &'a str, mark: &str) -> std::slice::Windows<'a, u8> {
+    text.as_bytes().windows(mark.len().max(1))
+}
+
+fn split<'a>(text: &'a str, mark: &str, at: usize) -> Option<(&'a str, &'a str)> {
+    let (before, rest) = text.split_at_checked(at)?;
+    Some((before, rest.get(mark.len()..)?))
+}
+
 /// Whether a terminal or a log may take a character for more than a letter: control characters (C0, DEL, C1), line
 /// and paragraph separators, and all that changes the direction of writing.
 #[must_use]
@@ -91,6 +114,24 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_split_at_a_mark() {
+        for (text, mark, first, last) in [
+            ("a: b: c", ": ", Some(("a", "b: c")), Some(("a: b", "c"))),
+            ("aaa", "aa", Some(("", "a")), Some(("a", ""))),
+            ("é: ü", ": ", Some(("é", "ü")), Some(("é", "ü"))),
+            ("a", "ab", None, None),
+            ("", "a", None, None),
+            ("a", "", None, None),
+        ] {
+            assert_eq!(
+                (around(text, mark), around_last(text, mark)),
+                (first, last),
+                "{text} {mark}"
+            );
+        }
+    }
 
     #[test]
     fn an_owner_id_stays_as_it_is() {

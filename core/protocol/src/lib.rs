@@ -88,7 +88,7 @@ pub use defects::Defect;
 pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
-pub use foreign::{is_harmful, readable, shown_owner, shown_words};
+pub use foreign::{around, is_harmful, readable, shown_owner, shown_words};
 pub use identities::Identity;
 pub use ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket};
 pub use instant::Instant;

@@ -1,7 +1,7 @@
 //! What a server answers, and what it means.
 
 use crate::cause::Cause;
-use crate::foreign::shown_words;
+use crate::foreign::{around, around_last, shown_words};
 
 /// A reply as the transport read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl CallError {
         let (code, message) = (shown_words(code.as_bytes()), shown_words(message.as_bytes()));
         let (code, message) = (code.as_str(), message.trim_end());
         let bare = match message.strip_prefix("Error running script (call to ") {
-            Some(rest) if code == "ERR" => rest.split_once("): ").map_or(rest, |(_, cause)| cause).to_owned(),
+            Some(rest) if code == "ERR" => around(rest, "): ").map_or(rest, |(_, cause)| cause).to_owned(),
             // Redis 6.2, of an error that the script caught and gave back.
             _ if code == PLACE => format!("{code} {message}"),
             _ => {
@@ -88,8 +88,8 @@ fn without_places(mut text: &str) -> &str {
 
 /// `command … script: 0843…, on @user_script:31.` without the place; Valkey 9 leaves out the hash.
 fn without_place_at_end(text: &str) -> &str {
-    match text.rsplit_once(" script: ") {
-        Some((cause, place)) if place.contains(PLACE) => cause,
+    match around_last(text, " script: ") {
+        Some((cause, place)) if around(place, PLACE).is_some() => cause,
         _ => text,
     }
 }

@@ -6,7 +6,7 @@
  */
 
 export type { CallOptions, UsingOptions } from './call-options.js';
-export type { Body, Client } from './client.js';
+export { type Body, Client } from './client.js';
 export { type ConnectOptions, connect, redlock } from './connect.js';
 export type { Emitter } from './emitter.js';
 export type { ReleaseOutcome } from './engine.js';
@@ -27,11 +27,11 @@ export {
   SteadlockError,
   UnavailableError,
 } from './errors.js';
-export type { Lease } from './lease.js';
-export type { Lock } from './lock.js';
+export { Lease } from './lease.js';
+export { Lock } from './lock.js';
 export type { ClientEvents, Observation } from './observations.js';
 export type { AcquireOptions, LockOptions, OnUnavailable, PermitOptions } from './options.js';
-export type { ReadWriteLock } from './read-write-lock.js';
+export { ReadWriteLock } from './read-write-lock.js';
 export { type RedisClient, type Reply, ReplyError, type Unsubscribe } from './redis-client.js';
-export type { Semaphore } from './semaphore.js';
+export { Semaphore } from './semaphore.js';
 export { type Core, useCore } from './wasm.js';

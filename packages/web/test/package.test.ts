@@ -17,6 +17,7 @@ const LIMIT_BYTES = 212_000;
 
 type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never;
 type Names<T> = keyof T;
+type Class = new (...given: unknown[]) => unknown;
 
 /** Fails to compile if a name of one package is missing in the other. */
 const SAME: true[] = [
@@ -58,6 +59,37 @@ describe('the package', () => {
     const mine = names(join(PACKAGE, 'dist', 'index.js'));
     assert.deepEqual(mine, [...names(join(ROOT, 'packages', 'node', 'dist', 'index.mjs')), ...more].sort());
     assert.deepEqual(mine, Object.keys(web).sort());
+  });
+
+  it('has classes for instanceof, and to inject by, which nobody can make objects of', async () => {
+    const client = await web.connect({ eval: async () => ['0', '1', '1', '1', '1', '1'] }, { lazy: true });
+    assert.ok(client instanceof web.Client);
+    assert.ok(client.lock('a') instanceof web.Lock);
+    assert.ok(client.semaphore('s', 1) instanceof web.Semaphore);
+    assert.ok(client.readWriteLock('rw') instanceof web.ReadWriteLock);
+    await client.close();
+    const { Client, Lock, Semaphore, ReadWriteLock, Lease } = web;
+    const classes = { Client, Lock, Semaphore, ReadWriteLock, Lease } as unknown as Record<string, Class>;
+    for (const [name, Class] of Object.entries(classes)) {
+      for (const given of [[], [client], [{}, 'a', 1]]) {
+        assert.throws(
+          () => new Class(...given),
+          (error) =>
+            error instanceof web.InvalidArgumentError &&
+            error.message.startsWith(`${name} is not made by new; connect() gives a client`),
+        );
+      }
+    }
+    // Also before a client was made, when the core is not loaded yet.
+    const program = `import * as web from 'steadlock-web';
+      for (const name of ${JSON.stringify(Object.keys(classes))}) try { new web[name]() } catch (error) { console.log(error.name, error.message) }`;
+    const options = { cwd: PACKAGE, encoding: 'utf8' } as const;
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], options);
+    const told = stdout.trim().split('\n');
+    assert.deepEqual(
+      told.map((line) => line.split(' ', 2).join(' ')),
+      Object.keys(classes).map((name) => `InvalidArgumentError ${name}`),
+    );
   });
 
   it('is small', async () => {

@@ -1,5 +1,6 @@
 //! An engine that the program turns: for one without threads, as in a browser or a worker.
 
+#[cfg(not(target_family = "wasm"))]
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -57,6 +58,7 @@ pub enum Place {
         tls: bool,
     },
     /// Behind a Unix socket.
+    #[cfg(not(target_family = "wasm"))]
     Unix(PathBuf),
     /// Where a client of the program's own leads; its name.
     Host(String),
@@ -228,6 +230,7 @@ impl Server {
                     port: *port,
                     tls: tls.is_some(),
                 },
+                #[cfg(not(target_family = "wasm"))]
                 Scheme::Unix { path } => Place::Unix(path.clone()),
                 Scheme::Host { name } => Place::Host(name.clone()),
             },

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use steadlock_protocol::{LostReason, ReleaseOutcome};
+use steadlock_protocol::{LostReason, ReleaseOutcome, around};
 
 use super::observation::{Observation, ObservedLock, WaitOutcome};
 
@@ -213,7 +213,10 @@ impl Observation {
 
 /// A cause often names the server, which is said already.
 fn without(server: &str, cause: &str) -> String {
-    cause.replacen(&format!("{server}: "), "", 1)
+    match around(cause, &format!("{server}: ")) {
+        Some((before, behind)) => format!("{before}{behind}"),
+        None => cause.to_owned(),
+    }
 }
 
 /// A time as people say it: 340 ms, 2.5 s, 3 min 20 s.

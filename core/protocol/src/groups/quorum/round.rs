@@ -1,5 +1,6 @@
 //! One round of a quorum attempt: every primary is asked for its mutex once.
 
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::majority::{last_of_majority, majority};
@@ -101,8 +102,8 @@ impl Round {
     pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
         let missing = majority(io).checked_sub(self.answers())?;
         let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));
-        let mut late: Vec<Duration> = late.filter(|took| *took > self.timeout).collect();
-        late.sort_unstable();
+        let late: BinaryHeap<Duration> = late.filter(|took| *took > self.timeout).collect();
+        let late = late.into_sorted_vec();
         let took = whole_millis(*late.get(missing.checked_sub(1)?)?);
         let timeout = self.timeout;
         let cause = Cause::new(format!(
