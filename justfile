@@ -82,7 +82,7 @@ lint-and-build: lint-and-build-tests lint-and-build-others
 lint-and-build-tests: lint-rust build-tests
 
 [private]
-lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-bundles node-playground node-checks redis-server servers openssl chromium prometheus package-targets") lint-beside-builds
+lint-and-build-others: (install "python-lint python-test python-demo python-build python-deny python-package python-site node-lint node-demo node-package node-web node-bundles node-runners node-playground node-checks redis-server servers openssl chromium prometheus package-targets") lint-beside-builds
 
 [private]
 [parallel]
@@ -128,7 +128,7 @@ test-packed-beside-others: test-packed test-playground test-looks
 
 # What looks at files that are built already, and the demo
 [private]
-test-looks: test-bundles test-demo test-api test-errors test-shipped test-monitoring test-site
+test-looks: test-bundles test-runners test-demo test-api test-errors test-shipped test-monitoring test-site
 
 # What keeps processors busy, one after another beside the others: that which takes longest goes first
 [private]
@@ -379,6 +379,11 @@ test-bundles: (install "node-bundles chromium") build-cli build-node build-web
 [group('build')]
 bundles-table: (install "node-bundles chromium") build-cli build-node build-web
     node ci/bundles/run.mjs --write
+
+# Jest and Vitest, which look for what a closed client of the Node package has left open
+[group('test')]
+test-runners: (install "node-runners") build-cli build-node
+    node --test --test-timeout=120000 ci/runners/
 
 # The package for WebAssembly, in Node, Deno, Bun and workerd
 [group('test')]

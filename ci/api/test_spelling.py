@@ -1,14 +1,31 @@
 """Messages spell the names of options and methods as their language does."""
 
 import re
+from pathlib import Path
 
 from surface import ROOT
 from tables import API
 
-SOURCES = [ROOT / "core" / "protocol" / "src", ROOT / "core" / "client" / "src"]
+SOURCES = [ROOT / "core" / "protocol" / "src", ROOT / "core" / "protocol" / "lua", ROOT / "core" / "client" / "src"]
+# What they say reaches programs as it stands, beside the core's messages.
+JAVASCRIPT = [
+    ROOT / "bindings" / "node" / "src",
+    ROOT / "bindings" / "wasm" / "src",
+    ROOT / "packages" / "javascript" / "src",
+    ROOT / "packages" / "node" / "src",
+    ROOT / "packages" / "web" / "src",
+]
 SPELLING = ROOT / "bindings" / "javascript" / "src" / "spelling.rs"
-# A character, which may be a quotation mark, or a text.
-LITERAL = re.compile(r"""'(?:\\.|[^'\\])'|"((?:[^"\\]|\\.)*)\"""")
+# What Rust's sources are read as, one after the other: a comment, a text, a character, a lifetime.
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|\br(?P<fence>\#*)"(?P<raw>.*?)"(?P=fence)|"(?P<text>(?:[^"\\]|\\.)*)"|'(?:\\[^']+|[^'\\])'|'\w+""",
+    re.DOTALL,
+)
+# A text of TypeScript, or of a script that runs inside the server.
+SCRIPT_LITERAL = re.compile(r"""'((?:\\.|[^'\\\n])*)'|"((?:[^"\\\n]|\\.)*)"|`([^`]*)`""")
+SNAKE_CASE = re.compile(r"(?<![\w{%])[a-z]+(?:_[a-z]+)+\b(?!})")
+# Parts of a URL, of which there is one spelling.
+SAME_EVERYWHERE = {"sentinel_user", "sentinel_password"}
 # The types whose names a message tells a program to use.
 GROUPS = {"Options", "Client", "How a lock is taken"}
 
@@ -28,16 +45,29 @@ def table() -> dict[str, set[str]]:
     return names
 
 
-def literals() -> list[str]:
-    """The texts of the core, without those of its tests."""
+def literals_of(folder: Path) -> list[str]:
+    """The texts of the sources of a folder, without those of its tests."""
     texts = []
-    for folder in SOURCES:
-        for file in sorted(folder.rglob("*.rs")):
-            if "tests" in file.parts or file.stem == "tests":
-                continue
-            code = re.sub(r"^\s*//.*$", "", file.read_text().split("#[cfg(test)]\nmod tests {")[0], flags=re.MULTILINE)
-            texts += [text for text in LITERAL.findall(code) if text]
+    for file in sorted(folder.rglob("*")):
+        if "tests" in file.parts or file.stem == "tests":
+            continue
+        if file.suffix == ".rs":
+            code = file.read_text().split("#[cfg(test)]\nmod tests {")[0]
+            texts += [token["raw"] or token["text"] or "" for token in TOKEN.finditer(code)]
+        elif file.suffix in (".ts", ".lua"):
+            code = re.sub(r"^\s*(?://|/?\*|--).*$", "", file.read_text(), flags=re.MULTILINE)
+            texts += ["".join(parts) for parts in SCRIPT_LITERAL.findall(code)]
     return texts
+
+
+def literals() -> list[str]:
+    """The texts of the core."""
+    return [text for folder in SOURCES for text in literals_of(folder)]
+
+
+def messages() -> list[str]:
+    """Those that are for people."""
+    return [text for text in literals() if " " in text]
 
 
 def test_javascript_has_its_own_name_for_each_of_the_cores() -> None:
@@ -53,14 +83,29 @@ def test_the_core_has_no_name_that_is_nodes_alone() -> None:
     assert not words & camel
 
 
-def test_every_option_that_a_message_names_is_in_the_table() -> None:
-    named = {word for text in literals() if " " in text for word in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text)}
-    options = {
+def test_every_name_in_a_message_is_in_the_table_or_is_the_same_in_every_language() -> None:
+    """All that is written like a name of the core's, not only what api.json has."""
+    named = {word for text in messages() for word in SNAKE_CASE.findall(text)}
+    assert named - table().keys() == SAME_EVERYWHERE
+
+
+def test_no_part_of_a_message_is_a_name_of_another_language() -> None:
+    """A message may be put together of parts, each of which is one word."""
+    others = {
         name
         for group in API["groups"]
-        if group["title"] in GROUPS
         for concept in group["concepts"]
-        if isinstance(concept["python"], list)
-        for name in concept["python"]
+        for language in ("rust", "python", "jvm")
+        if isinstance(concept[language], list)
+        for name in concept[language]
+        if "_" in name and name not in concept["node"]
     }
-    assert named & options <= table().keys()
+    words = {word for text in messages() for word in re.findall(r"\w+", text)}
+    assert words & others <= table().keys()
+
+
+def test_what_javascript_says_itself_is_in_its_own_names() -> None:
+    texts = [text for folder in JAVASCRIPT for text in literals_of(folder)]
+    assert len(texts) > 100
+    found = {word for text in texts if " " in text for word in SNAKE_CASE.findall(text)}
+    assert not found & table().keys()

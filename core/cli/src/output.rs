@@ -1,10 +1,11 @@
 //! What commands print: plain text, tables, JSON.
 
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steadlock::admin::readable;
+use steadlock::admin::{is_harmful, readable};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
@@ -21,7 +22,25 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
 
 /// A JSON value as one line.
 pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
-    print(&format!("{value}\n"))
+    print(&format!("{}\n", json_line(value)))
+}
+
+/// A JSON value as a terminal may get it, and equal to the value for a program. JSON itself has escaped C0 alone; a
+/// terminal obeys C1, too. Such characters stand in texts only, where JSON lets every character be escaped.
+pub(crate) fn json_line(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(is_harmful) {
+        return text;
+    }
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_harmful(character) {
+            let _ = write!(line, "\\u{:04x}", u32::from(character));
+        } else {
+            line.push(character);
+        }
+    }
+    line
 }
 
 /// Text from a server as a terminal may get it: what would move its cursor, change its colours or turn the direction of
@@ -48,6 +67,15 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
         cells.collect::<Vec<String>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
+}
+
+/// The start of a line that has this many columns of a terminal.
+pub(crate) fn cut(line: &str, columns: usize) -> &str {
+    let ends = line
+        .char_indices()
+        .map(|(start, character)| start + character.len_utf8());
+    let fitting = ends.take_while(|end| line[..*end].width() <= columns).last();
+    &line[..fitting.unwrap_or(0)]
 }
 
 /// A time as people read it: `850 ms`, `12.3 s`, `7 min 5 s`, `3 h 2 min`.
@@ -118,6 +146,29 @@ mod tests {
     fn nothing_in_a_name_reaches_the_terminal_as_a_command() {
         assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}ä"), "a\\u{1b}[2Jb\\nc\\u{9b}ä");
         assert_eq!(plain("\u{202e}cba"), "\\u{202e}cba");
+    }
+
+    #[test]
+    fn json_has_nothing_that_a_terminal_obeys_and_means_the_same() {
+        let value = json!({ "name": "a\u{1b}[2J\u{9b}31m\u{7f}\u{202e}b\n\u{5238}", "left_ms": 1 });
+        let line = json_line(&value);
+        assert!(!line.contains(is_harmful) && line.contains('\u{5238}'), "{line:?}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
+    }
+
+    #[test]
+    fn a_line_is_cut_where_the_terminal_ends() {
+        for (line, columns, start) in [
+            ("voucher", 80, "voucher"),
+            ("voucher", 3, "vou"),
+            ("\u{5238}\u{5238}\u{5238}", 4, "\u{5238}\u{5238}"),
+            ("\u{5238}\u{5238}\u{5238}", 5, "\u{5238}\u{5238}"),
+            ("cafe\u{301}s", 4, "cafe\u{301}"),
+            ("\u{1f512}", 1, ""),
+            ("", 5, ""),
+        ] {
+            assert_eq!(cut(line, columns), start);
+        }
     }
 
     #[test]

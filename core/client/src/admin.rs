@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use steadlock_protocol::{ErrorKind, Operation};
 
-pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch, readable};
+pub use steadlock_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch, is_harmful, readable};
 
 use crate::Error;
 use crate::api::Builder;

@@ -8,10 +8,10 @@ use rustix::termios::tcgetwinsize;
 use super::list::notes;
 use super::shown::{holder, number};
 use crate::exit::Exit;
-use crate::output::{duration, known, plain, print, table};
+use crate::output::{cut, duration, known, plain, print, table};
 use crate::records::{Listing, Locked};
 
-/// How many letters and lines there are.
+/// How many columns and lines there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
@@ -31,8 +31,8 @@ impl Screen {
         if !stdout().is_terminal() {
             return Ok(None);
         }
-        // The second screen; no cursor.
-        print("\x1b[?1049h\x1b[?25l")?;
+        // The second screen; no cursor; no new line where one is longer than this terminal says.
+        print("\x1b[?1049h\x1b[?25l\x1b[?7l")?;
         Ok(Some(Self(())))
     }
 
@@ -56,7 +56,7 @@ impl Screen {
             if place > 0 {
                 text.push_str("\r\n");
             }
-            text.extend(line.chars().take(size.columns));
+            text.push_str(cut(line, size.columns));
             text.push_str("\x1b[K");
         }
         text.push_str("\x1b[J");
@@ -66,7 +66,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = print("\x1b[?25h\x1b[?1049l");
+        let _ = print("\x1b[?7h\x1b[?25h\x1b[?1049l");
     }
 }
 

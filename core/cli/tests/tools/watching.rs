@@ -28,6 +28,7 @@ struct Screen {
     lines: Vec<String>,
     is_second: bool,
     is_cursor_hidden: bool,
+    is_cutting: bool,
 }
 
 impl Screen {
@@ -37,7 +38,7 @@ impl Screen {
         let (mut row, mut column) = (0, 0);
         let mut lines: Vec<Vec<char>> = vec![Vec::new()];
         let mut letters = text.chars().peekable();
-        (self.is_second, self.is_cursor_hidden) = (false, false);
+        (self.is_second, self.is_cursor_hidden, self.is_cutting) = (false, false, false);
         while let Some(letter) = letters.next() {
             match letter {
                 '\u{1b}' => {
@@ -53,6 +54,8 @@ impl Screen {
                         "[?1049l" => self.is_second = false,
                         "[?25l" => self.is_cursor_hidden = true,
                         "[?25h" => self.is_cursor_hidden = false,
+                        "[?7l" => self.is_cutting = true,
+                        "[?7h" => self.is_cutting = false,
                         "[H" => (row, column) = (0, 0),
                         "[K" => lines[row].truncate(column),
                         "[J" => lines.truncate(row + 1),
@@ -167,7 +170,7 @@ async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() 
         assert!(lines[2].contains("LEFT") && lines[3].contains("lock"), "{lines:#?}");
         {
             let screen = terminal.screen.lock().unwrap();
-            assert!(screen.is_second && screen.is_cursor_hidden);
+            assert!(screen.is_second && screen.is_cursor_hidden && screen.is_cutting);
         }
         let second = client.lock("second").acquire().await.unwrap();
         terminal
@@ -186,7 +189,7 @@ async fn a_terminal_shows_the_locks_as_they_come_and_go_and_is_left_as_it_was() 
         assert_eq!(child.wait().unwrap().code(), Some(expected));
         eventually("the terminal is as it was", || {
             let screen = terminal.screen.lock().unwrap();
-            !screen.is_second && !screen.is_cursor_hidden
+            !screen.is_second && !screen.is_cursor_hidden && !screen.is_cutting
         })
         .await;
         second.release().await.unwrap();
@@ -201,20 +204,27 @@ async fn the_picture_fits_into_the_terminal_also_when_that_changes() {
     for number in 0..30 {
         leases.push(client.lock(format!("a-lock-{number}")).acquire().await.unwrap());
     }
+    // Each of its characters takes two columns. It ends first, so it stands first.
+    let wide = client
+        .lock("\u{5238}".repeat(60))
+        .lease(Duration::from_secs(20))
+        .renewed();
+    leases.push(wide.acquire().await.unwrap());
     // It looks again long after this test, so that what it shows anew is due to the terminal.
     let (terminal, mut child) = Terminal::run(&server.url, &["top", "--interval", "600"], 60, 10);
     let fits = |lines: &[String], columns: usize, rows: usize| {
-        lines.len() == rows && lines.iter().all(|line| line.chars().count() <= columns)
+        let width = |line: &String| line.chars().count() + line.matches('\u{5238}').count();
+        lines.len() == rows && has(lines, "\u{5238}") && lines.iter().all(|line| width(line) <= columns)
     };
     let lines = terminal
-        .shows("ten lines", |lines| fits(lines, 60, 10) && has(lines, "and 24 more"))
+        .shows("ten lines", |lines| fits(lines, 60, 10) && has(lines, "and 25 more"))
         .await;
     assert!(lines[0].starts_with("steadlock top"), "{lines:#?}");
     terminal.resize(100, 20);
     send(&child, Signal::WINCH);
     terminal
         .shows("twenty lines", |lines| {
-            fits(lines, 100, 20) && has(lines, "and 14 more")
+            fits(lines, 100, 20) && has(lines, "and 15 more")
         })
         .await;
     send(&child, Signal::INT);

@@ -1,0 +1,118 @@
+// What test runners say of a program that has closed its client: nothing, and they end by themselves. The packages are
+// where users have them, and each runner looks for what is left open by its own means.
+
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const HERE = fileURLToPath(new URL('.', import.meta.url));
+const ROOT = join(HERE, '..', '..');
+const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
+/** They take a second or two. One that waits for what is open never ends. */
+const DEADLINE_MS = 60_000;
+/** What Jest and Vitest say of what is left open. */
+const COMPLAINTS = /open handle|did not exit|not exited|asynchronous operations|leak|hanging|close timed out|preventing/i;
+
+const TESTED = `
+test('a lock is held and lost, and its client is closed', async () => {
+  const client = await connect(process.env.STEADLOCK_URL);
+  client.events.on('lost', () => {});
+  const held = await client.lock('held').lock();
+  held.signal.addEventListener('abort', () => {});
+  expect(await client.using('used', () => client.lock('free').isLocked())).toBe(false);
+  await client.close();
+  expect(await held.release()).toBe('released');
+});
+`;
+const LEFT_OPEN = `
+test('a server is left open', () => {
+  require('node:net').createServer().listen(0);
+});
+`;
+
+const project = mkdtempSync(join(tmpdir(), 'steadlock-runners-'));
+let server;
+let url;
+
+before(async () => {
+  install(join(project, 'node_modules'));
+  writeFileSync(join(project, 'package.json'), '{ "private": true }');
+  server = spawn(COMMAND, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  server.stdout.setEncoding('utf8');
+  for await (const text of server.stdout) {
+    url = /redis:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
+    if (url !== undefined) break;
+  }
+  assert.ok(url, 'run ./ci/just build-cli');
+});
+
+after(() => {
+  server.kill();
+  rmSync(project, { recursive: true });
+});
+
+it('Jest finds no open handle of a closed client, and ends', async () => {
+  const folder = written('jest', 'lock.test.js', `const { connect } = require('steadlock');\n${TESTED}`);
+  const { status, said } = await run('jest', ['--rootDir', folder, '--detectOpenHandles']);
+  assert.equal(status, 0, said);
+  assert.match(said, /1 passed/);
+  assert.doesNotMatch(said, COMPLAINTS);
+});
+
+it('Jest would have said so', async () => {
+  const folder = written('jest-of-another', 'open.test.js', LEFT_OPEN);
+  const { said } = await run('jest', ['--rootDir', folder, '--detectOpenHandles', '--forceExit']);
+  assert.match(said, COMPLAINTS);
+});
+
+it('Vitest finds nothing that hangs, and ends', async () => {
+  const imports = "import { expect, test } from 'vitest';\nimport { connect } from 'steadlock';\n";
+  const folder = written('vitest', 'lock.test.mjs', imports + TESTED);
+  for (const pool of ['forks', 'threads']) {
+    const words = ['run', '--root', folder, `--pool=${pool}`, '--reporter=default', '--reporter=hanging-process'];
+    const { status, said } = await run('vitest', words);
+    assert.equal(status, 0, said);
+    assert.match(said, /1 passed/);
+    assert.doesNotMatch(said, COMPLAINTS);
+  }
+});
+
+/** A folder of the project with one file. */
+function written(name, file, text) {
+  const folder = join(project, name);
+  mkdirSync(folder);
+  writeFileSync(join(folder, file), text);
+  return folder;
+}
+
+function run(runner, words) {
+  const env = { PATH: process.env.PATH, HOME: project, STEADLOCK_URL: url, CI: 'true', NO_COLOR: '1' };
+  const options = { cwd: project, env, timeout: DEADLINE_MS };
+  const program = join(project, 'node_modules', '.bin', runner);
+  return new Promise((resolve) => {
+    execFile(program, words, options, (error, output, errors) => {
+      resolve({ status: error?.code ?? error?.signal ?? 0, said: `${output}\n${errors}` });
+    });
+  });
+}
+
+/** The Node package as users have it: a copy, so that nothing of this repository is near it. */
+function install(modules) {
+  mkdirSync(modules);
+  const runners = join(HERE, 'node_modules');
+  for (const name of readdirSync(runners)) symlinkSync(join(runners, name), join(modules, name));
+  const node = join(ROOT, 'packages', 'node');
+  for (const part of ['dist', 'package.json']) {
+    cpSync(join(node, part), join(modules, 'steadlock', part), { recursive: true });
+  }
+  // The native library comes in a package of its own.
+  for (const file of readdirSync(join(node, 'native')).filter((file) => file.endsWith('.node'))) {
+    const name = file.replace(/^steadlock\.(.*)\.node$/, 'steadlock-$1');
+    cpSync(join(node, 'native', file), join(modules, name, file));
+    writeFileSync(join(modules, name, 'package.json'), JSON.stringify({ name, version: '0.1.0', main: file }));
+  }
+}
