@@ -348,6 +348,9 @@ fn a_second_run_waits_or_is_refused() {
         assert_eq!(status(&refused), 75, "{}", errors(&refused));
         assert!(refused.stdout.is_empty(), "the command did not run");
         assert!(errors(&refused).contains("stock"), "{}", errors(&refused));
+        // Its first call is the one that is refused, and the holder has a name all the same.
+        let named = format!("pid {} on ", first.id());
+        assert!(errors(&refused).contains(&named), "{}", errors(&refused));
     }
     let mut waiting = served.run(&["--wait", "20", "stock", "--", "true"]).spawn().unwrap();
     // The end of its input ends the first command.

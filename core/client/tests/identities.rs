@@ -90,6 +90,36 @@ async fn the_holder_of_a_redlock_has_a_name_too() {
     lease.release().await.unwrap();
 }
 
+/// A client that has met nobody yet, whose first call is refused without waiting, names the holder all the same.
+async fn the_first_refusal_names_the_holder(connect: impl AsyncFn() -> Client) {
+    let holder = connect().await;
+    let mutex = holder.mutex("a").acquire().await.unwrap();
+    for attempt in [Duration::ZERO, Duration::from_nanos(1)] {
+        let refusal = connect().await.mutex("a").wait(attempt).acquire().await.map(drop);
+        is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
+    }
+    mutex.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_refusal_of_a_client_names_the_holder() {
+    let server = Redis::start();
+    the_first_refusal_names_the_holder(async || labelled(&server.url()).await).await;
+    the_first_refusal_names_the_holder(async || labelled("memory://refusals").await).await;
+    let servers = [Redis::start(), Redis::start(), Redis::start()];
+    let redlock = async || {
+        let builder = Client::builder().primaries(servers.iter().map(Redis::url));
+        builder.client_label("blue").connect().await.unwrap()
+    };
+    the_first_refusal_names_the_holder(redlock).await;
+    let (holder, other) = (labelled(&server.url()).await, labelled(&server.url()).await);
+    let lease = holder.lock("b").acquire().await.unwrap();
+    let both = other.multi_lock([&other.lock("b"), &other.lock("c")]);
+    let refusal = both.wait(Duration::ZERO).acquire().await.map(drop).unwrap_err();
+    is_this_process(refusal.holder().unwrap().client.as_ref().unwrap());
+    lease.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     let server = Redis::start();

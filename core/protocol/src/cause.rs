@@ -109,6 +109,13 @@ impl Words {
         });
     }
 
+    /// Puts a holder's name in the place of its owner id.
+    pub(crate) fn name_in_cause(&mut self, owner: &str, name: &dyn fmt::Display) {
+        if let Some((before, after)) = self.cause.as_deref().and_then(|cause| cause.split_once(owner)) {
+            self.cause = Some(format!("{before}{name}{after}").into());
+        }
+    }
+
     pub(crate) fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }

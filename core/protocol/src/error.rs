@@ -251,6 +251,16 @@ impl Error {
         self
     }
 
+    /// The same error, naming the holder's program where the cause has its owner id.
+    #[must_use]
+    pub(crate) fn with_holders_client(mut self, client: Arc<ClientInfo>) -> Self {
+        if let Some(holder) = &mut self.0.holder {
+            self.0.words.name_in_cause(&holder.owner, &client);
+            holder.client = Some(client);
+        }
+        self
+    }
+
     /// The same error, saying why the lease was lost.
     #[must_use]
     pub fn with_reason(mut self, reason: Option<LostReason>) -> Self {

@@ -1,7 +1,7 @@
 //! Which program on which machine a client is: what this one says of itself on its servers, and what it knows of others.
 //!
-//! It is for people who read errors and lists. No lock depends on it, nothing waits for it, and what comes of it to
-//! nothing is not told.
+//! It is for people who read errors and lists. No lock depends on it. A refusal and the answer to a question wait for
+//! it, the former not for long (`groups/unnamed.rs`), and what comes of it to nothing is not told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::instant::Instant;
 use crate::kinds::Invocation;
 use crate::name::KeyPrefix;
 use crate::owner::{ClientId, OwnerId};
-use crate::reply::{CallError, Reply};
+use crate::reply::{CallError, Refusal, Reply};
 use crate::script::Script;
 use crate::sorted::{SortedMap, SortedSet};
 
@@ -158,6 +158,10 @@ impl Identities {
         match result {
             Ok(reply) => {
                 self.others.insert(client, Other::Known(parse(reply), now));
+            }
+            // To this client it says nothing.
+            Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
+                self.others.insert(client, Other::Known(None, now));
             }
             // Asked again when somebody wants to know.
             Err(_) => {

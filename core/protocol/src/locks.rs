@@ -355,6 +355,8 @@ impl Locks {
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
+            // The refusal is told with what is known when the session settles.
+            Timer::Name(_) => {}
             // The composite locks'.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }

@@ -207,9 +207,10 @@ impl Session {
         self.settle(now);
     }
 
-    /// Tells composite locks what happened to their members.
+    /// Tells composite locks what happened to their members, and callers what waited for a name.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.members, now);
+        self.members.tell_refusals(now);
     }
 
     /// Whether nothing is owed to the server.

@@ -21,6 +21,8 @@ pub(crate) enum Timer {
     Wait(Ticket),
     /// The wait of a quorum attempt's caller is over.
     QuorumWait(Ticket),
+    /// A refusal has waited long enough for the holder's name.
+    Name(Ticket),
     /// A caller has waited long enough for the answer to a question.
     Answer(Ticket),
     /// A caller has waited long enough for its extension.

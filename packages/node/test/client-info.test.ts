@@ -171,6 +171,26 @@ describe('the client of a holder', () => {
   });
 });
 
+describe('a process whose first call is refused without waiting', () => {
+  it('names the holder', async () => {
+    await using server = await RedisServer.start();
+    await using client = await connect(server.url);
+    const lease = await client.lock('busy').lock();
+    for (const options of ['{}', '{ lazy: true }']) {
+      const ended = await run(
+        `import { connect } from 'steadlock';
+        const client = await connect(process.env.STEADLOCK_URL, ${options});
+        await client.lock('busy').lock({ waitMs: 0 }).catch(({ message }) => console.log(message));
+        await client.close();`,
+        server.url,
+      );
+      assert.equal(ended.errors, '');
+      assert.ok(ended.output.includes(`held by ${PROGRAM}, pid ${process.pid} on ${hostname()} for`), ended.output);
+    }
+    await lease.release();
+  });
+});
+
 describe('the language', () => {
   const { languageOf } = createRequire(__filename)(join(ROOT, 'dist', 'program.js'));
 

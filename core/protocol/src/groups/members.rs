@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unnamed::Unnamed;
 use crate::ending::LostReason;
 use crate::error::{Error, Operation};
 use crate::ids::{HoldId, LeaseId, NodeId, Ticket, Verb};
@@ -36,6 +37,8 @@ pub(crate) struct Members {
     member_events: VecDeque<Told>,
     /// What callers are told.
     events: VecDeque<Event>,
+    /// What they are told when it is known who holds the lock.
+    unnamed: Unnamed,
 }
 
 /// What happened to a member.
@@ -65,7 +68,7 @@ pub(crate) enum MemberEvent {
 }
 
 impl Members {
-    pub(crate) const fn new(locks: Locks) -> Self {
+    pub(crate) fn new(locks: Locks) -> Self {
         Self {
             locks,
             closed: false,
@@ -73,6 +76,7 @@ impl Members {
             leases: SortedMap::new(),
             member_events: VecDeque::new(),
             events: VecDeque::new(),
+            unnamed: Unnamed::default(),
         }
     }
 
@@ -136,7 +140,9 @@ impl Members {
     /// How many entries are kept.
     pub(crate) fn len(&self) -> usize {
         let members = self.tickets.len().saturating_add(self.leases.len());
-        members.saturating_add(self.locks.len())
+        members
+            .saturating_add(self.unnamed.len())
+            .saturating_add(self.locks.len())
     }
 
     /// The client is closed: nothing is acquired any more. False if that was so before.
@@ -161,7 +167,15 @@ impl Members {
         if is_members {
             self.member_events.push_back(Told::Event(event));
         } else {
-            self.events.push_back(event);
+            self.events.extend(self.unnamed.keep(self.locks.io(), event));
+        }
+    }
+
+    /// Tells the refusals whose holders' names have come, or come too late.
+    pub(crate) fn tell_refusals(&mut self, now: Instant) {
+        if self.unnamed.len() > 0 {
+            let told = self.unnamed.take_due(self.locks.io_mut(), self.closed, now);
+            self.events.extend(told);
         }
     }
 
@@ -334,6 +348,7 @@ impl Members {
     }
 
     pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
+        self.unnamed.forget(self.locks.io_mut(), ticket);
         self.with(|locks| locks.cancel(ticket, now));
     }
 

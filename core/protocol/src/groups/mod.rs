@@ -8,6 +8,7 @@ pub(crate) mod members;
 pub(crate) mod multi;
 pub(crate) mod quorum;
 mod self_wait;
+mod unnamed;
 
 use crate::ids::{LeaseId, Ticket};
 use crate::instant::Instant;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::Io;
 use crate::calls::Purpose;
 use crate::client_info::ClientInfo;
+use crate::error::Error;
 use crate::identities::EVERY;
-use crate::ids::{CallId, NodeId};
+use crate::ids::{CallId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::reply::{CallError, Reply};
 use crate::timers::Timer;
-use crate::types::Lane;
+use crate::types::{Lane, Outcome};
 
 impl Io {
     /// This client is about to use a node: it says which program it is, unless it did so lately.
@@ -57,6 +58,22 @@ impl Io {
     /// Whether the answer is under way.
     pub(crate) fn is_identity_asked(&self, owner: &str) -> bool {
         self.identities.is_asked(owner)
+    }
+
+    /// Whether an answer is under way that says which program the holder is that an error names.
+    pub(crate) fn is_name_asked(&self, error: &Error) -> bool {
+        error
+            .holder()
+            .is_some_and(|holder| self.is_identity_asked(&holder.owner))
+    }
+
+    /// A caller is refused whose wait ended before: if the name of the holder is under way, it has until then.
+    pub(crate) fn name_by(&mut self, ticket: Ticket, outcome: &Outcome, until: Option<Instant>, now: Instant) {
+        if let Outcome::NotGranted(error) = outcome
+            && self.is_name_asked(error)
+        {
+            self.set(Timer::Name(ticket), until.unwrap_or(now));
+        }
     }
 
     /// The answer came, or none will.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    AcquireRequest, CallError, ClientInfo, ErrorKind, Identity, KeyPrefix, Kind, LockState, Outcome, Script, Ticket,
+    AcquireRequest, CallError, ClientInfo, Error, ErrorKind, Identity, KeyPrefix, Kind, LockState, Outcome, Script,
+    Ticket,
 };
 
 use crate::world::{LATENCY, World, error, ms, wants};
@@ -177,7 +178,7 @@ fn a_timeout_names_the_program_that_holds_the_lock() {
     let named = "not granted after 100ms: held by orders.py, pid 1 on worker for another 29.";
     assert!(told.starts_with(named), "{told}");
     assert_eq!(refusal.holder().unwrap().client.as_ref().unwrap().pid, 1);
-    // Who does not wait hears at once what is known, and does not wait for that either.
+    // By then the name is known, and a caller that does not wait is told it at once.
     let ticket = world.acquire(1, refused_after(Duration::ZERO));
     let Outcome::NotGranted(refusal) = world.outcome(1, ticket) else {
         panic!()
@@ -189,6 +190,138 @@ fn a_timeout_names_the_program_that_holds_the_lock() {
         panic!()
     };
     assert!(refusal.message().contains("held by orders.py, pid 1"), "{refusal}");
+}
+
+/// How a caller that waits so long is refused, and after what time.
+fn refusal(world: &mut World, client: usize, wait: Duration) -> (Error, Duration) {
+    let ticket = world.acquire(client, refused_after(wait));
+    match world.outcome_within(client, ticket, Duration::from_secs(60)) {
+        Some((Outcome::NotGranted(error), took)) => (error, took),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_first_refusal_of_a_client_names_the_program_that_holds_the_lock() {
+    // A caller that does not wait, one whose wait ends before the first answer, and one whose wait ends
+    // between that and the name.
+    for wait in [Duration::ZERO, LATENCY, 3 * LATENCY] {
+        let mut world = world(2);
+        world.hold(0, wants("a"));
+        let (error, took) = refusal(&mut world, 1, wait);
+        assert!(
+            error.message().contains("held by orders.py, pid 1 on worker for"),
+            "{error}"
+        );
+        assert_eq!(error.holder().unwrap().client.as_ref().unwrap().pid, 1);
+        // One round trip for the refusal, and one for the name.
+        assert_eq!(took, 4 * LATENCY, "{wait:?}");
+        // Now it is known.
+        let (error, took) = refusal(&mut world, 1, Duration::ZERO);
+        assert!(error.message().contains("held by orders.py"), "{error}");
+        assert_eq!(took, 2 * LATENCY);
+        assert_eq!(world.clients[1].session.calls_in_flight(), 0);
+    }
+}
+
+#[test]
+fn a_lock_that_is_free_is_granted_without_a_question_about_names() {
+    let mut world = world(2);
+    world.hold(1, refused_after(Duration::ZERO));
+    assert_eq!(count(&world, 1, Script::ClientInspect), 0);
+}
+
+#[test]
+fn a_refusal_waits_forty_milliseconds_for_a_name_and_no_longer() {
+    let grace = ms(40);
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    world.reply_latency = ms(45);
+    let (error, took) = refusal(&mut world, 1, Duration::ZERO);
+    assert!(!error.message().contains("orders.py"), "{error}");
+    assert_eq!(took, LATENCY + ms(45) + grace);
+    // The grace of a wait that has ended is for the answer and for the name together.
+    let mut world = self::world(2);
+    world.hold(0, wants("a"));
+    world.reply_latency = ms(25);
+    let (error, took) = refusal(&mut world, 1, ms(1));
+    assert!(!error.message().contains("orders.py"), "{error}");
+    assert_eq!(took, ms(1) + grace);
+}
+
+#[test]
+fn a_refusal_that_waits_for_a_name_keeps_nobody_else_waiting() {
+    let mut world = world(2);
+    let grant = world.hold(0, wants("a"));
+    let refused = world.acquire(1, refused_after(Duration::ZERO));
+    let next = world.acquire(1, wants("a"));
+    world.run_for(2 * LATENCY);
+    let sent = world.now;
+    assert_eq!(count(&world, 1, Script::ClientInspect), 0);
+    world.run_for(LATENCY);
+    let asked =
+        |(at, of, script): &&(_, usize, Script)| (*at, *of, *script) == (sent + LATENCY, 1, Script::LockAcquire);
+    assert_eq!(world.server.calls.iter().filter(asked).count(), 1);
+    assert!(matches!(world.outcome(1, refused), Outcome::NotGranted(_)));
+    world.release(0, grant.lease);
+    assert!(matches!(world.outcome(1, next), Outcome::Granted(_)));
+}
+
+#[test]
+fn a_refusal_is_told_without_the_name_when_none_will_come() {
+    // The connection breaks.
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let ticket = world.acquire(1, refused_after(Duration::ZERO));
+    world.run_for(2 * LATENCY);
+    world.disconnect(1);
+    assert!(matches!(
+        world.outcome_within(1, ticket, ms(0)),
+        Some((Outcome::NotGranted(_), _))
+    ));
+    // The client is closed.
+    let mut world = self::world(2);
+    world.hold(0, wants("a"));
+    let ticket = world.acquire(1, refused_after(Duration::ZERO));
+    world.run_for(2 * LATENCY);
+    let now = world.now;
+    world.clients[1].session.close(now);
+    world.drain(1);
+    assert!(matches!(
+        world.outcome_within(1, ticket, ms(0)),
+        Some((Outcome::NotGranted(_), _))
+    ));
+    assert_eq!(world.clients[1].session.poll_timeout(), None);
+    // The caller goes away.
+    let mut world = self::world(2);
+    world.hold(0, wants("a"));
+    let ticket = world.acquire(1, refused_after(Duration::ZERO));
+    world.run_for(2 * LATENCY);
+    world.cancel(1, ticket);
+    assert!(world.outcome_within(1, ticket, ms(100)).is_none());
+}
+
+#[test]
+fn a_server_that_refuses_to_tell_names_is_asked_for_one_once_a_minute() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    refusal(&mut world, 1, Duration::ZERO);
+    world.run_for(ms(61_000));
+    // The name is refused, and the lock is not.
+    let ticket = world.acquire(1, refused_after(Duration::ZERO));
+    world.run_for(2 * LATENCY);
+    world.server.errors.extend([CallError::Server {
+        code: "NOPERM".into(),
+        message: "no".into(),
+    }]);
+    assert!(matches!(world.outcome(1, ticket), Outcome::NotGranted(_)));
+    let asked = count(&world, 1, Script::ClientInspect);
+    for _ in 0..5 {
+        let (error, took) = refusal(&mut world, 1, Duration::ZERO);
+        assert!(!error.message().contains("orders.py"), "{error}");
+        assert_eq!(took, 2 * LATENCY);
+    }
+    assert_eq!(count(&world, 1, Script::ClientInspect), asked);
 }
 
 #[test]

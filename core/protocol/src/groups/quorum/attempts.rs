@@ -283,6 +283,11 @@ impl Attempts {
         attempt.map(|attempt| attempt.is_graced = true).is_some()
     }
 
+    /// Whether it has waited a little longer.
+    pub(super) fn is_graced(&self, ticket: Ticket) -> bool {
+        self.by_ticket.get(&ticket).is_some_and(|attempt| attempt.is_graced)
+    }
+
     /// Why a quorum attempt ends without the lock: its wait is over, or its rounds are of no use.
     pub(super) fn refusal(&self, members: &Members, ticket: Ticket, is_held: bool, now: Instant) -> Option<Outcome> {
         let attempt = self.by_ticket.get(&ticket)?;

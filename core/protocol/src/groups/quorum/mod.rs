@@ -229,6 +229,10 @@ impl Quorum {
     fn refuse(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         if let Some(outcome) = self.attempts.refusal(members, ticket, is_held, now) {
+            if self.attempts.is_graced(ticket) {
+                let until = members.io().due(Timer::QuorumWait(ticket));
+                members.io_mut().name_by(ticket, &outcome, until, now);
+            }
             members.complete(ticket, outcome);
             self.withdraw(members, ticket, now);
         }

@@ -99,6 +99,10 @@ impl Waiters {
             let (primary, cause) = (io.primary(request.keys()), Cause::from(error));
             io.failed_at(primary, &cause, now);
         }
+        if request.is_graced() {
+            // The name of the holder has what is left of the grace.
+            io.name_by(ticket, &outcome, io.due(Timer::Wait(ticket)), now);
+        }
         io.complete(ticket, outcome);
         self.remove(io, ticket);
     }

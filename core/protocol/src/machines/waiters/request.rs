@@ -313,6 +313,11 @@ impl Request {
         }
     }
 
+    /// Whether its wait has ended, and the first answer is given its grace.
+    pub(super) const fn is_graced(&self) -> bool {
+        self.graced
+    }
+
     /// Whether its time is over, but for the first answer.
     pub(super) const fn is_over_but_for_an_answer(&self) -> bool {
         self.once || self.graced

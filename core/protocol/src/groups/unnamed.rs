@@ -1,0 +1,94 @@
+//! Refusals that wait for the name of the holder.
+//!
+//! A client that is refused by a holder it has not met knows the owner id alone: the answer says which program that is
+//! one round trip later. The refusal is told with the name, or without it when the grace is over. The lock does not wait
+//! for that: the caller has left its queue.
+
+use crate::error::Error;
+use crate::ids::Ticket;
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::periods::FIRST_ANSWER_GRACE;
+use crate::timers::Timer;
+use crate::types::{Event, Outcome};
+
+/// Refusals that are not told yet.
+#[derive(Debug, Default)]
+pub(super) struct Unnamed(Vec<Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
+    ticket: Ticket,
+    error: Error,
+    /// When it is told without the name; `None` before the first look at it.
+    until: Option<Instant>,
+}
+
+impl Unnamed {
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Keeps a refusal if the server is being asked for the name of its holder. Every other event comes back.
+    pub(super) fn keep(&mut self, io: &Io, event: Event) -> Option<Event> {
+        match event {
+            Event::Completed {
+                ticket,
+                outcome: Outcome::NotGranted(error),
+            } if io.is_name_asked(&error) => {
+                self.0.push(Refusal {
+                    ticket,
+                    error,
+                    until: None,
+                });
+                None
+            }
+            event => Some(event),
+        }
+    }
+
+    /// Takes the refusals out that are told now.
+    pub(super) fn take_due(&mut self, io: &mut Io, is_closed: bool, now: Instant) -> Vec<Event> {
+        let mut told = Vec::new();
+        for mut refusal in std::mem::take(&mut self.0) {
+            let timer = Timer::Name(refusal.ticket);
+            // A wait that has ended already has used a part of its grace.
+            let until = refusal
+                .until
+                .or_else(|| io.due(timer))
+                .unwrap_or(now + FIRST_ANSWER_GRACE);
+            if is_closed || until <= now || !io.is_name_asked(&refusal.error) {
+                io.stop(timer);
+                told.push(refusal.into_event(io));
+            } else {
+                io.set(timer, until);
+                refusal.until = Some(until);
+                self.0.push(refusal);
+            }
+        }
+        told
+    }
+
+    /// The caller went away.
+    pub(super) fn forget(&mut self, io: &mut Io, ticket: Ticket) {
+        let before = self.0.len();
+        self.0.retain(|refusal| refusal.ticket != ticket);
+        if self.0.len() < before {
+            io.stop(Timer::Name(ticket));
+        }
+    }
+}
+
+impl Refusal {
+    fn into_event(self, io: &Io) -> Event {
+        let client = self.error.holder().and_then(|holder| io.identity_of(&holder.owner));
+        let error = match client {
+            Some(client) => self.error.with_holders_client(client),
+            None => self.error,
+        };
+        Event::Completed {
+            ticket: self.ticket,
+            outcome: Outcome::NotGranted(error),
+        }
+    }
+}
