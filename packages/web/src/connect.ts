@@ -6,7 +6,7 @@ import { behind, invalid, strayClient } from './given.js';
 import type { ConnectOptions as AllOptions } from './options.js';
 import type { RedisClient } from './redis-client.js';
 import { textOf } from './thrown.js';
-import { load, Unreachable } from './wasm.js';
+import { isNamed, load, Unreachable } from './wasm.js';
 
 /** What only a client that opens connections itself could do. */
 const FOREIGN = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
@@ -79,10 +79,10 @@ function notLoaded(error: unknown): SteadlockError {
       retryable: true,
     });
   }
-  return new MisconfiguredError(
-    `steadlock.wasm is not beside its script: ${details.cause}; \`import 'steadlock-web/inlined'\`, or name it by \`useCore\``,
-    details,
-  );
+  const message = isNamed()
+    ? `what \`useCore\` was given is not the core, steadlock.wasm: ${details.cause}`
+    : `steadlock.wasm is not beside its script: ${details.cause}; \`import 'steadlock-web/inlined'\`, or name it by \`useCore\``;
+  return new MisconfiguredError(message, details);
 }
 
 function redisClient(value: unknown): RedisClient {

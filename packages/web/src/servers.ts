@@ -1,6 +1,5 @@
 // The servers of one client: what is sent to them by the program's Redis clients, and what they say.
 
-import { SteadlockError } from './errors.js';
 import { behind } from './given.js';
 import type { NativeClient as Core } from './glue.js';
 import type { RedisClient, Unsubscribe } from './redis-client.js';
@@ -263,9 +262,12 @@ function defectOf(answer: unknown, key: string): string | undefined {
   return 'the Redis client makes numbers and objects of texts; switch that off, as by `automaticDeserialization: false`';
 }
 
-/** Whether an adapter says that its client is of the wrong sort, or in no state to be asked. */
+/**
+ * Whether an adapter says that its client is of the wrong sort, or in no state to be asked. By the name: bundlers may make
+ * several copies of a class.
+ */
 function isMistake(error: unknown): boolean {
-  return error instanceof SteadlockError && !error.retryable;
+  return error instanceof Error && /^(InvalidArgument|Misconfigured)Error$/.test(error.name);
 }
 
 /** The first word of a server's error. */
