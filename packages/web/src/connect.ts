@@ -6,7 +6,7 @@ import { behind, invalid, strayClient } from './given.js';
 import type { ConnectOptions as AllOptions } from './options.js';
 import type { RedisClient } from './redis-client.js';
 import { textOf } from './thrown.js';
-import { load, Unreachable } from './wasm.js';
+import { isNamed, load, Unreachable } from './wasm.js';
 
 /** What only a client that opens connections itself could do. */
 const FOREIGN = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
@@ -23,8 +23,8 @@ export type ConnectOptions = Omit<AllOptions, (typeof FOREIGN)[number]>;
  *
  * @param redis the program's client: one that an adapter made, or a few lines of your own, see `RedisClient`
  * @throws UnavailableError if the server did not answer within `connectTimeoutMs`, or the core's file could not be fetched
- * @throws MisconfiguredError if the server refuses to run scripts, if keys are renamed on the way to it, or if the core's
- *   file is not beside its script, as in some bundles
+ * @throws MisconfiguredError if the server refuses to run scripts, if keys are renamed on the way to it or answers are
+ *   turned into something else on the way back, or if the core's file is not beside its script, as in some bundles
  * @throws InvalidArgumentError for something else than a `RedisClient`, or an option out of range
  */
 export async function connect(redis: RedisClient, options?: ConnectOptions): Promise<Client> {
@@ -79,10 +79,10 @@ function notLoaded(error: unknown): SteadlockError {
       retryable: true,
     });
   }
-  return new MisconfiguredError(
-    `steadlock.wasm is not beside its script: ${details.cause}; \`import 'steadlock-web/inlined'\`, or name it by \`useCore\``,
-    details,
-  );
+  const message = isNamed()
+    ? `what \`useCore\` was given is not the core, steadlock.wasm: ${details.cause}`
+    : `steadlock.wasm is not beside its script: ${details.cause}; \`import 'steadlock-web/inlined'\`, or name it by \`useCore\``;
+  return new MisconfiguredError(message, details);
 }
 
 function redisClient(value: unknown): RedisClient {
@@ -100,5 +100,5 @@ const OF_A_URL =
   'a URL; that is for `deno` of steadlock-web/deno, `workers` of steadlock-web/workers, or the package steadlock';
 
 function url({ name }: RedisClient): string {
-  return `host://${name ?? 'redis'}`;
+  return `host://${(typeof name === 'string' && name) || 'redis'}`;
 }

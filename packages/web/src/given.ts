@@ -2,6 +2,7 @@
 
 import { wrong } from './arguments.js';
 import { InvalidArgumentError, MisconfiguredError } from './errors.js';
+import { textOf } from './thrown.js';
 
 /** What the client behind an adapter says of itself. A symbol of all copies: bundlers may make several. */
 export const BEHIND: unique symbol = Symbol.for('steadlock-web.behind') as never;
@@ -29,10 +30,14 @@ export function misconfigured(message: string): MisconfiguredError {
   return new MisconfiguredError(message, { operation: 'connect' });
 }
 
-/** Whether an object has functions of all these names. */
+/** Whether an object has functions of all these names. One that throws when it is looked at, as some proxies do, is refused. */
 export function has(value: unknown, ...names: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+  try {
+    return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+  } catch (error) {
+    throw invalid(`the client throws as soon as it is looked at: ${textOf(error)}`);
+  }
 }
 
 /** The error for a value of the wrong type. */
@@ -59,7 +64,15 @@ export function strayClient(value: unknown): string | undefined {
   if (has(value, 'then')) return 'a promise; await it first';
   const of = (library: string, adapter: string, path: string, what = 'it') =>
     `a client of ${library}; give ${what} to \`${adapter}\` of steadlock-web/${path}`;
+  if (has(value, 'execAsPipeline') || (value as { isPipeline?: unknown } | undefined)?.isPipeline === true) {
+    return 'a pipeline; give the client itself';
+  }
   if (has(value, 'call', 'defineCommand')) return of('ioredis', 'ioredis', 'ioredis');
+  if (has(value, 'internal_send_command'))
+    return 'a client of redis 3 or older, which gives no promises; take a newer one';
+  // Those of Deno have its name in one case only, and take a command otherwise.
+  if (has(value, 'sendCommand', 'evalsha'))
+    return "a client of Deno's own; give its URL to `deno` of steadlock-web/deno";
   if (has(value, 'sendCommand')) return of('node-redis', 'nodeRedis', 'node-redis');
   if (has(value, 'evalsha', 'pipeline')) return of('@upstash/redis', 'upstash', 'upstash', 'its url and token');
   return undefined;

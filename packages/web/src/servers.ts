@@ -41,8 +41,8 @@ interface Conditions {
   readonly keyPrefix: string;
 }
 
-/** Shows whether a server runs scripts, and what becomes of keys and numbers on the way. */
-const PROBE = { text: "return {KEYS[1] or '',1}", sha1: '43a089ff40e75c85c6c0cc1539e0f272570e6b17' };
+/** Shows whether a server runs scripts, and what becomes of keys, numbers and texts on the way. */
+const PROBE = { text: "return {KEYS[1] or '',1,'1'}", sha1: 'dc80a49f00fd502d7312166af54683a3fb154016' };
 /** Refusals of a key, by a server that may run scripts all the same: the user has other keys, or another node has it. */
 const OF_THE_KEY = new Set(['NOPERM', 'MOVED', 'ASK', 'CLUSTERDOWN', 'TRYAGAIN']);
 /** As much as a message shows of a key. */
@@ -145,14 +145,13 @@ export class Servers {
     let failure: Failure = { text: `no answer within ${this.#conditions.connectTimeoutMs} ms`, isLasting: false };
     let hasGivenUp = false;
     for (let pauseMs = PAUSE_MS; !this.#isOver; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      const isLate = performance.now() >= deadline;
-      const limitMs = isLate ? LONGEST_PAUSE_MS : deadline - performance.now();
-      const answer = await this.#ask(client, limitMs);
+      const isOnly = this.#clients.length === 1;
+      const leftMs = deadline - performance.now();
+      const answer = await this.#ask(client, leftMs > 0 ? leftMs : isOnly ? PAUSE_MS : LONGEST_PAUSE_MS);
       if (answer === 'served') return this.#open(client, node);
       if (answer === 'late') failure = lateOf(client, failure);
       else failure = answer;
       const { text, isLasting } = failure;
-      const isOnly = this.#clients.length === 1;
       if (!hasGivenUp && (isLasting || (isOnly && performance.now() >= deadline))) {
         hasGivenUp = true;
         this.#tell((core) => core.giveUp(node, isLasting, text));
@@ -161,7 +160,8 @@ export class Servers {
       }
       // Of several servers a majority is enough, and the others are tried on.
       if (hasGivenUp && isOnly) return;
-      await pause(pauseMs);
+      // The last time is at the deadline, and not a pause behind it.
+      await pause(isOnly ? Math.min(pauseMs, Math.max(deadline - performance.now(), 0)) : pauseMs);
     }
   }
 
@@ -177,7 +177,7 @@ export class Servers {
       return await Promise.race([asked(), late]);
     } catch (error) {
       const text = textOf(error);
-      return { text, isLasting: isServers(error) && LASTING.has(codeOf(text)) };
+      return { text, isLasting: isMistake(error) || (isServers(error) && LASTING.has(codeOf(text))) };
     } finally {
       over.abort();
     }
@@ -248,15 +248,26 @@ const NOT_SENT = 'STEADLOCK_ARGUMENT';
 
 /** What an answer to the probe shows. */
 function defectOf(answer: unknown, key: string): string | undefined {
-  const [seen, number] = Array.isArray(answer) ? (answer as unknown[]) : [];
+  const [seen, number, text] = Array.isArray(answer) ? (answer as unknown[]) : [];
   const name = seen instanceof Uint8Array ? new TextDecoder().decode(seen) : seen;
   if (typeof name !== 'string' || Number(number) !== 1) return NO_ANSWER;
   if (name !== key) {
     const [from, to] = [key, name].map((text) => JSON.stringify(text.slice(0, LONGEST_KEY)));
     return `the Redis client, or a proxy, made ${to} of the key ${from}, so locks would exclude no other service; switch its key prefix off, and use the option keyPrefix`;
   }
-  if (typeof number === 'number' || typeof number === 'bigint') return undefined;
-  return 'the Redis client gives numbers as text; switch that off';
+  if (typeof number !== 'number' && typeof number !== 'bigint') {
+    return 'the Redis client gives numbers as text; switch that off';
+  }
+  if (typeof text === 'string' || text instanceof Uint8Array) return undefined;
+  return 'the Redis client makes numbers and objects of texts; switch that off, as by `automaticDeserialization: false`';
+}
+
+/**
+ * Whether an adapter says that its client is of the wrong sort, or in no state to be asked. By the name: bundlers may make
+ * several copies of a class.
+ */
+function isMistake(error: unknown): boolean {
+  return error instanceof Error && /^(InvalidArgument|Misconfigured)Error$/.test(error.name);
 }
 
 /** The first word of a server's error. */

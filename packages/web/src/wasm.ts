@@ -24,6 +24,11 @@ export function useCore(core: Core): void {
   source = core;
 }
 
+/** @internal Whether the program says where the core is. */
+export function isNamed(): boolean {
+  return source !== undefined;
+}
+
 /** @internal Says which script has the core in it, for where its file is not beside this one; `isFirst` asks for no file. */
 export function useInlined(bytes: () => Promise<BufferSource>, isFirst: boolean): void {
   inlined = bytes;
@@ -61,7 +66,7 @@ async function instantiate(from: Core): Promise<void> {
     typeof from === 'string' || from instanceof URL
       ? await read(new URL(from, globals.location?.href ?? import.meta.url))
       : from;
-  const bytes = fetched instanceof Response ? await fetched.arrayBuffer() : fetched;
+  const bytes = fetched instanceof Response ? await bodyOf(fetched) : fetched;
   const module = bytes instanceof WebAssembly.Module ? bytes : await WebAssembly.compile(bytes);
   await (glue.default as unknown as (module: WebAssembly.Module) => Promise<unknown>)(module);
   isLoaded = true;
@@ -69,11 +74,15 @@ async function instantiate(from: Core): Promise<void> {
 
 async function read(url: URL): Promise<Response | BufferSource> {
   if (url.protocol === 'file:') return readFile(url);
-  const response = await fetch(url).catch((error: unknown) => {
+  return fetch(url).catch((error: unknown) => {
     throw new Unreachable(`${url.pathname} could not be fetched`, { cause: error });
   });
-  if (response.ok) return response;
-  const answer = `${url.pathname} was answered with ${response.status}`;
+}
+
+async function bodyOf(response: Response): Promise<BufferSource> {
+  if (response.ok) return response.arrayBuffer();
+  // One that a program made itself has no address.
+  const answer = `${response.url ? new URL(response.url).pathname : 'it'} was answered with ${response.status}`;
   throw response.status >= 500 || response.status === 429 ? new Unreachable(answer) : new Error(answer);
 }
 

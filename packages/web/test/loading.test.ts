@@ -87,6 +87,20 @@ main().then((text) => console.log(text));
     }
   });
 
+  it('is told to be something else where `useCore` was given that', async () => {
+    const use = "import { useCore } from 'steadlock-web';";
+    for (const [given, cause] of [
+      ['new Uint8Array([1, 2, 3])', /expected 4 bytes/],
+      ['Promise.resolve()', /must be a buffer source/],
+      ["new Response('', { status: 404 })", /it was answered with 404/],
+      ['new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])', /is not a function/],
+    ] as const) {
+      const text = await told('esm', 'browser', use, `useCore(${given});`);
+      assert.match(text, /^Misconfigured false true what `useCore` was given is not the core/);
+      assert.match(text, cause);
+    }
+  });
+
   it('may come later where its file cannot be fetched now', async () => {
     const use = "import { useCore } from 'steadlock-web';";
     const text = await told('esm', 'browser', use, "useCore('http://127.0.0.1:1/steadlock.wasm');");

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, connect as dial, type Socket as NodeSocket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -56,12 +57,22 @@ before(async () => {
   closedNode.destroy();
   const closedTcp = onSockets(url);
   closedTcp.close();
+  const listening = new Redis(url, { protocol: 2 });
+  await listening.subscribe('anything');
+  const listeningNode = await createClient({ url, RESP: 2 }).connect();
+  await listeningNode.subscribe('anything', () => {});
+  const prefixed = new Redis(url, { keyPrefix: 'app:', lazyConnect: true });
+  const prefixedCluster = new Cluster([{ port: 1 }], { keyPrefix: 'app:', lazyConnect: true });
   ends.push(
     () => io.disconnect(),
     () => lazy.disconnect(),
     () => cluster.disconnect(),
     () => nodeClient.destroy(),
     () => pool.destroy(),
+    () => listening.disconnect(),
+    () => listeningNode.destroy(),
+    () => prefixed.disconnect(),
+    () => prefixedCluster.disconnect(),
   );
   clients = {
     'a Redis of ioredis': io,
@@ -79,6 +90,29 @@ before(async () => {
     'sentinels of node-redis': createSentinel({ name: 'mine', sentinelRootNodes: [{ host: 'a', port: 1 }] }),
     'the legacy form of node-redis': nodeClient.legacy(),
     'a client of @upstash/redis': new Upstash({ url: rest.http, token: 'any' }),
+    'a client of @upstash/redis that pipelines by itself': new Upstash({
+      url: rest.http,
+      token: 'any',
+      enableAutoPipelining: true,
+    }),
+    'a proxy of a Redis of ioredis': new Proxy(io, {}),
+    'a Redis of ioredis that listens': listening,
+    'a Redis of ioredis with a prefix': prefixed,
+    'a Cluster of ioredis with a prefix': prefixedCluster,
+    'a proxy of a client of node-redis': new Proxy(nodeClient, {}),
+    'a client of node-redis that listens': listeningNode,
+    'a multi() of node-redis': nodeClient.multi(),
+    'a client of redis 4 in legacyMode': { ...CALLBACKS, on() {}, pSubscribe() {}, options: { legacyMode: true } },
+    'a client of redis 3': { ...CALLBACKS, on() {}, evalsha() {}, internal_send_command() {} },
+    "a client of Deno's redis": { ...CALLBACKS, evalsha() {}, eval() {}, isConnected: true },
+    'a client that throws when it is looked at': new Proxy(
+      {},
+      {
+        get() {
+          throw new Error('KV_REST_API_URL is missing');
+        },
+      },
+    ),
     'what the adapter of ioredis made': ioredis(io),
     'what tcp made, closed': closedTcp,
     'the class of ioredis': Redis,
@@ -91,6 +125,9 @@ before(async () => {
     'an array': [io],
   };
 });
+
+/** Of clients that take a callback and give nothing. */
+const CALLBACKS = { connect() {}, get() {}, sendCommand() {}, subscribe() {}, unsubscribe() {} };
 
 after(async () => {
   for (const end of ends) await end();
@@ -119,10 +156,24 @@ const DOORS: Record<string, Given> = {
 
 /** What is right, or is the same as nothing; all else is refused. A cluster that is not there is not asked. */
 const WELL: Record<string, readonly string[]> = {
-  ioredis: ['a Redis of ioredis', 'a Redis of ioredis that connects at its first use', 'a Cluster of ioredis'],
-  'ioredis, as subscriber': ['a Redis of ioredis that connects at its first use', 'a Cluster of ioredis', 'nothing'],
-  nodeRedis: ['a client of node-redis', 'a pool of node-redis'],
-  'nodeRedis, as subscriber': ['nothing'],
+  ioredis: [
+    'a Redis of ioredis',
+    'a Redis of ioredis that connects at its first use',
+    'a Cluster of ioredis',
+    'a proxy of a Redis of ioredis',
+  ],
+  // A prefix is one of keys, and not of channels.
+  'ioredis, as subscriber': [
+    'a Redis of ioredis that connects at its first use',
+    'a Cluster of ioredis',
+    'a proxy of a Redis of ioredis',
+    'a Redis of ioredis that listens',
+    'a Redis of ioredis with a prefix',
+    'a Cluster of ioredis with a prefix',
+    'nothing',
+  ],
+  nodeRedis: ['a client of node-redis', 'a pool of node-redis', 'a proxy of a client of node-redis'],
+  'nodeRedis, as subscriber': ['a proxy of a client of node-redis', 'a client of node-redis that listens', 'nothing'],
   upstash: [],
   tcp: ['a URL', 'a URL object'],
   deno: [],
@@ -145,6 +196,18 @@ const NAMES = [
   'sentinels of node-redis',
   'the legacy form of node-redis',
   'a client of @upstash/redis',
+  'a client of @upstash/redis that pipelines by itself',
+  'a proxy of a Redis of ioredis',
+  'a Redis of ioredis that listens',
+  'a Redis of ioredis with a prefix',
+  'a Cluster of ioredis with a prefix',
+  'a proxy of a client of node-redis',
+  'a client of node-redis that listens',
+  'a multi() of node-redis',
+  'a client of redis 4 in legacyMode',
+  'a client of redis 3',
+  "a client of Deno's redis",
+  'a client that throws when it is looked at',
   'what the adapter of ioredis made',
   'what tcp made, closed',
   'the class of ioredis',
@@ -201,6 +264,18 @@ describe('each client, given', () => {
       ['nodeRedis', 'the promise of a client of node-redis', /await it/],
       ['nodeRedis', 'a client of node-redis that is not connected', /await client\.connect\(\)/],
       ['ioredis', 'a Redis of ioredis that has quit', /closed/],
+      ['ioredis', 'a Redis of ioredis that listens', /redis\.duplicate\(\)/],
+      ['ioredis', 'a Redis of ioredis with a prefix', /redis\.duplicate\(\{ keyPrefix: '' \}\)/],
+      ['ioredis', 'a Cluster of ioredis with a prefix', /a Cluster without it/],
+      ['ioredis', 'a pipeline of ioredis', /not a pipeline; give the client itself/],
+      ['nodeRedis', 'a multi() of node-redis', /not a pipeline; give the client itself/],
+      ['nodeRedis', 'a client of redis 4 in legacyMode', /make it without/],
+      ['nodeRedis', 'a client of redis 3', /take a newer one/],
+      ['nodeRedis, as subscriber', 'a pool of node-redis', /a pool, which cannot listen/],
+      ['connect', "a client of Deno's redis", /`deno` of steadlock-web\/deno/],
+      ['nodeRedis', "a client of Deno's redis", /`deno` of steadlock-web\/deno/],
+      ['connect', 'a client that throws when it is looked at', /KV_REST_API_URL is missing/],
+      ['upstash', 'a client of @upstash/redis', /its url and token/],
       ['upstash', 'nothing', /url/],
       ['upstash', 'an empty object', /UPSTASH_REDIS_REST_URL/],
     ] as const) {
@@ -255,7 +330,44 @@ describe('options of adapters', () => {
   });
 });
 
+describe('a client that a program makes itself', () => {
+  it('that makes numbers of texts, as @upstash/redis does unless it is told not to, is refused by connect', async () => {
+    for (const automaticDeserialization of [true, false]) {
+      const redis = new Upstash({ url: rest.http, token: 'any', automaticDeserialization });
+      const own: RedisClient = { eval: (script, keys, args) => redis.eval(script, [...keys], [...args]) };
+      if (automaticDeserialization) {
+        await assert.rejects(connect(own), { kind: 'Misconfigured', message: /automaticDeserialization: false/ });
+      } else {
+        await using client = await connect(own);
+        await (await client.lock('own').lock()).release();
+      }
+    }
+  });
+});
+
+describe('what is no REST API', () => {
+  it('is asked about, whatever it answers', async () => {
+    const page = createHttpServer((_, response) => response.end('<html></html>'));
+    await new Promise<void>((resolve) => page.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(page.address() as { port: number }).port}`;
+    const error = await connect(upstash({ url }), { connectTimeoutMs: 300 }).catch((error) => error);
+    assert.ok(error instanceof UnavailableError);
+    assert.match(error.message, /answered with 200 and no JSON; is it that of the REST API\?/);
+    page.closeAllConnections();
+    page.close();
+  });
+});
+
 describe('a server that is down', () => {
+  it('is told of once connectTimeoutMs is over', async () => {
+    const failing: RedisClient = { eval: () => Promise.reject(new Error('down')) };
+    const started = performance.now();
+    // Its attempts are further and further apart: the last one is at the end, and not behind it.
+    await assert.rejects(connect(failing, { connectTimeoutMs: 1_600 }), UnavailableError);
+    const tookMs = performance.now() - started;
+    assert.ok(tookMs >= 1_590 && tookMs < 2_500, `${tookMs} ms`);
+  });
+
   it('is named with what the system said, by every adapter', async () => {
     const port = await freePort();
     const url = `redis://127.0.0.1:${port}`;

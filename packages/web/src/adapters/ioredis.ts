@@ -47,7 +47,13 @@ interface Changes {
 export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisClient {
   refuseOthers(redis, subscriber);
   refuseChanges(redis);
-  const run = (...command: string[]) => redis.call(command[0] as string, ...command.slice(1));
+  const run = async (...command: string[]) => {
+    try {
+      return await redis.call(command[0] as string, ...command.slice(1));
+    } catch (error) {
+      throw error instanceof Error && error.message.startsWith(LISTENS) ? invalid(IS_SUBSCRIBER) : error;
+    }
+  };
   const { host, port, path, name } = (redis.options ?? {}) as Place;
   const channels = subscriber && channelsOf(subscriber);
   const itself: Behind = {
@@ -78,13 +84,18 @@ function refuseOthers(redis: unknown, subscriber: unknown): void {
     throw invalid(`the client must be a Redis or Cluster of ioredis, not ${strayClient(redis) ?? 'that'}`);
   }
   if (subscriber === undefined) return;
-  if (!has(subscriber, 'subscribe', 'unsubscribe', 'on') || has(subscriber, 'pSubscribe')) {
+  const isOther = has(subscriber, 'pSubscribe') || has(subscriber, 'internal_send_command');
+  if (isOther || !has(subscriber, 'subscribe', 'unsubscribe', 'on')) {
     throw invalid(`the subscriber must be a Redis or Cluster of ioredis, not ${strayClient(subscriber) ?? 'that'}`);
   }
   if (subscriber === redis) {
-    throw invalid('a client that listens can do nothing else; give another as subscriber, as `redis.duplicate()`');
+    throw invalid(IS_SUBSCRIBER);
   }
 }
+
+/** What ioredis says itself, on connections that take nothing else while they listen. */
+const LISTENS = 'Connection in subscriber mode';
+const IS_SUBSCRIBER = 'a client that listens can do nothing else; give another as subscriber, as `redis.duplicate()`';
 
 /** Names would differ from those of other services, and numbers would be none. */
 function refuseChanges(redis: IoRedis): void {

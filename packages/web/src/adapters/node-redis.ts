@@ -27,10 +27,13 @@ export interface NodeRedisSubscriber {
  */
 export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): RedisClient {
   refuseOthers(client, subscriber);
-  const run = (...command: string[]) =>
-    client.sendCommand(command).catch((error: unknown) => {
+  const run = async (...command: string[]) => {
+    try {
+      return await client.sendCommand(command);
+    } catch (error) {
       throw refused(error, isRefusal);
-    });
+    }
+  };
   const { host, port } = (client.options?.socket ?? {}) as { host?: string; port?: number };
   const itself: Behind = {
     check() {
@@ -74,8 +77,15 @@ function refuseOthers(client: unknown, subscriber: unknown): void {
 function strayOf(value: unknown, names: readonly string[]): string | undefined {
   if (has(value, 'getMasterNode')) return 'one of sentinels; use ioredis and `ioredis` of steadlock-web/ioredis';
   if (has(value, 'getRandomNode')) return 'one of a cluster; use ioredis and `ioredis` of steadlock-web/ioredis';
-  if (has(value, 'then') || has(value, 'defineCommand')) return strayClient(value);
+  if (['then', 'evalsha', 'execAsPipeline', 'internal_send_command'].some((name) => has(value, name))) {
+    return strayClient(value) ?? 'that';
+  }
+  if ((value as { options?: { legacyMode?: unknown } } | undefined)?.options?.legacyMode) {
+    return 'one with legacyMode, which gives no promises; make it without';
+  }
   if (has(value, 'sendCommand', 'get') && !has(value, 'connect')) return 'its legacy() form; give the client itself';
+  if (has(value, 'sendCommand') && !has(value, ...names))
+    return 'a pool, which cannot listen; give a client of its own';
   if (!has(value, ...names)) return strayClient(value) ?? 'that';
   return undefined;
 }

@@ -1,6 +1,6 @@
 /** For Upstash, and for whatever speaks its REST API, such as `steadlock serve --http`. Needs nothing but `fetch`. */
 
-import { adapterOptions, invalid, mistaken } from '../given.js';
+import { adapterOptions, invalid, mistaken, strayClient } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { ReplyError } from '../redis-client.js';
 import { pause } from '../runtime.js';
@@ -48,7 +48,10 @@ export function upstash(options: UpstashOptions): RedisClient {
       body: JSON.stringify(command),
       signal: AbortSignal.timeout(timeoutMs),
     });
-    const answer = (await response.json()) as { result?: unknown; error?: string };
+    const answer = (await response.json().catch((error: unknown) => {
+      if (!(error instanceof SyntaxError)) throw error;
+      throw new Error(`the server answered with ${response.status} and no JSON; is it that of the REST API?`);
+    })) as { result?: unknown; error?: string };
     if (answer.error !== undefined) throw refusal(response.status, answer.error);
     if (!response.ok) throw new Error(`the server answered with ${response.status}`);
     return answer.result;
@@ -80,6 +83,8 @@ const TYPES: Record<keyof UpstashOptions, string> = {
 };
 
 function checked(options: UpstashOptions) {
+  const stray = strayClient(options);
+  if (stray !== undefined) throw invalid(`the options must be a url and a token, not ${stray}`);
   const url = options?.url instanceof URL ? options.url.href : options?.url;
   const { token, maxStreams = 3, timeoutMs = 10_000 } = adapterOptions({ ...options, url }, TYPES);
   if (url === undefined) throw mistaken('url', 'a string, the UPSTASH_REDIS_REST_URL', url);
