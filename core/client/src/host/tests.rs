@@ -288,7 +288,7 @@ fn a_release_after_the_close_says_what_became_of_the_lease() {
         &host,
         Op::Extend {
             lease: lost.id(),
-            by_ms: None,
+            by_ms: Some(60_000.0),
         },
     )
     .unwrap_err();
