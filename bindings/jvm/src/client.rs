@@ -27,6 +27,9 @@ struct State {
     leases: HashMap<u64, Arc<Lease>>,
 }
 
+/// The number of a request that nobody has made.
+const NOBODY: u64 = u64::MAX;
+
 impl Client {
     /// Opens a client and gives its handle.
     pub(crate) fn open(options: Options) -> Result<u64, Error> {
@@ -143,7 +146,14 @@ impl Client {
                 }
                 Event::Observed(line) => undelivered.push_back(wire::observed(&line)),
                 Event::Completed { request, result } => match state.requests.remove(&request) {
-                    Some(tag) => undelivered.push_back(state.completed(tag, &result)),
+                    Some(tag) => {
+                        if matches!(result, Ok(Completion::Closed)) {
+                            // The JVM drops the client now, and answers releases by these itself.
+                            let endings = self.host.endings().into_iter().map(Completion::Released);
+                            undelivered.extend(endings.map(|ending| wire::completed(NOBODY, &Ok(ending))));
+                        }
+                        undelivered.push_back(state.completed(tag, &result));
+                    }
                     None => self.give_back(result),
                 },
             }

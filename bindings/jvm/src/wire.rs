@@ -10,7 +10,7 @@
 //! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if it is degraded |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
-//! | 5 | released | lease `u64`, outcome text, why the lease was lost if it was expired or stolen as text (else empty) |
+//! | 5 | released (number 2^64 − 1: what a release comes to now that the client is closed) | lease `u64`, outcome text, why the lease was lost if it was expired or stolen as text (else empty) |
 //! | 6 | extended | |
 //! | 7 | state | holder, permits held and limit `i64` each (−1: not a semaphore that is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |

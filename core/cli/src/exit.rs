@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use steadlock::{Error, ErrorKind};
 
+use crate::output::plain;
+
 /// A failure: what to say, and the exit status, after `sysexits.h`.
 #[derive(Debug)]
 pub(crate) struct Exit {
@@ -53,7 +55,8 @@ impl Exit {
     /// Says it on standard error and gives the status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            eprintln!("steadlock: {}", self.message);
+            // What is run, and paths, are as the caller wrote them.
+            eprintln!("steadlock: {}", plain(&self.message));
         }
         ExitCode::from(self.status)
     }

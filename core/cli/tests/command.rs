@@ -427,10 +427,12 @@ fn what_cannot_be_run_is_told_apart() {
         (&["--url", &url, "stock"], 2),
         (&["--url", &url, "stock", "--", "/nonexistent/command"], 127),
         (&["--url", &url, "stock", "--", "/etc/passwd"], 126),
+        (&["--url", &url, "stock", "--", "/no/\u{1b}[2J\u{9b}such"], 127),
     ] {
         let output = steadlock(&["run"]).args(arguments).output().unwrap();
         assert_eq!(status(&output), expected, "{arguments:?}: {}", errors(&output));
         assert!(!output.stderr.is_empty(), "{arguments:?} says nothing");
+        assert!(!errors(&output).contains(['\u{1b}', '\u{9b}']), "{:?}", errors(&output));
     }
     assert_eq!(served.say("EXISTS stock"), ":0");
     let left = "nothing is left but the token, and who the two were that took the lock";

@@ -262,6 +262,13 @@ impl Host {
         pending.forget();
     }
 
+    /// Of a client that was closed: what releases of its leases come to, where that is not `Released`. For a binding that
+    /// keeps no host of a closed client; others may release at any time.
+    #[must_use]
+    pub fn endings(&self) -> Vec<Released> {
+        self.0.current().engine().port().endings()
+    }
+
     /// Ends every wait for a lock, for the end of a process whose other threads never go on: these
     /// waiters get no answer, and what was granted and not taken is released. Later requests are
     /// served. The result, `Closed`, comes when nothing is owed to the server any more; the client

@@ -138,6 +138,12 @@ impl Port {
         self.endings.get().map(|endings| endings.of(lease, number))
     }
 
+    /// What releases come to once the client is closed, where that is not `Released`.
+    pub(crate) fn endings(&self) -> Vec<Released> {
+        let leases = self.endings.get().into_iter().flat_map(Endings::leases);
+        leases.filter_map(|lease| self.ending(lease)).collect()
+    }
+
     /// Answers a command that comes after the engine's end.
     pub(crate) fn answer_ended(&self, command: Command, error: Error) {
         let (sink, result) = match command {

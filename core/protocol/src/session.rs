@@ -179,8 +179,19 @@ impl Session {
     /// Ends the session: what waits fails with `Closed`, holds are lost with
     /// [`LostReason::Closed`] and then released. Idempotent.
     pub fn close(&mut self, now: Instant) {
+        self.end(|_| None, now);
+    }
+
+    /// The same, and tells what these releases come to: each completes with [`Outcome::Released`] if the server
+    /// answers. Gives their tickets, each with the leases that end by it; those of members are told apart by nobody.
+    pub fn close_telling(&mut self, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
+        self.end(|members| Some(members.ticket(Verb::Release)), now)
+    }
+
+    fn end(&mut self, ticket: impl Fn(&mut Members) -> Option<Ticket>, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
+        let mut told = Vec::new();
         if !self.members.close() {
-            return;
+            return told;
         }
         // Composite locks first, so that their members are cancelled with them. The last one first, so
         // that none asks the server when the one before it ends.
@@ -199,12 +210,16 @@ impl Session {
         for id in self.members.locks().holds().ids() {
             self.members.lose(id, LostReason::Closed, now);
             self.settle(now);
-            self.members.hold(holds::Input::Dropped(id), now);
+            let ticket = ticket(&mut self.members);
+            let leases = self.members.locks().holds().get(id).map(|hold| hold.levels().to_vec());
+            told.extend(ticket.zip(leases));
+            self.members.hold(holds::Input::Dropped(id, ticket), now);
         }
         self.members.io_mut().closed();
         self.group.close(&mut self.members, now);
         self.members.with(|locks| locks.release_at_once(now));
         self.settle(now);
+        told
     }
 
     /// Tells composite locks what happened to their members, and callers what waited for a name.

@@ -114,24 +114,3 @@ def test_a_closed_client_says_so_of_what_it_held(client: steadlock.Client) -> No
     assert lease.lost_reason == "closed"
     with pytest.raises(steadlock.ClosedError):
         lock.release()
-
-
-def test_a_release_after_the_close_says_what_became_of_the_lease(client: steadlock.Client) -> None:
-    leases = [client.lock(name).acquire() for name in ("a", "b")]
-    lost = client.lock("c").acquire()
-    client.force_release(client.lock("c"))
-    with pytest.raises(steadlock.LockLostError):
-        lost.extend()
-    client.close()
-    assert [lease.release() for lease in leases] == ["released", "released"]
-    assert leases[0].release() == "released"
-    assert lost.release() == "expired"
-
-
-async def test_a_release_after_the_close_of_a_client_of_asyncio_says_what_became_of_the_lease() -> None:
-    client = await aio.connect("memory://")
-    lease = await client.lock("a").acquire()
-    await client.close()
-    assert await lease.release() == "released"
-    with pytest.raises(steadlock.ClosedError):
-        await client.lock("a").release()

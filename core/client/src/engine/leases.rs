@@ -66,20 +66,15 @@ impl Leases {
         Some(lost(&lease, reason, is_forgotten))
     }
 
-    /// Those that were lost before the client was closed, and not released.
-    pub(super) fn lost(&self) -> Table<LeaseId, LostReason> {
-        let mut lost = Table::default();
-        for (id, lease) in self.known.iter() {
-            if let Some(reason) = lease.lost_reason().filter(|reason| *reason != LostReason::Closed) {
-                lost.insert(id, reason);
-            }
-        }
-        for (id, lease) in self.forgotten.iter() {
-            if let Some(reason) = lease.upgrade().and_then(|lease| lease.lost_reason()) {
-                lost.insert(id, reason);
-            }
-        }
-        lost
+    /// The client is about to be closed: how each lease ended that the program may still release, as far as that is
+    /// known. `None` is one that the close releases, or whose release is on its way.
+    pub(super) fn endings(&self) -> Vec<(LeaseId, Option<LostReason>)> {
+        let known = self.known.iter().map(|(id, lease)| (id, lease.lost_reason()));
+        let forgotten = self.forgotten.iter().filter_map(|(id, lease)| {
+            let reason = lease.upgrade()?.lost_reason()?;
+            Some((id, Some(reason)))
+        });
+        known.chain(forgotten).collect()
     }
 
     /// Nothing renews any lease any more: all are lost. Returns an event for each that was not lost before.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{
     ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId, Operation,
-    Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
+    Outcome, Primary, ReleaseOutcome, Session, SortedMap, Table, Ticket,
 };
 
 use super::arrived::{Arrived, Awaited};
@@ -59,6 +59,25 @@ pub(super) struct Engine {
 struct Closing {
     until: Instant,
     waiting: Vec<Sink>,
+    /// The releases of what was held, each with the leases that end by it. Composite locks have none of their own.
+    releases: Table<Ticket, Vec<LeaseId>>,
+    /// What those come to.
+    endings: Endings,
+    /// Callers that release meanwhile what the close releases.
+    late: Vec<(Sink, LeaseId)>,
+}
+
+impl Closing {
+    /// Whether this is the release of a hold by the close.
+    fn answered(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
+        let leases = self.releases.remove(&ticket);
+        if let (Some(leases), Outcome::Released(outcome)) = (&leases, outcome) {
+            for lease in leases {
+                self.endings.released(*lease, *outcome);
+            }
+        }
+        leases.is_some()
+    }
 }
 
 impl Engine {
@@ -255,7 +274,12 @@ impl Engine {
 
     fn told(&mut self, event: Told) {
         match event {
-            Told::Completed { ticket, outcome } => self.completed(ticket, outcome),
+            Told::Completed { ticket, outcome } => {
+                let closing = self.closing.as_mut();
+                if !closing.is_some_and(|closing| closing.answered(ticket, &outcome)) {
+                    self.completed(ticket, outcome);
+                }
+            }
             Told::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
             Told::Lost { lease, reason } => {
                 let is_forgotten = !self.session.has_lease(lease);
@@ -440,10 +464,14 @@ impl Drop for Engine {
             (_, Some(_)) => closed(),
             (None, None) => failed(Operation::Acquire).with_lasting_cause(),
         };
-        let endings = self
-            .closing
-            .as_ref()
-            .map(|_| Endings::new(self.leases.lost(), self.session.is_drained()));
+        let mut closing = self.closing.take();
+        let endings = closing.as_mut().map(|closing| {
+            let mut endings = std::mem::take(&mut closing.endings);
+            if self.session.is_drained() {
+                endings.all_released();
+            }
+            endings
+        });
         self.port.end(error.clone(), endings);
         self.commands.close();
         self.tell_connected(Err(error.clone()));
@@ -459,8 +487,12 @@ impl Drop for Engine {
             self.outbox
                 .answer(request.sink, released.map(Completion::Released).ok_or(refused));
         }
-        let closing = self.closing.take().map(|closing| closing.waiting);
-        for sink in closing.into_iter().flatten().chain(std::mem::take(&mut self.settling)) {
+        let (late, closing) = closing.map_or_else(Default::default, |closing| (closing.late, closing.waiting));
+        for (sink, lease) in late {
+            let released = self.port.ending(lease).map(Completion::Released);
+            self.outbox.answer(sink, released.ok_or_else(|| error.clone()));
+        }
+        for sink in closing.into_iter().chain(std::mem::take(&mut self.settling)) {
             self.outbox.answer(sink, Ok(Completion::Closed));
         }
         self.outbox.deliver_last();

@@ -1,12 +1,12 @@
 //! What callers ask for, as the session is asked.
 
 use steadlock_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
+    AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Table, Ticket,
 };
 
 use super::{CLOSE_LIMIT, Closing, Engine};
 use crate::engine::requests::Request;
-use crate::port::{Checked, Command, Completion, Lease, Sink, session_id};
+use crate::port::{Checked, Command, Completion, Endings, Lease, Sink, session_id};
 
 impl Engine {
     /// Does what a caller, or the host's end, wants.
@@ -31,6 +31,11 @@ impl Engine {
 
     /// Starts an operation.
     pub(super) fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
+        if let (Checked::Release(lease), Some(closing)) = (&op, &mut self.closing)
+            && closing.endings.is_owed(*lease)
+        {
+            return closing.late.push((sink, *lease));
+        }
         let operation = op.operation();
         let kind = match &op {
             Checked::Acquire(acquire) => Some(acquire.kind),
@@ -169,9 +174,16 @@ impl Engine {
         self.closing = Some(Closing {
             until: now + CLOSE_LIMIT,
             waiting: Vec::new(),
+            endings: Endings::new(self.leases.endings()),
+            releases: Table::default(),
+            late: Vec::new(),
         });
         self.queues = None;
-        self.session.close(now);
+        for (ticket, leases) in self.session.close_telling(now) {
+            if let Some(closing) = &mut self.closing {
+                closing.releases.insert(ticket, leases);
+            }
+        }
         self.tell_connected(Err(Error::new(
             ErrorKind::Closed,
             Operation::Connect,

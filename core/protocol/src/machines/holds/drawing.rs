@@ -67,7 +67,7 @@ impl Labelled for Input {
             Self::DeadlinePassed(_) => "deadline passed",
             Self::Return(_) => "its context returns",
             Self::Lost(..) => "lost",
-            Self::Dropped(_) => "client closes",
+            Self::Dropped(..) => "client closes",
             Self::Resolved(..) => "attempt answered",
             Self::Connected(..) => "connected",
             Self::LaneClosed(_) => "lane closed",

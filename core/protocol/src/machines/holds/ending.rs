@@ -94,9 +94,9 @@ impl Holds {
     }
 
     /// The client closes, and nobody will release it.
-    pub(super) fn abandon(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+    pub(super) fn abandon(&mut self, io: &mut Io, id: HoldId, ticket: Option<Ticket>, now: Instant) {
         if let Some(hold) = self.end(io, id) {
-            owe(io, hold, None, false, now);
+            owe(io, hold, ticket, false, now);
         }
     }
 

@@ -47,8 +47,8 @@ pub(crate) enum Input {
     Return(HoldId),
     /// It is lost.
     Lost(HoldId, LostReason),
-    /// The client closes: nobody will release it.
-    Dropped(HoldId),
+    /// The client closes: nobody will release it. The ticket is told what its release came to, if there is one.
+    Dropped(HoldId, Option<Ticket>),
     /// An attempt of its owner was answered, or cut off.
     Resolved(HoldId, CallId, bool),
     /// A lane of a node is open again.

@@ -90,7 +90,7 @@ impl Holds {
                 }
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
-            Input::Dropped(id) => self.abandon(io, id, now),
+            Input::Dropped(id, ticket) => self.abandon(io, id, ticket, now),
             Input::Resolved(id, attempt, was_cut) => {
                 if let Some(hold) = self.hold_mut(id) {
                     hold.resolved(attempt, was_cut);

@@ -218,7 +218,7 @@ fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
         let mut alone = Alone::holding(is_renewed);
         alone.lose(LostReason::Closed);
         assert!(!alone.is_release_owed());
-        alone.input(Input::Dropped(alone.id()));
+        alone.input(Input::Dropped(alone.id(), None));
         assert!(alone.is_release_owed());
         assert_eq!(alone.holds.len(), 0);
     }

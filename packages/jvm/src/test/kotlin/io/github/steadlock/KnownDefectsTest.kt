@@ -28,8 +28,8 @@ class KnownDefectsTest {
         /** The lease, which nobody renews, comes to its end. */
         LEASE_LOST(LockLostException::class, IllegalMonitorStateException::class, {}),
 
-        /** There is nobody who could release. */
-        CLIENT_CLOSED(ClosedException::class, ClosedException::class, SteadlockClient::close),
+        /** The close has released what was held. */
+        CLIENT_CLOSED(LockLostException::class, ClosedException::class, SteadlockClient::close),
     }
 
     @ParameterizedTest

@@ -33,6 +33,13 @@ internal class Engine private constructor(
     @Volatile
     private var isDropped = false
 
+    /** What releases come to since the client was closed, where that is not `released`. */
+    private val endings = ConcurrentHashMap<Long, Reply.Released>()
+
+    /** Whether the native part has said all of that. */
+    @Volatile
+    private var knowsEndings = false
+
     /** What the client had counted when it was closed. */
     @Volatile
     private var counted: Counted? = null
@@ -50,6 +57,13 @@ internal class Engine private constructor(
         }
 
     fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
+
+    /** What a release came to that was answered so: a closed client has released [lease] itself. */
+    fun released(lease: HeldLease, reply: Reply): Reply {
+        if (reply !is Reply.Failed || reply.failure.kind != "Closed") return reply
+        val others = if (knowsEndings) ReleaseOutcome.RELEASED else ReleaseOutcome.UNKNOWN
+        return endings[lease.id] ?: Reply.Released(others, null)
+    }
 
     fun releaseInnermost(lock: LockKey, owner: Owner): Request =
         start("release", lock.name) { face.releaseInnermost(handle, it, lock.bytes, owner.context) }
@@ -136,7 +150,7 @@ internal class Engine private constructor(
         if (closing.compareAndSet(false, true)) {
             val start = System.nanoTime()
             try {
-                start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS)
+                knowsEndings = start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS) == Reply.Closed
             } finally {
                 try {
                     discard(start)
@@ -196,8 +210,13 @@ internal class Engine private constructor(
     }
 
     override fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?) {
+        val released = Reply.Released(outcome, lost)
+        if (tag == NOBODY) {
+            endings[lease] = released
+            return
+        }
         leases.remove(lease)?.markReleased(outcome, lost)
-        replied(tag, Reply.Released(outcome, lost))
+        replied(tag, released)
     }
 
     override fun held(tag: Long, levels: Int, lease: Long?) {
@@ -373,6 +392,9 @@ internal class Engine private constructor(
 
         /** The tag of connecting; others count from here. */
         private const val CONNECT = 0L
+
+        /** That of what the native part says of its own accord. */
+        private const val NOBODY = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
         private const val SWEEP_MS = 1_000L

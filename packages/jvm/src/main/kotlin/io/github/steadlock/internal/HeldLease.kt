@@ -120,7 +120,7 @@ internal class HeldLease(
             if (releasing.compareAndSet(null, ours)) {
                 try {
                     engine.release(this).thenAccept {
-                        ours.complete(it)
+                        ours.complete(engine.released(this, it))
                         // As in [extend], for callers that wait and for those that do not.
                         Reference.reachabilityFence(this)
                     }
