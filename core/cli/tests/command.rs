@@ -435,8 +435,8 @@ fn what_cannot_be_run_is_told_apart() {
         assert!(!errors(&output).contains(['\u{1b}', '\u{9b}']), "{:?}", errors(&output));
     }
     assert_eq!(served.say("EXISTS stock"), ":0");
-    let left = "nothing is left but the token, and who the two were that took the lock";
-    assert_eq!(served.say("DBSIZE"), ":3", "{left}");
+    let left = "nothing is left but the token, and who the three were that took the lock";
+    assert_eq!(served.say("DBSIZE"), ":4", "{left}");
 }
 
 #[test]
