@@ -2,6 +2,7 @@
 // type. Ranges are the core's business.
 
 import { InvalidArgumentError, type Operation } from './errors.js';
+import { SHOWN_NAME } from './internals.js';
 import type { AcquireOptions, ConnectOptions, LockOptions, OnUnavailable, PermitOptions } from './options.js';
 import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
@@ -85,10 +86,20 @@ export function string(value: unknown, what: string, operation: Operation): stri
   throw wrong(what, 'a string', value, operation);
 }
 
-/** An object of options, or nothing. */
+/** An object of options, or nothing. A signal, a lease or a promise in its place would count as no options at all. */
 export function object<T extends object>(value: T | undefined, what: string, operation: Operation): T | undefined {
-  if (value === undefined || (typeof value === 'object' && value !== null)) return value;
+  if (value === undefined || isPlain(value)) return value;
   throw wrong(what, 'an object', value, operation);
+}
+
+/** Whether it is an object of no class that JavaScript, its platform or this package has. */
+function isPlain(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && classOf(value) === 'Object' && !(SHOWN_NAME in value);
+}
+
+/** The built-in class of an object, whatever its realm. */
+function classOf(value: object): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }
 
 /** Options of these names only: one that is misspelled would go unnoticed, and a wait without limit with it. */
@@ -235,7 +246,7 @@ export function clientOptions(servers: Servers, wanted: ConnectOptions | undefin
 /** The table of `addressMap`, unless it is a function. */
 function addressTable(given: unknown): Record<string, string> | undefined {
   if (given === undefined || typeof given === 'function') return undefined;
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+  if (!(given instanceof Map || isPlain(given))) {
     throw wrong('addressMap', 'an object of strings, a Map or a function', given, 'connect');
   }
   const entries: [unknown, unknown][] = given instanceof Map ? [...given] : Object.entries(given);
@@ -297,5 +308,6 @@ export function wrong(what: string, wanted: string, value: unknown, operation: O
 function got(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' && !isPlain(value)) return SHOWN_NAME in value ? 'a lock or lease' : classOf(value);
   return typeof value === 'number' ? `${value}` : typeof value;
 }

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { type Client, connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'steadlock';
 import { RedisServer } from './server.js';
 
@@ -47,6 +48,53 @@ describe('bad input', () => {
       assert.throws(() => client.lock(name as string), InvalidArgumentError);
     }
     assert.equal(client.lock('🔒').name, '🔒');
+  });
+
+  it('what is passed in the place of options is refused, and not taken for none', async () => {
+    await using local = await connect('memory://');
+    const lease = await local.lock('held').lock();
+    const { signal } = new AbortController();
+    const misplaced: [unknown, string][] = [
+      [signal, 'AbortSignal'],
+      [lease, 'a lock or lease'],
+      [local.lock('other'), 'a lock or lease'],
+      [Promise.resolve({}), 'Promise'],
+      [new URL('memory://'), 'URL'],
+      [new Map([['waitMs', 0]]), 'Map'],
+      [new Date(), 'Date'],
+      [[], 'an array'],
+    ];
+    for (const [value, shown] of misplaced) {
+      const options = value as object;
+      const message = `the options must be an object, not ${shown}`;
+      const refused = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes(message);
+      const lock = local.lock('free');
+      for (const call of [
+        () => lock.lock(options),
+        () => lock.tryLock(options),
+        () => local.semaphore('seats', 2).acquire(1, options),
+        () => local.using('free', options, () => assert.fail('it ran')),
+        () => local.using(lock, options, () => assert.fail('it ran')),
+        () => connect('memory://', options),
+        () => redlock(['memory://a', 'memory://b', 'memory://c'], options),
+        async () => local.lock('free', options),
+        async () => local.multiLock([lock], options),
+      ]) {
+        await assert.rejects(call, refused, `${shown}: ${call}`);
+      }
+    }
+    const addressMap = new URL('memory://') as unknown as Record<string, string>;
+    await assert.rejects(connect('memory://', { addressMap }), InvalidArgumentError);
+    // Options of a class, and of another realm.
+    class Given {
+      get waitMs() {
+        return 0;
+      }
+    }
+    for (const options of [new Given(), runInNewContext('({ waitMs: 0 })'), Object.create(null)]) {
+      await (await local.lock('free').lock(options)).release();
+    }
+    await lease.release();
   });
 
   it('a message names options and methods as Node does', async () => {

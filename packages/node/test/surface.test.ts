@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import * as steadlock from 'steadlock';
 import {
   Client,
   connect,
@@ -78,8 +77,9 @@ describe('the surface', () => {
     assert.ok(client.readWriteLock('rw') instanceof ReadWriteLock);
     assert.ok(lease instanceof Lease);
     assert.equal(await lease.release(), 'released');
-    for (const name of ['Client', 'Lock', 'Semaphore', 'ReadWriteLock', 'Lease'] as const) {
-      const Class = steadlock[name] as unknown as new (...given: unknown[]) => unknown;
+    for (const Given of [Client, Lock, Semaphore, ReadWriteLock, Lease]) {
+      const { name } = Given;
+      const Class = Given as unknown as new (...given: unknown[]) => unknown;
       for (const given of [[], [client], [{}, 'a', 1]]) {
         assert.throws(
           () => new Class(...given),

@@ -44,7 +44,7 @@ describe('a server that demands client certificates', () => {
 
   it('is misconfigured for a client that has none', async () => {
     const demands = (error: unknown) =>
-      error instanceof MisconfiguredError && /demands a client certificate.*tls_cert_file/.test(error.message);
+      error instanceof MisconfiguredError && /demands a client certificate.*tlsCertFile/.test(error.message);
     await assert.rejects(connect(url, { tlsCaFile: file('ca.pem') }), demands);
     await assert.rejects(connect(url, { tlsCaFile: file('other.pem') }), MisconfiguredError);
     await assert.rejects(connect(url, { tlsCertFile: file('client.pem') }), InvalidArgumentError);

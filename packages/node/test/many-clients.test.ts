@@ -1,0 +1,58 @@
+// What each client of a process costs: a thread, descriptors and memory. The README has these figures.
+
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { type Client, connect } from 'steadlock';
+import { residentMemory, threads } from './garbage.js';
+import { eventually, RedisServer } from './server.js';
+
+const MANY = 200;
+const MIB = 2 ** 20;
+
+interface Cost {
+  readonly threads: number;
+  readonly descriptors: number;
+  readonly memoryMib: number;
+}
+
+function cost(): Cost {
+  const descriptors = readdirSync('/proc/self/fd').length;
+  return { threads: threads(), descriptors, memoryMib: residentMemory() / MIB };
+}
+
+/** What `after` has more than `before`, for each client. */
+function each(before: Cost, after: Cost): Cost {
+  const of = (what: keyof Cost) => (after[what] - before[what]) / MANY;
+  return { threads: of('threads'), descriptors: of('descriptors'), memoryMib: of('memoryMib') };
+}
+
+describe('many clients of a process', { skip: process.platform !== 'linux' && 'it looks into /proc' }, () => {
+  it('cost one thread, 8 descriptors and less than half a MiB each, and nothing once they are closed', async (test) => {
+    await using server = await RedisServer.start();
+    // With the first client comes what all of them share.
+    await using first = await connect(server.url);
+    await (await first.lock('first').lock()).release();
+    const before = cost();
+    const clients: Client[] = [];
+    for (let number = 0; number < MANY; number += 1) {
+      const client = await connect(server.url);
+      clients.push(client);
+      // A lock that somebody waits for, so that all three connections are in use.
+      const lease = await client.lock(`held-${number}`).lock();
+      await client.lock(`held-${number}`).tryLock({ waitMs: 1 });
+      await lease.release();
+    }
+    const open = cost();
+    const one = each(before, open);
+    test.diagnostic(`of ${MANY} clients each has ${JSON.stringify(one)}; in all ${JSON.stringify(open)}`);
+    assert.ok(one.threads <= 1, `${one.threads} threads`);
+    assert.ok(one.descriptors <= 8, `${one.descriptors} descriptors`);
+    assert.ok(one.memoryMib < 0.5, `${one.memoryMib} MiB`);
+    await Promise.all(clients.map((client) => client.close()));
+    await eventually(20_000, () => {
+      const { threads, descriptors } = cost();
+      return threads <= before.threads && descriptors <= before.descriptors;
+    });
+  });
+});
