@@ -232,7 +232,12 @@ fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
         wait_ms: Some(0.0),
         ..Acquire::default()
     }));
-    until("the grant", || matches!(acquire(&other), Ok(Completion::NotGranted(_))));
+    // To ask for the lock itself might be granted first.
+    let inspected = || run(&other, Op::Inspect { lock: a() });
+    until(
+        "the grant",
+        || matches!(inspected(), Ok(Completion::State(state)) if state.holder.is_some()),
+    );
     let mut ended = host.end_waits().unwrap();
     assert!(matches!(
         ended.wait(Duration::from_secs(10)),
