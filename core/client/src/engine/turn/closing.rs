@@ -1,4 +1,4 @@
-//! A client that closes: until when, who waits for it, and what becomes of what it held.
+//! A client that closes: its end, the callers that are told of it, and what becomes of the leases it held.
 
 use steadlock_protocol::{Instant, LeaseId, Outcome, Table, Ticket};
 
@@ -32,7 +32,7 @@ impl Closing {
         self.until
     }
 
-    /// Somebody waits for its end.
+    /// This caller is told of its end.
     pub(super) fn is_awaited(&mut self, sink: Sink) {
         self.waiting.push(sink);
     }
@@ -63,7 +63,7 @@ impl Closing {
         self.late.push((sink, lease));
     }
 
-    /// What releases come to from now on, the callers that released meanwhile, and those that wait for this.
+    /// What releases come to from now on, the callers that released meanwhile, and those to tell of the end.
     pub(super) fn end(mut self, is_drained: bool) -> (Endings, Vec<(Sink, LeaseId)>, Vec<Sink>) {
         if is_drained {
             self.endings.all_released();
