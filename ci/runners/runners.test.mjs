@@ -15,7 +15,8 @@ const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
 /** They take a second or two. One that waits for what is open never ends. */
 const DEADLINE_MS = 60_000;
 /** What Jest and Vitest say of what is left open. */
-const COMPLAINTS = /open handle|did not exit|not exited|asynchronous operations|leak|hanging|close timed out|preventing/i;
+const COMPLAINTS =
+  /open handle|did not exit|not exited|asynchronous operations|leak|hanging|close timed out|preventing/i;
 
 const TESTED = `
 test('a lock is held and lost, and its client is closed', async () => {

@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
+use steadlock::admin::readable;
 use steadlock::{Error, ErrorKind};
-
-use crate::output::plain;
 
 /// A failure: what to say, and the exit status, after `sysexits.h`.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ impl Exit {
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
             // What is run, and paths, are as the caller wrote them.
-            eprintln!("steadlock: {}", plain(&self.message));
+            eprintln!("steadlock: {}", readable(self.message.as_bytes(), usize::MAX));
         }
         ExitCode::from(self.status)
     }

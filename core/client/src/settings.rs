@@ -18,8 +18,6 @@ use steadlock_protocol::{ClientId, Scratch};
 use self::number::Number;
 use crate::errors::invalid;
 use crate::introduction::Introduction;
-#[cfg(feature = "native")]
-use crate::introduction::connection_name;
 use crate::observe::metrics::Grouping;
 use crate::observe::{GroupBy, Level, LogLevel, Observer, Observers};
 use crate::target::{AddressMap, Mapping, Target};
@@ -158,7 +156,7 @@ pub(crate) struct Settings {
     pub(crate) breaker: Option<Breaker>,
     on_unavailable: OnUnavailable,
     /// What it says of itself, if it does.
-    introduction: Option<Introduction>,
+    pub(crate) introduction: Option<Introduction>,
     /// What is around the client.
     pub(crate) world: World,
     /// From which level on the host reads its log; it may change.
@@ -266,12 +264,6 @@ impl Settings {
     /// The lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.key_prefix.name(name)
-    }
-
-    /// What servers list its connections as.
-    #[cfg(feature = "native")]
-    pub(crate) fn connection_name(&self) -> String {
-        connection_name(self.introduction.as_ref(), &self.world)
     }
 
     /// What a client of this process says of itself, if it does.

@@ -1,5 +1,6 @@
 //! The engine's loop: what came goes into the session, and what the session says goes out.
 
+mod closing;
 mod commands;
 
 use std::sync::Arc;
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 use steadlock_protocol::{
     ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId, Operation,
-    Outcome, Primary, ReleaseOutcome, Session, SortedMap, Table, Ticket,
+    Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
 };
 
+use self::closing::Closing;
 use super::arrived::{Arrived, Awaited};
 use super::connecting::Connecting;
 use super::leases::Leases;
@@ -19,7 +21,7 @@ use super::queues::Queues;
 use super::requests::Requests;
 use super::short_leases::ShortLeases;
 use crate::errors::closed;
-use crate::port::{CONNECT, Checked, Commands, Completion, Endings, Lease, Port, Released, Sink, host_id};
+use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::{First, Seen, Transport};
@@ -54,30 +56,6 @@ pub(super) struct Engine {
     observing: Option<Box<Observing>>,
     /// When this turn began.
     now: Instant,
-}
-
-struct Closing {
-    until: Instant,
-    waiting: Vec<Sink>,
-    /// The releases of what was held, each with the leases that end by it. Composite locks have none of their own.
-    releases: Table<Ticket, Vec<LeaseId>>,
-    /// What those come to.
-    endings: Endings,
-    /// Callers that release meanwhile what the close releases.
-    late: Vec<(Sink, LeaseId)>,
-}
-
-impl Closing {
-    /// Whether this is the release of a hold by the close.
-    fn answered(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
-        let leases = self.releases.remove(&ticket);
-        if let (Some(leases), Outcome::Released(outcome)) = (&leases, outcome) {
-            for lease in leases {
-                self.endings.released(*lease, *outcome);
-            }
-        }
-        leases.is_some()
-    }
 }
 
 impl Engine {
@@ -135,7 +113,7 @@ impl Engine {
     pub(super) fn awaited(&mut self) -> Awaited<'_> {
         let due = [
             self.session.poll_timeout(),
-            self.closing.as_ref().map(|closing| closing.until),
+            self.closing.as_ref().map(Closing::until),
             self.queues.as_ref().map(Queues::due),
         ];
         let due = due.into_iter().flatten().min();
@@ -451,7 +429,7 @@ impl Engine {
         }
         self.closing
             .as_ref()
-            .is_some_and(|closing| self.session.is_drained() || self.settings.world.now() >= closing.until)
+            .is_some_and(|closing| self.session.is_drained() || self.settings.world.now() >= closing.until())
     }
 }
 
@@ -464,14 +442,12 @@ impl Drop for Engine {
             (_, Some(_)) => closed(),
             (None, None) => failed(Operation::Acquire).with_lasting_cause(),
         };
-        let mut closing = self.closing.take();
-        let endings = closing.as_mut().map(|closing| {
-            let mut endings = std::mem::take(&mut closing.endings);
-            if self.session.is_drained() {
-                endings.all_released();
-            }
-            endings
-        });
+        let is_drained = self.session.is_drained();
+        let closing = self.closing.take().map(|closing| closing.end(is_drained));
+        let (endings, late, waiting) = match closing {
+            Some((endings, late, waiting)) => (Some(endings), late, waiting),
+            None => (None, Vec::new(), Vec::new()),
+        };
         self.port.end(error.clone(), endings);
         self.commands.close();
         self.tell_connected(Err(error.clone()));
@@ -487,12 +463,11 @@ impl Drop for Engine {
             self.outbox
                 .answer(request.sink, released.map(Completion::Released).ok_or(refused));
         }
-        let (late, closing) = closing.map_or_else(Default::default, |closing| (closing.late, closing.waiting));
         for (sink, lease) in late {
             let released = self.port.ending(lease).map(Completion::Released);
             self.outbox.answer(sink, released.ok_or_else(|| error.clone()));
         }
-        for sink in closing.into_iter().chain(std::mem::take(&mut self.settling)) {
+        for sink in waiting.into_iter().chain(std::mem::take(&mut self.settling)) {
             self.outbox.answer(sink, Ok(Completion::Closed));
         }
         self.outbox.deliver_last();

@@ -1,10 +1,11 @@
 //! What callers ask for, as the session is asked.
 
 use steadlock_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Table, Ticket,
+    AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
 };
 
-use super::{CLOSE_LIMIT, Closing, Engine};
+use super::closing::Closing;
+use super::{CLOSE_LIMIT, Engine};
 use crate::engine::requests::Request;
 use crate::port::{Checked, Command, Completion, Endings, Lease, Sink, session_id};
 
@@ -32,9 +33,9 @@ impl Engine {
     /// Starts an operation.
     pub(super) fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
         if let (Checked::Release(lease), Some(closing)) = (&op, &mut self.closing)
-            && closing.endings.is_owed(*lease)
+            && closing.is_owed(*lease)
         {
-            return closing.late.push((sink, *lease));
+            return closing.is_released_meanwhile(sink, *lease);
         }
         let operation = op.operation();
         let kind = match &op {
@@ -67,7 +68,7 @@ impl Engine {
             Checked::Close => {
                 self.close(now);
                 if let Some(closing) = &mut self.closing {
-                    closing.waiting.push(asked.sink);
+                    closing.is_awaited(asked.sink);
                 }
                 return;
             }
@@ -171,19 +172,12 @@ impl Engine {
         if self.closing.is_some() {
             return;
         }
-        self.closing = Some(Closing {
-            until: now + CLOSE_LIMIT,
-            waiting: Vec::new(),
-            endings: Endings::new(self.leases.endings()),
-            releases: Table::default(),
-            late: Vec::new(),
-        });
-        self.queues = None;
+        let mut closing = Closing::new(now + CLOSE_LIMIT, Endings::new(self.leases.endings()));
         for (ticket, leases) in self.session.close_telling(now) {
-            if let Some(closing) = &mut self.closing {
-                closing.releases.insert(ticket, leases);
-            }
+            closing.releases(ticket, leases);
         }
+        self.closing = Some(closing);
+        self.queues = None;
         self.tell_connected(Err(Error::new(
             ErrorKind::Closed,
             Operation::Connect,

@@ -28,6 +28,7 @@ use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
 use super::way::{Candidate, Dialer, Way};
 use super::wire::Wire;
+use crate::introduction::connection_name;
 use crate::settings::Settings;
 use crate::target::{Mapping, Scheme, Target};
 use crate::tls::Tls;
@@ -128,7 +129,7 @@ impl Connector {
                 username: target.username.clone(),
                 password: target.password.clone(),
                 database: target.database,
-                name: settings.connection_name(),
+                name: connection_name(settings.introduction.as_ref(), &settings.world),
             },
             secrets: [&target.username, &target.password]
                 .into_iter()
