@@ -234,6 +234,12 @@ impl Session {
         self.members.locks().is_drained()
     }
 
+    /// Whether a caller is refused already, and is told when the name of the holder has come. For those who watch a session.
+    #[must_use]
+    pub fn awaits_name(&self, ticket: Ticket) -> bool {
+        self.members.awaits_name(ticket)
+    }
+
     /// How often `context` holds the lock, or several together.
     #[must_use]
     pub fn levels(&self, subject: &Subject, context: Context) -> u32 {

@@ -149,10 +149,13 @@ impl World {
             let is_fair = *kind == Kind::Fair;
             Some(*of) == name && Record::of(*kind) == record && is_fair == kinds::is_fair(call.script)
         };
-        let tasks = self.clients[client].tasks.iter().filter(|task| is_so(task));
+        let of = &self.clients[client];
+        // Refused, and perhaps told of it later: it has left its queue.
+        let is_refused = |ticket| of.session.as_ref().is_some_and(|session| session.awaits_name(ticket));
+        let tasks = of.tasks.iter().filter(|task| is_so(task));
         tasks
             .filter_map(Task::wants)
-            .filter(|(_, wanted)| wanted.iter().any(is_it))
+            .filter(|(ticket, wanted)| wanted.iter().any(is_it) && !is_refused(*ticket))
             .map(|(ticket, _)| ticket)
             .collect()
     }

@@ -347,6 +347,11 @@ impl Members {
         self.hold(holds::Input::Extend(ticket, lease, by), now);
     }
 
+    /// Whether a caller is refused, and not told yet.
+    pub(crate) fn awaits_name(&self, ticket: Ticket) -> bool {
+        self.unnamed.contains(ticket)
+    }
+
     pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
         self.unnamed.forget(self.locks.io_mut(), ticket);
         self.with(|locks| locks.cancel(ticket, now));

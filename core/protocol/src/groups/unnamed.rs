@@ -29,6 +29,10 @@ impl Unnamed {
         self.0.len()
     }
 
+    pub(super) fn contains(&self, ticket: Ticket) -> bool {
+        self.0.iter().any(|refusal| refusal.ticket == ticket)
+    }
+
     /// Keeps a refusal if the server is being asked for the name of its holder. Every other event comes back.
     pub(super) fn keep(&mut self, io: &Io, event: Event) -> Option<Event> {
         match event {
