@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::foreign::around;
+
 /// What caused an error, and what to do about that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
@@ -111,7 +113,7 @@ impl Words {
 
     /// Puts a holder's name in the place of its owner id.
     pub(crate) fn name_in_cause(&mut self, owner: &str, name: &dyn fmt::Display) {
-        if let Some((before, after)) = self.cause.as_deref().and_then(|cause| cause.split_once(owner)) {
+        if let Some((before, after)) = self.cause.as_deref().and_then(|cause| around(cause, owner)) {
             self.cause = Some(format!("{before}{name}{after}").into());
         }
     }

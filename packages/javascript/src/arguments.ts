@@ -94,12 +94,17 @@ export function object<T extends object>(value: T | undefined, what: string, ope
 
 /** Whether it is an object of no class that JavaScript, its platform or this package has. */
 function isPlain(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && classOf(value) === 'Object' && !(SHOWN_NAME in value);
+  return typeof value === 'object' && value !== null && classOf(value) === 'Object';
 }
 
 /** The built-in class of an object, whatever its realm. */
 function classOf(value: object): string {
-  return Object.prototype.toString.call(value).slice('[object '.length, -1);
+  try {
+    if (SHOWN_NAME in value) return 'a lock or lease';
+    return Object.prototype.toString.call(value).slice('[object '.length, -1);
+  } catch {
+    return 'an object that throws when it is looked at';
+  }
 }
 
 /** Options of these names only: one that is misspelled would go unnoticed, and a wait without limit with it. */
@@ -308,6 +313,6 @@ export function wrong(what: string, wanted: string, value: unknown, operation: O
 function got(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
-  if (typeof value === 'object' && !isPlain(value)) return SHOWN_NAME in value ? 'a lock or lease' : classOf(value);
+  if (typeof value === 'object' && !isPlain(value)) return classOf(value);
   return typeof value === 'number' ? `${value}` : typeof value;
 }
