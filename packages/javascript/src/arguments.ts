@@ -99,12 +99,8 @@ function isPlain(value: unknown): value is object {
 
 /** The built-in class of an object, whatever its realm. */
 function classOf(value: object): string {
-  try {
-    if (SHOWN_NAME in value) return 'a lock or lease';
-    return Object.prototype.toString.call(value).slice('[object '.length, -1);
-  } catch {
-    return 'an object that throws when it is looked at';
-  }
+  if (SHOWN_NAME in value) return 'a lock or lease';
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }
 
 /** Options of these names only: one that is misspelled would go unnoticed, and a wait without limit with it. */
@@ -313,6 +309,10 @@ export function wrong(what: string, wanted: string, value: unknown, operation: O
 function got(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
-  if (typeof value === 'object' && !isPlain(value)) return classOf(value);
+  try {
+    if (typeof value === 'object' && !isPlain(value)) return classOf(value);
+  } catch {
+    return 'an object that throws when it is looked at';
+  }
   return typeof value === 'number' ? `${value}` : typeof value;
 }
