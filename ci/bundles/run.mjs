@@ -5,19 +5,18 @@
 //   node run.mjs --write   writes the table
 
 import { execFile, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { install, ROOT, serve } from '../support/javascript.mjs';
 import { BUNDLERS } from './bundlers.mjs';
 import { native, webInBrowser, webOnNode } from './programs.mjs';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-const ROOT = join(HERE, '..', '..');
 const PAGE = join(ROOT, 'docs', 'platforms.md');
-const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
 const INLINED = "import 'steadlock-web/inlined';";
 const DEADLINE_MS = 60_000;
 
@@ -40,7 +39,7 @@ let programs = 0;
 
 /** The rows of both tables. */
 async function measured() {
-  install(join(project, 'node_modules'));
+  install(join(project, 'node_modules'), 'web', 'node');
   const names = Object.keys(BUNDLERS);
   const web = new Map(names.map((name) => [name, {}]));
   const own = new Map(names.map((name) => [name, {}]));
@@ -60,23 +59,6 @@ async function measured() {
   return { web, native: own };
 }
 
-/** The packages as users have them: copies, so that nothing of this repository is beside them. */
-function install(modules) {
-  const copy = (from, name) => cpSync(join(ROOT, 'packages', from), join(modules, name), { recursive: true });
-  for (const [name, folder] of [
-    ['steadlock-web', 'web'],
-    ['steadlock', 'node'],
-  ]) {
-    for (const part of ['dist', 'package.json']) copy(`${folder}/${part}`, `${name}/${part}`);
-  }
-  // The native library comes in a package of its own.
-  for (const file of readdirSync(join(ROOT, 'packages', 'node', 'native')).filter((file) => file.endsWith('.node'))) {
-    const name = file.replace(/^steadlock\.(.*)\.node$/, 'steadlock-$1');
-    copy(`node/native/${file}`, `${name}/${file}`);
-    writeFileSync(join(modules, name, 'package.json'), JSON.stringify({ name, version: '0.1.0', main: file }));
-  }
-}
-
 /** A bundle of a program: the file to run, or nothing. */
 async function bundled(name, format, text, isLeft = false) {
   programs += 1;
@@ -88,12 +70,12 @@ async function bundled(name, format, text, isLeft = false) {
   return BUNDLERS[name](entry, to, format, isLeft);
 }
 
-/** What a bundle for Node says where there is nothing else; with `isLeft`, where the native package is installed. */
+/** The output of a bundle for Node where there is nothing else; with `isLeft`, where the native package is installed. */
 async function said(file, isLeft = false) {
   const alone = mkdtempSync(join(tmpdir(), 'steadlock-bundle-'));
   try {
     cpSync(join(file, '..'), alone, { recursive: true });
-    if (isLeft) install(join(alone, 'node_modules'));
+    if (isLeft) install(join(alone, 'node_modules'), 'web', 'node');
     const env = { PATH: process.env.PATH, STEADLOCK_URL: server.url, STEADLOCK_REST: server.rest };
     const main = join(alone, file.split('/').at(-1));
     const { stdout } = await run(process.execPath, [main], { cwd: alone, env, timeout: DEADLINE_MS });
@@ -225,21 +207,6 @@ function chromium() {
     (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, name))),
   );
   return found ?? 'chromium';
-}
-
-/** `steadlock serve`, for Redis clients and over HTTP. */
-async function serve() {
-  const words = ['serve', '--port', '0', '--http', '0', '--http-origin', '*'];
-  const child = spawn(COMMAND, words, { stdio: ['ignore', 'pipe', 'inherit'] });
-  let banner = '';
-  child.stdout.setEncoding('utf8');
-  for await (const text of child.stdout) {
-    banner += text;
-    const rest = /http:\/\/127\.0\.0\.1:\d+/.exec(banner)?.[0];
-    const url = /redis:\/\/127\.0\.0\.1:\d+/.exec(banner)?.[0];
-    if (rest !== undefined && url !== undefined) return { process: child, rest, url };
-  }
-  throw new Error(`${COMMAND} did not start: run ./ci/just build-cli`);
 }
 
 function table(columns, rows) {

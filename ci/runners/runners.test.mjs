@@ -1,20 +1,19 @@
-// What test runners say of a program that has closed its client: nothing, and they end by themselves. The packages are
+// Test runners say nothing of a program that has closed its client, and end by themselves. The packages are
 // where users have them, and each runner looks for what is left open by its own means.
 
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { install, serve } from '../support/javascript.mjs';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-const ROOT = join(HERE, '..', '..');
-const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
 /** They take a second or two. One that waits for what is open never ends. */
 const DEADLINE_MS = 60_000;
-/** What Jest and Vitest say of what is left open. */
+/** The words of Jest and Vitest for handles that are left open. */
 const COMPLAINTS =
   /open handle|did not exit|not exited|asynchronous operations|leak|hanging|close timed out|preventing/i;
 
@@ -37,22 +36,19 @@ test('a server is left open', () => {
 
 const project = mkdtempSync(join(tmpdir(), 'steadlock-runners-'));
 let server;
-let url;
 
 before(async () => {
-  install(join(project, 'node_modules'));
+  const modules = join(project, 'node_modules');
+  mkdirSync(modules);
+  const runners = join(HERE, 'node_modules');
+  for (const name of readdirSync(runners)) symlinkSync(join(runners, name), join(modules, name));
+  install(modules, 'node');
   writeFileSync(join(project, 'package.json'), '{ "private": true }');
-  server = spawn(COMMAND, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'inherit'] });
-  server.stdout.setEncoding('utf8');
-  for await (const text of server.stdout) {
-    url = /redis:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
-    if (url !== undefined) break;
-  }
-  assert.ok(url, 'run ./ci/just build-cli');
+  server = await serve();
 });
 
 after(() => {
-  server.kill();
+  server.process.kill();
   rmSync(project, { recursive: true });
 });
 
@@ -91,7 +87,7 @@ function written(name, file, text) {
 }
 
 function run(runner, words) {
-  const env = { PATH: process.env.PATH, HOME: project, STEADLOCK_URL: url, CI: 'true', NO_COLOR: '1' };
+  const env = { PATH: process.env.PATH, HOME: project, STEADLOCK_URL: server.url, CI: 'true', NO_COLOR: '1' };
   const options = { cwd: project, env, timeout: DEADLINE_MS };
   const program = join(project, 'node_modules', '.bin', runner);
   return new Promise((resolve) => {
@@ -99,21 +95,4 @@ function run(runner, words) {
       resolve({ status: error?.code ?? error?.signal ?? 0, said: `${output}\n${errors}` });
     });
   });
-}
-
-/** The Node package as users have it: a copy, so that nothing of this repository is near it. */
-function install(modules) {
-  mkdirSync(modules);
-  const runners = join(HERE, 'node_modules');
-  for (const name of readdirSync(runners)) symlinkSync(join(runners, name), join(modules, name));
-  const node = join(ROOT, 'packages', 'node');
-  for (const part of ['dist', 'package.json']) {
-    cpSync(join(node, part), join(modules, 'steadlock', part), { recursive: true });
-  }
-  // The native library comes in a package of its own.
-  for (const file of readdirSync(join(node, 'native')).filter((file) => file.endsWith('.node'))) {
-    const name = file.replace(/^steadlock\.(.*)\.node$/, 'steadlock-$1');
-    cpSync(join(node, 'native', file), join(modules, name, file));
-    writeFileSync(join(modules, name, 'package.json'), JSON.stringify({ name, version: '0.1.0', main: file }));
-  }
 }

@@ -91,8 +91,9 @@ export class Client {
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   readWriteLock(name: string, options?: LockOptions): ReadWriteLock {
-    const [read, write] = (['read_lock', 'write_lock'] as const).map((side) => this.#named(side, name, options));
-    return new ReadWriteLock(this.#engine, read as Lock, write as Lock);
+    const read = this.#named('read_lock', name, options);
+    const write = this.#named('write_lock', name, options);
+    return new ReadWriteLock(this.#engine, read, write);
   }
 
   /**
