@@ -7,7 +7,7 @@ from surface import ROOT
 from tables import API
 
 SOURCES = [ROOT / "core" / "protocol" / "src", ROOT / "core" / "protocol" / "lua", ROOT / "core" / "client" / "src"]
-# What they say reaches programs as it stands, beside the core's messages.
+# Their texts reach programs as they stand, beside the core's messages.
 JAVASCRIPT = [
     ROOT / "bindings" / "node" / "src",
     ROOT / "bindings" / "wasm" / "src",
@@ -16,7 +16,7 @@ JAVASCRIPT = [
     ROOT / "packages" / "web" / "src",
 ]
 SPELLING = ROOT / "bindings" / "javascript" / "src" / "spelling.rs"
-# What Rust's sources are read as, one after the other: a comment, a text, a character, a lifetime.
+# Rust's sources are read as these, one after the other: a comment, a text, a character, a lifetime.
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\br(?P<fence>\#*)"(?P<raw>.*?)"(?P=fence)|"(?P<text>(?:[^"\\]|\\.)*)"|'(?:\\[^']+|[^'\\])'|'\w+""",
     re.DOTALL,
@@ -66,7 +66,7 @@ def literals() -> list[str]:
 
 
 def messages() -> list[str]:
-    """Those that are for people."""
+    """The texts that are for people."""
     return [text for text in literals() if " " in text]
 
 

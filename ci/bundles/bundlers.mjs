@@ -1,4 +1,4 @@
-// What each bundler makes of a program, with no more of its options than a user needs. Each gives the file to run, or
+// Each bundler, with no more of its options than a user needs. Each gives the file to run, or
 // nothing where it makes nothing for that target.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import webpack from 'webpack';
 
 const ncc = createRequire(import.meta.url)('@vercel/ncc');
 
-/** What stays where it is, for the native package. */
+/** The native package, which stays where it is. */
 const NATIVE = /^steadlock(\/|$)/;
 
 /** `target` is `esm`, `cjs` or `browser`; `isLeft` leaves the native package where it is. */

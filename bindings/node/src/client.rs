@@ -19,7 +19,7 @@ use crate::until_closed::{Drops, UntilClosed};
 #[napi]
 pub struct NativeClient {
     client: Client,
-    /// What of JavaScript it may call.
+    /// The functions of JavaScript that it may call.
     until_closed: Vec<Box<dyn Drops>>,
 }
 

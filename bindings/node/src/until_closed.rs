@@ -1,4 +1,4 @@
-//! What a client has until it is closed, though parts of it live on.
+//! Things that a client has until it is closed, though parts of it live on.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,7 +22,7 @@ impl<T> Clone for UntilClosed<T> {
     }
 }
 
-/// Whatever it is.
+/// An [`UntilClosed`] of any type.
 pub(crate) trait Drops {
     fn drop_it(&self);
 }

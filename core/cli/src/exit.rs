@@ -54,7 +54,7 @@ impl Exit {
     /// Says it on standard error and gives the status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            // What is run, and paths, are as the caller wrote them.
+            // Commands and paths are as the caller wrote them.
             eprintln!("steadlock: {}", readable(self.message.as_bytes(), usize::MAX));
         }
         ExitCode::from(self.status)

@@ -262,8 +262,8 @@ impl Host {
         pending.forget();
     }
 
-    /// Of a client that was closed: what releases of its leases come to, where that is not `Released`. For a binding that
-    /// keeps no host of a closed client; others may release at any time.
+    /// The outcomes of releases of a closed client's leases, where they are not `Released`. For a binding that keeps no
+    /// host of a closed client; others may release at any time.
     #[must_use]
     pub fn endings(&self) -> Vec<Released> {
         self.0.current().engine().port().endings()

@@ -57,7 +57,7 @@ impl Introduction {
     }
 }
 
-/// What `CLIENT LIST` of a server calls the connections of a client.
+/// The name of a client's connections in `CLIENT LIST` of a server.
 #[cfg(feature = "native")]
 pub(crate) fn connection_name(introduction: Option<&Introduction>, world: &World) -> String {
     let Some(introduction) = introduction else {

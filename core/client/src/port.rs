@@ -57,7 +57,7 @@ pub(crate) struct Port {
     metrics: Option<Arc<Metrics>>,
     /// What every operation gets once the engine has ended.
     ended: OnceLock<Error>,
-    /// What releases get then, if the client was closed.
+    /// The answers to releases then, if the client was closed.
     endings: OnceLock<Endings>,
 }
 
@@ -132,13 +132,13 @@ impl Port {
         let _ = self.ended.set(error);
     }
 
-    /// What a release of this lease gets once the client is closed; `None` before that.
+    /// The answer to a release of this lease once the client is closed; `None` before that.
     pub(crate) fn ending(&self, lease: LeaseId) -> Option<Released> {
         let number = host_id(self.generation, lease.get());
         self.endings.get().map(|endings| endings.of(lease, number))
     }
 
-    /// What releases come to once the client is closed, where that is not `Released`.
+    /// The answers to releases once the client is closed, where they are not `Released`.
     pub(crate) fn endings(&self) -> Vec<Released> {
         let leases = self.endings.get().into_iter().flat_map(Endings::leases);
         leases.filter_map(|lease| self.ending(lease)).collect()

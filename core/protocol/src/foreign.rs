@@ -49,7 +49,7 @@ pub fn readable(bytes: &[u8], most: usize) -> String {
     text
 }
 
-/// What stands before the first place of a mark, and behind it. The standard library's search is made for long texts, and
+/// The text before the first place of a mark, and the text behind it. The standard library's search is made for long texts, and
 /// is 3 kB of what a page loads.
 #[must_use]
 pub fn around<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {

@@ -117,7 +117,7 @@ export class SteadlockError extends Error {
     this.skipped = details.skipped ?? false;
   }
 
-  /** What `JSON.stringify` and structured logs show: the message too, which an `Error` alone leaves out. */
+  /** The fields for `JSON.stringify` and structured logs: the message too, which an `Error` alone leaves out. */
   toJSON(): Record<string, unknown> {
     return {
       name: this.name,

@@ -238,7 +238,7 @@ export class Inbox {
     this.#endIfAnswered();
   }
 
-  /** What was asked while the client closed is answered behind that it is closed. */
+  /** Requests made while the client closed are answered after it has said that it is closed. */
   #endIfAnswered(): void {
     if (!this.#isOpen && this.#waiting === 0) endCalls(this.native);
   }

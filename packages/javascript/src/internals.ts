@@ -1,4 +1,4 @@
-// What the objects that users have tell one another. The keys are symbols that no user has, so that none of it can be
+// Members by which the objects that users have ask one another. The keys are symbols that no user has, so that none of it can be
 // called, or overridden, by a name.
 
 /** Of a lock: takes what an address says. */

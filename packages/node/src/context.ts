@@ -22,7 +22,7 @@ export function contextOfNow(): Context {
   };
 }
 
-/** What is held by a `using()` around the present call. */
+/** A lock that is held by a `using()` around the present call. */
 interface Held {
   readonly native: NativeClient;
   readonly address: string;
@@ -44,7 +44,7 @@ const warned = new Set<string>();
 
 /** @internal The place of the program's call of a function of this package, which calls this at once. */
 export function placeOfNow(): Place {
-  // Of three lines only: a stack of the usual ten takes three times as long, at each `using()`.
+  // A stack of three lines: the usual ten take three times as long, at each `using()`.
   const limit = Error.stackTraceLimit;
   // Not by an assignment, which throws where a program froze what the language brings.
   Reflect.set(Error, 'stackTraceLimit', 3);

@@ -1,4 +1,4 @@
-// What each client of a process costs: a thread, descriptors and memory. The README has these figures.
+// The cost of each client of a process: a thread, descriptors and memory. The README has these figures.
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -23,7 +23,7 @@ function cost(): Cost {
   return { threads: threads(), descriptors, memoryMib: residentMemory() / MIB };
 }
 
-/** What `after` has more than `before`, for each client. */
+/** The difference between `before` and `after`, for each client. */
 function each(before: Cost, after: Cost): Cost {
   const of = (what: keyof Cost) => (after[what] - before[what]) / MANY;
   return { threads: of('threads'), descriptors: of('descriptors'), memoryMib: of('memoryMib') };

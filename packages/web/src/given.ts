@@ -1,13 +1,13 @@
-// What adapters are given is looked at when it is given, so that a mistake is told where it is made.
+// Looks at clients and options when adapters are given them, so that a mistake is told where it is made.
 
 import { wrong } from './arguments.js';
 import { InvalidArgumentError, MisconfiguredError } from './errors.js';
 import { textOf } from './thrown.js';
 
-/** What the client behind an adapter says of itself. A symbol of all copies: bundlers may make several. */
+/** The key of what the client behind an adapter says of itself. A symbol of all copies: bundlers may make several. */
 export const BEHIND: unique symbol = Symbol.for('steadlock-web.behind') as never;
 
-/** What an adapter tells of the client behind it, beside a `RedisClient`. */
+/** The client behind an adapter, as it shows itself beside a `RedisClient`. */
 export interface Behind {
   /** Throws if it cannot be used as it is: it was closed, or is not connected. */
   check(): void;

@@ -37,7 +37,7 @@ interface Conditions {
   readonly connectTimeoutMs: number;
   /** Nothing is asked of the servers before the first use. */
   readonly isLazy: boolean;
-  /** What comes before each lock's name. */
+  /** The text before each lock's name. */
   readonly keyPrefix: string;
 }
 
@@ -183,7 +183,7 @@ export class Servers {
     }
   }
 
-  /** What is wrong with a client whose server answers; nothing if all is well. */
+  /** The defect of a client whose server answers; nothing if all is well. */
   async #defect(client: RedisClient, key = this.#probedKey): Promise<string | undefined> {
     try {
       return defectOf(await client.eval(PROBE.text, key === '' ? [] : [key], [], PROBE.sha1), key);
@@ -193,7 +193,7 @@ export class Servers {
     }
   }
 
-  /** What is wrong with the client, asked before the first call; the call itself shows whether a server answers. */
+  /** The defect of the client, asked before the first call; the call itself shows whether a server answers. */
   #probeAtFirstUse(client: RedisClient, node: number): Promise<string | undefined> {
     const known = this.#probed.get(node);
     if (known !== undefined) return known;
@@ -246,7 +246,7 @@ const NO_ANSWER = 'the Redis client gave no answer of a script';
 /** The first word of the core's own refusals, which it repeats to callers. */
 const NOT_SENT = 'STEADLOCK_ARGUMENT';
 
-/** What an answer to the probe shows. */
+/** The defect that an answer to the probe shows. */
 function defectOf(answer: unknown, key: string): string | undefined {
   const [seen, number, text] = Array.isArray(answer) ? (answer as unknown[]) : [];
   const name = seen instanceof Uint8Array ? new TextDecoder().decode(seen) : seen;

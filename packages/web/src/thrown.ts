@@ -1,4 +1,4 @@
-// What a program's client threw, which may be anything.
+// Errors as a program's client threw them, which may be anything.
 
 /** The server has no room for the connection; this passes when other clients leave. */
 const FULL = 'ERR max number of clients';
@@ -12,7 +12,7 @@ export function isServers(error: unknown): boolean {
 const DEEPEST_CAUSE = 4;
 const LONGEST_TEXT = 500;
 
-/** What was thrown, as a text. It may be anything. A server's own words come alone, all else with what caused it. */
+/** An error as a text. It may be anything. A server's own words come alone, all else with what caused it. */
 export function textOf(error: unknown, depth = 0): string {
   try {
     if (!(error instanceof Error)) return `${error}`.slice(0, LONGEST_TEXT);

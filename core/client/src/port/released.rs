@@ -25,7 +25,7 @@ impl Released {
     }
 }
 
-/// What releases of a closed client come to, whose leases have all ended.
+/// The outcomes of releases of a closed client, whose leases have all ended.
 #[derive(Default)]
 pub(crate) struct Endings(Table<LeaseId, Ending>);
 
@@ -70,8 +70,8 @@ impl Endings {
         }
     }
 
-    /// What a release of this lease comes to; `lease` is the number that its host knows it by. One that is not known
-    /// was released before the close.
+    /// The outcome of a release of this lease; `lease` is the number that its host knows it by. One that is not known was
+    /// released before the close.
     pub(crate) fn of(&self, id: LeaseId, lease: u64) -> Released {
         match self.0.get(&id) {
             Some(Ending::Lost(reason)) => Released::new(lease, reason.outcome(), Some(*reason)),

@@ -37,7 +37,7 @@ pub(crate) struct Members {
     member_events: VecDeque<Told>,
     /// What callers are told.
     events: VecDeque<Event>,
-    /// What they are told when it is known who holds the lock.
+    /// Refusals that they are told when it is known who holds the lock.
     unnamed: Unnamed,
 }
 

@@ -29,7 +29,7 @@ interface Place {
   readonly name?: string;
 }
 
-/** What changes keys and answers; a `Cluster` has it from the options of its nodes too. */
+/** Options that change keys and answers; a `Cluster` has it from the options of its nodes too. */
 interface Changes {
   readonly keyPrefix?: { readonly length: number };
   readonly stringNumbers?: boolean;

@@ -10,7 +10,7 @@ pub(in crate::engine) struct Closing {
     waiting: Vec<Sink>,
     /// The releases of what was held, each with the leases that end by it. Composite locks have none of their own.
     releases: Table<Ticket, Vec<LeaseId>>,
-    /// What those come to.
+    /// The outcomes of these releases.
     endings: Endings,
     /// Callers that release meanwhile what the close releases.
     late: Vec<(Sink, LeaseId)>,
@@ -63,7 +63,7 @@ impl Closing {
         self.late.push((sink, lease));
     }
 
-    /// What releases come to from now on, the callers that released meanwhile, and those to tell of the end.
+    /// Gives the outcomes of later releases, the callers that released meanwhile, and those to tell of the end.
     pub(super) fn end(mut self, is_drained: bool) -> (Endings, Vec<(Sink, LeaseId)>, Vec<Sink>) {
         if is_drained {
             self.endings.all_released();
