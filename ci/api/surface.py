@@ -147,9 +147,9 @@ def node_exports() -> set[str]:
 def jvm() -> Surface:
     """The built classes, as Kotlin names them; extension functions are names of the type they extend."""
     types = [
-        "DistributedLock",
-        "DistributedReadWriteLock",
-        "DistributedSemaphore",
+        "NamedLock",
+        "NamedReadWriteLock",
+        "NamedSemaphore",
         "Lease",
         "LockActivity",
         "LockOptions",

@@ -1,4 +1,4 @@
-import io.github.steadlock.DistributedLock;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.Lease;
 import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockBuilder;
@@ -58,7 +58,7 @@ public final class Contender {
     private void count() throws Exception {
         try (SteadlockClient client = connect();
                 RedisClient store = RedisClient.create(url)) {
-            DistributedLock lock = lockOf(client);
+            NamedLock lock = lockOf(client);
             run(worker -> {
                 for (long round = 0; round < rounds; round++) {
                     lock.lock();
@@ -80,9 +80,9 @@ public final class Contender {
         var heldNanos = new AtomicLong();
         try (SteadlockClient client = connect();
                 RedisClient store = RedisClient.create(url)) {
-            DistributedLock lock = lockOf(client);
+            NamedLock lock = lockOf(client);
             long holdMs = option("--hold-ms", 0);
-            DistributedLock own =
+            NamedLock own =
                     client.fairLock(name + ":" + ProcessHandle.current().pid());
             for (long round = 0; round < option("--warm-up", 0); round++) {
                 own.lock();
@@ -116,7 +116,7 @@ public final class Contender {
         var allHold = new CountDownLatch(workers);
         var over = new CountDownLatch(1);
         try (SteadlockClient client = connect()) {
-            DistributedLock lock = lockOf(client);
+            NamedLock lock = lockOf(client);
             var threads = new ArrayList<Thread>();
             for (int worker = 0; worker < workers; worker++) {
                 var thread = new Thread(() -> {
@@ -166,7 +166,7 @@ public final class Contender {
         return builder.connect();
     }
 
-    private DistributedLock lockOf(SteadlockClient client) {
+    private NamedLock lockOf(SteadlockClient client) {
         String kind = options.getOrDefault("--kind", "lock");
         return switch (kind) {
             case "lock" -> client.lock(name);

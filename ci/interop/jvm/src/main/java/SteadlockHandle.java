@@ -1,4 +1,4 @@
-import io.github.steadlock.DistributedLock;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.LockTimeoutException;
 import io.github.steadlock.SteadlockClient;
@@ -6,7 +6,7 @@ import java.time.Duration;
 import java.util.function.Function;
 
 /** A lock or a mutex of ours, held by the thread. */
-record SteadlockHandle(Function<LockOptions, DistributedLock> lock) implements Peer.Handle {
+record SteadlockHandle(Function<LockOptions, NamedLock> lock) implements Peer.Handle {
     static Peer.Library locks(SteadlockClient client) {
         return name -> new SteadlockHandle(options -> client.lock(name, options));
     }

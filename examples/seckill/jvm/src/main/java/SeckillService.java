@@ -1,5 +1,5 @@
 import com.sun.net.httpserver.HttpServer;
-import io.github.steadlock.DistributedLock;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.Lease;
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.Steadlock;
@@ -27,7 +27,7 @@ public final class SeckillService {
     private static final int USERS = Integer.parseInt(System.getenv("SECKILL_USERS"));
     private static final int CLICKS_AT_A_TIME = 8;
 
-    private final DistributedLock lock;
+    private final NamedLock lock;
     private final RedisClient store;
     private final AtomicInteger sold = new AtomicInteger();
     private final AtomicInteger refused = new AtomicInteger();
@@ -140,7 +140,7 @@ public final class SeckillService {
                 RedisClient store = RedisClient.create(URL)) {
             // Nobody else sells as "jvm" meanwhile. Renewed each second.
             var renewed = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3)).renewed();
-            DistributedLock shift = client.mutex(PREFIX + ":shift:jvm", renewed);
+            NamedLock shift = client.mutex(PREFIX + ":shift:jvm", renewed);
             shift.lock();
             HttpServer metrics = serveMetrics(client);
             System.out.printf("{\"ready\": \"http://127.0.0.1:%d/metrics\"}%n", metrics.getAddress().getPort());

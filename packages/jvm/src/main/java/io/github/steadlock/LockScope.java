@@ -3,8 +3,8 @@ package io.github.steadlock;
 import kotlin.internal.LowPriorityInOverloadResolution;
 
 /**
- * The part of {@link DistributedLock} that Kotlin cannot declare: a method that throws what its
- * argument throws.
+ * The part of {@link NamedLock} that Kotlin cannot declare: a method that throws what its argument
+ * throws.
  */
 public interface LockScope {
     /**

@@ -3,8 +3,8 @@ package io.github.steadlock;
 import kotlin.internal.LowPriorityInOverloadResolution;
 
 /**
- * The part of {@link DistributedSemaphore} that Kotlin cannot declare: methods that throw what
- * their argument throws.
+ * The part of {@link NamedSemaphore} that Kotlin cannot declare: methods that throw what their
+ * argument throws.
  */
 public interface PermitScope {
     /** Runs {@code action} while the calling thread holds one permit. See {@link #withPermits}. */

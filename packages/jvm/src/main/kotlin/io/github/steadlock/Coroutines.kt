@@ -63,7 +63,7 @@ public suspend fun <T> SteadlockClient.withLock(
  * @throws InvalidArgumentException also if [lock] is not of this client
  */
 public suspend fun <T> SteadlockClient.withLock(
-    lock: DistributedLock,
+    lock: NamedLock,
     wait: Duration? = null,
     lease: Duration? = null,
     renew: Boolean = false,
@@ -98,7 +98,7 @@ public suspend fun <T> SteadlockClient.withLock(
  * @throws ClosedException if the client was closed
  */
 public suspend fun <T> SteadlockClient.withPermits(
-    semaphore: DistributedSemaphore,
+    semaphore: NamedSemaphore,
     permits: Int = 1,
     wait: Duration? = null,
     lease: Duration? = null,

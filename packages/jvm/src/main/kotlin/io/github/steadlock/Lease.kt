@@ -43,9 +43,9 @@ public enum class LostReason {
 /**
  * One grant of a lock or of permits, or one re-entry. Safe for use by several threads.
  *
- * A lease taken by a thread through [DistributedLock.lock] and the like belongs to that thread. If the thread has
+ * A lease taken by a thread through [NamedLock.lock] and the like belongs to that thread. If the thread has
  * ended and the program has no [Lease] object of it any more, it is released, with a warning. One taken by
- * [DistributedLock.lockAsync] or a coroutine belongs to nobody, and can be handed on.
+ * [NamedLock.lockAsync] or a coroutine belongs to nobody, and can be handed on.
  */
 public class Lease internal constructor(
     internal val held: HeldLease,

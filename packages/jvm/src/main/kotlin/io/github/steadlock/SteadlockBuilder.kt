@@ -154,7 +154,7 @@ public class SteadlockBuilder internal constructor() {
     public fun clientLabel(label: String): SteadlockBuilder = set { copy(clientLabel = label) }
 
     /**
-     * Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads of the client, up to 64
+     * Runs what [Lease.onLost] and [NamedLock.lockAsync] call. Default: daemon threads of the client, up to 64
      * beside those that wait for a call of the client.
      */
     public fun callbackExecutor(executor: Executor): SteadlockBuilder {

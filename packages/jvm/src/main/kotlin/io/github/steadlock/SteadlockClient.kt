@@ -30,10 +30,10 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
     private val drop = cleaner.register(this, engine::drop)
 
     /** The reentrant lock of that name; of [Steadlock.redlock] the one that is not reentrant. */
-    public fun lock(name: String): DistributedLock = lock(name, LockOptions.DEFAULT)
+    public fun lock(name: String): NamedLock = lock(name, LockOptions.DEFAULT)
 
     /** The reentrant lock of that name, taken with [options] unless a call says otherwise. */
-    public fun lock(name: String, options: LockOptions): DistributedLock = lockOf(Kind.LOCK, name, options)
+    public fun lock(name: String, options: LockOptions): NamedLock = lockOf(Kind.LOCK, name, options)
 
     /**
      * The simple lock of that name, in the layout of most other lock libraries: it excludes those of the same key, so
@@ -41,26 +41,26 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * is refused with [InvalidArgumentException]; with one it ends as timed out. It shares its key with [lock] and [fairLock] of the name: each finds the other's record to be
      * [MisconfiguredException], and never waits for it.
      */
-    public fun mutex(name: String): DistributedLock = mutex(name, LockOptions.DEFAULT)
+    public fun mutex(name: String): NamedLock = mutex(name, LockOptions.DEFAULT)
 
     /** The simple lock of that name, taken with [options] unless a call says otherwise. */
-    public fun mutex(name: String, options: LockOptions): DistributedLock = lockOf(Kind.MUTEX, name, options)
+    public fun mutex(name: String, options: LockOptions): NamedLock = lockOf(Kind.MUTEX, name, options)
 
     /**
      * The reentrant lock of that name whose waiters are served in order of arrival, whatever their process. It
      * excludes [lock] of the name, whose waiters may overtake.
      */
-    public fun fairLock(name: String): DistributedLock = fairLock(name, LockOptions.DEFAULT)
+    public fun fairLock(name: String): NamedLock = fairLock(name, LockOptions.DEFAULT)
 
     /** The fair lock of that name, taken with [options] unless a call says otherwise. */
-    public fun fairLock(name: String, options: LockOptions): DistributedLock = lockOf(Kind.FAIR, name, options)
+    public fun fairLock(name: String, options: LockOptions): NamedLock = lockOf(Kind.FAIR, name, options)
 
     /** The read-write lock of that name. */
-    public fun readWriteLock(name: String): DistributedReadWriteLock = readWriteLock(name, LockOptions.DEFAULT)
+    public fun readWriteLock(name: String): NamedReadWriteLock = readWriteLock(name, LockOptions.DEFAULT)
 
     /** The read-write lock of that name, both sides taken with [options] unless a call says otherwise. */
-    public fun readWriteLock(name: String, options: LockOptions): DistributedReadWriteLock =
-        DistributedReadWriteLock(lockOf(Kind.READ, name, options), lockOf(Kind.WRITE, name, options))
+    public fun readWriteLock(name: String, options: LockOptions): NamedReadWriteLock =
+        NamedReadWriteLock(lockOf(Kind.READ, name, options), lockOf(Kind.WRITE, name, options))
 
     /**
      * The semaphore of that name.
@@ -68,23 +68,23 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * @param limit how many permits there are, 1 to 1,000,000, checked when permits are taken; all clients give the
      * same, and [setLimit] changes it
      */
-    public fun semaphore(name: String, limit: Int): DistributedSemaphore = semaphore(name, limit, LockOptions.DEFAULT)
+    public fun semaphore(name: String, limit: Int): NamedSemaphore = semaphore(name, limit, LockOptions.DEFAULT)
 
     /** The semaphore of that name, whose permits are taken with [options] unless a call says otherwise. */
-    public fun semaphore(name: String, limit: Int, options: LockOptions): DistributedSemaphore =
+    public fun semaphore(name: String, limit: Int, options: LockOptions): NamedSemaphore =
         ThreadSemaphore(this, name, limit, options)
 
     /** Several locks as one. See the other [multiLock]. */
-    public fun multiLock(vararg locks: DistributedLock): DistributedLock = multiLock(locks.asList())
+    public fun multiLock(vararg locks: NamedLock): NamedLock = multiLock(locks.asList())
 
     /** Several locks as one, with all defaults. See the other [multiLock]. */
-    public fun multiLock(locks: Collection<DistributedLock>): DistributedLock = multiLock(locks, LockOptions.DEFAULT)
+    public fun multiLock(locks: Collection<NamedLock>): NamedLock = multiLock(locks, LockOptions.DEFAULT)
 
     /**
      * Several locks as one, all or none. They are taken in the order of their keys, so that two programs never wait
-     * for each other; kinds may be mixed, a semaphore by [DistributedSemaphore.permits]. Its lease has no token, and
-     * is lost if one of the locks is. Who holds it cannot be asked: [DistributedLock.isLocked] and
-     * [DistributedLock.holder] throw [InvalidArgumentException].
+     * for each other; kinds may be mixed, a semaphore by [NamedSemaphore.permits]. Its lease has no token, and
+     * is lost if one of the locks is. Who holds it cannot be asked: [NamedLock.isLocked] and
+     * [NamedLock.holder] throw [InvalidArgumentException].
      *
      * Taking it throws [InvalidArgumentException] for no locks, for one that is named twice or is itself several.
      *
@@ -92,7 +92,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * @param options how the whole is taken unless a call says otherwise
      * @throws InvalidArgumentException if a lock is not of this client
      */
-    public fun multiLock(locks: Collection<DistributedLock>, options: LockOptions): DistributedLock =
+    public fun multiLock(locks: Collection<NamedLock>, options: LockOptions): NamedLock =
         ThreadLock(this, LockKey.several(locks.map { own(it, "acquire").key }), options)
 
     /**
@@ -106,11 +106,11 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
      * @throws MisconfiguredException if a key of another type is in the lock's place
      * @throws ClosedException if the client was closed
      */
-    public fun forceRelease(lock: DistributedLock): Boolean =
+    public fun forceRelease(lock: NamedLock): Boolean =
         engine.forceRelease(own(lock, "release").key).await().expect<Reply.Forced>().wasHeld
 
     /** Takes all permits of [semaphore] from their holders. See the other [forceRelease]. */
-    public fun forceRelease(semaphore: DistributedSemaphore): Boolean = forceRelease(semaphore.permits(1))
+    public fun forceRelease(semaphore: NamedSemaphore): Boolean = forceRelease(semaphore.permits(1))
 
     /**
      * Changes the limit of the semaphore of that name. For operators: who holds permits keeps them; while more are
@@ -153,7 +153,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
     }
 
     /** [lock] as this client made it. */
-    internal fun own(lock: DistributedLock, operation: String): ThreadLock {
+    internal fun own(lock: NamedLock, operation: String): ThreadLock {
         if (lock is ThreadLock && lock.engine === engine) {
             return lock
         }

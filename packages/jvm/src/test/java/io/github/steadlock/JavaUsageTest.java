@@ -86,7 +86,7 @@ class JavaUsageTest {
     @Test
     void the_form_of_the_readme_keeps_the_error_of_the_body_and_unlock_in_a_finally_does_not() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedLock lock = client.lock("name");
+            NamedLock lock = client.lock("name");
             IOException kept =
                     assertThrows(
                             IOException.class,
@@ -115,8 +115,8 @@ class JavaUsageTest {
     @Test
     void checked_exceptions_come_out_of_an_action_with_their_type() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedLock lock = client.lock("name");
-            DistributedSemaphore semaphore = client.semaphore("permits", 2);
+            NamedLock lock = client.lock("name");
+            NamedSemaphore semaphore = client.semaphore("permits", 2);
             int caught = 0;
             try {
                 lock.withLock(lease -> Files.readString(Path.of("/nowhere")));
@@ -150,7 +150,7 @@ class JavaUsageTest {
     @Test
     void redisson_s_way_to_say_wait_and_lease_works() throws InterruptedException {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedLock lock = client.lock("name");
+            NamedLock lock = client.lock("name");
             assertTrue(lock.tryLock(10, 30, TimeUnit.SECONDS));
             assertLasts(lock, 25, 30);
             lock.lock(10, TimeUnit.SECONDS);
@@ -168,7 +168,7 @@ class JavaUsageTest {
         try (SteadlockClient client =
                 Steadlock.builder().url("memory://").lease(Duration.ofMillis(300)).connect()) {
             LockOptions second = LockOptions.DEFAULT.withLease(Duration.ofSeconds(1));
-            List<DistributedLock> locks =
+            List<NamedLock> locks =
                     List.of(
                             client.lock("a"),
                             client.lock("b"),
@@ -179,11 +179,11 @@ class JavaUsageTest {
             locks.get(2).lockInterruptibly(-1, TimeUnit.DAYS);
             assertTrue(locks.get(3).tryLock(-5, -1, TimeUnit.NANOSECONDS));
             Thread.sleep(1_500);
-            for (DistributedLock lock : locks) {
+            for (NamedLock lock : locks) {
                 assertTrue(lock.isHeldByCurrentThread(), lock.toString());
                 lock.unlock();
             }
-            DistributedLock lock = locks.get(0);
+            NamedLock lock = locks.get(0);
             assertThrows(InvalidArgumentException.class, () -> lock.lock(0, TimeUnit.SECONDS));
             assertThrows(InvalidArgumentException.class, () -> lock.lock(-2, TimeUnit.SECONDS));
             assertThrows(
@@ -202,7 +202,7 @@ class JavaUsageTest {
         }
     }
 
-    private static void assertLasts(DistributedLock lock, int from, int to) {
+    private static void assertLasts(NamedLock lock, int from, int to) {
         long left = lock.getLease().getRemaining().toMillis();
         assertTrue(left > from * 1_000 && left <= to * 1_000, left + " ms");
     }
@@ -237,7 +237,7 @@ class JavaUsageTest {
             lock.readLock().lock();
             assertThrows(InvalidArgumentException.class, lock.writeLock()::tryLock);
             lock.readLock().unlock();
-            DistributedLock write = client.readWriteLock("name").writeLock();
+            NamedLock write = client.readWriteLock("name").writeLock();
             long token = write.withLock(Lease::getToken);
             assertTrue(token > 0);
         }
@@ -246,7 +246,7 @@ class JavaUsageTest {
     @Test
     void a_semaphore_has_default_permits_and_leases_to_close() throws InterruptedException {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedSemaphore semaphore = client.semaphore("name", 2);
+            NamedSemaphore semaphore = client.semaphore("name", 2);
             try (Lease lease = semaphore.acquire()) {
                 assertNull(lease.getToken());
                 assertNotNull(semaphore.tryAcquire());
@@ -262,7 +262,7 @@ class JavaUsageTest {
     @Test
     void several_locks_are_one_lock_of_the_jdk() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedLock one = client.lock("one");
+            NamedLock one = client.lock("one");
             Lock both = client.multiLock(one, client.semaphore("two", 1).permits(1));
             both.lock();
             assertTrue(client.forceRelease(one));
@@ -275,7 +275,7 @@ class JavaUsageTest {
     @Test
     void a_lease_fits_into_try_with_resources() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedLock lock = client.lock("name");
+            NamedLock lock = client.lock("name");
             try (Lease lease = lock.lock(Duration.ofSeconds(10))) {
                 assertNotNull(lease.getToken());
                 assertTrue(lease.isValid());
@@ -289,7 +289,7 @@ class JavaUsageTest {
     @Test
     void an_action_runs_under_the_lock() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
-            DistributedLock lock = client.lock("name");
+            NamedLock lock = client.lock("name");
             int levels = lock.withLock(lease -> lock.getHoldCount());
             assertEquals(1, levels);
         }

@@ -15,7 +15,7 @@ import java.util.concurrent.TimeUnit
 
 /** What becomes of leases whose client is closed before their release, in a block or outside of one. */
 class AfterCloseTest {
-    enum class Made(val lock: (SteadlockClient) -> DistributedLock) {
+    enum class Made(val lock: (SteadlockClient) -> NamedLock) {
         LOCK({ it.lock("a") }),
         MUTEX({ it.mutex("a") }),
         FAIR_LOCK({ it.fairLock("a") }),
@@ -154,7 +154,7 @@ class AfterCloseTest {
 
     private companion object {
         /** The ways to hold a lock for the time of a block. */
-        val holds: List<(DistributedLock, () -> Unit) -> Unit> =
+        val holds: List<(NamedLock, () -> Unit) -> Unit> =
             listOf(
                 { lock, block -> lock.withLock { block() } },
                 { lock, block -> lock.lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS).use { block() } },

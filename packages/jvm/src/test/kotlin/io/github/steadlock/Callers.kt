@@ -46,7 +46,7 @@ interface Wanted {
     fun leave()
 }
 
-class Whole(private val lock: DistributedLock) : Wanted {
+class Whole(private val lock: NamedLock) : Wanted {
     override fun acquire(): Lease {
         lock.lockInterruptibly()
         return lock.held
@@ -63,7 +63,7 @@ class Whole(private val lock: DistributedLock) : Wanted {
     override fun leave() = unwrapped(lock::unlock)
 }
 
-class Permits(private val semaphore: DistributedSemaphore, private val permits: Int) : Wanted {
+class Permits(private val semaphore: NamedSemaphore, private val permits: Int) : Wanted {
     override fun acquire(): Lease = semaphore.acquire(permits)
 
     override fun tryAcquire(wait: Duration): Lease? =

@@ -51,7 +51,7 @@ class KnownDefectsTest {
         assertInstanceOf(mishap.said.java, masked.cause)
     }
 
-    private fun theThreadsOwnErrorComesOut(mishap: Mishap, standIn: (DistributedLock) -> DistributedLock) {
+    private fun theThreadsOwnErrorComesOut(mishap: Mishap, standIn: (NamedLock) -> NamedLock) {
         Steadlock.connect("memory://").use { client ->
             val thrown =
                 assertThrows(ProgramException::class.java) {
@@ -84,11 +84,11 @@ class KnownDefectsTest {
         }
     }
 
-    private fun SteadlockClient.door(): DistributedLock =
+    private fun SteadlockClient.door(): NamedLock =
         lock("door", LockOptions.DEFAULT.withLease(Duration.ofMillis(100)))
 
     /** The scope that the JDK's documentation shows for its own locks, whose `unlock` never fails. */
-    private class MaskingLock(private val lock: DistributedLock) : DistributedLock by lock {
+    private class MaskingLock(private val lock: NamedLock) : NamedLock by lock {
         override fun <T> withLock(action: (Lease) -> T): T {
             lock.lock()
             try {

@@ -71,14 +71,14 @@ class LockContractTest {
         private val SUBJECTS: List<Pair<String, () -> Subject>> =
             listOf("ReentrantLock" to { ReentrantLock().let { Subject(it, it::getHoldCount) {} } }) +
                 listOf("memory" to "memory://", "redis" to server.url).flatMap { (where, url) ->
-                    listOf<Pair<String, (SteadlockClient) -> DistributedLock>>(
+                    listOf<Pair<String, (SteadlockClient) -> NamedLock>>(
                         "lock" to { it.lock(name()) },
                         "fairLock" to { it.fairLock(name()) },
                         "write side" to { it.readWriteLock(name()).write },
                     ).map { (kind, lock) -> "$kind on $where" to { subject(Steadlock.connect(url), lock) } }
                 }
 
-        private fun subject(client: SteadlockClient, make: (SteadlockClient) -> DistributedLock): Subject =
+        private fun subject(client: SteadlockClient, make: (SteadlockClient) -> NamedLock): Subject =
             make(client).let { Subject(it, it::holdCount, client::close) }
 
         private fun name() = "contract-${UUID.randomUUID()}"
@@ -223,7 +223,7 @@ class LockContractTest {
                     assertEquals(1, waiting.get(30, SECONDS))
                 },
                 "our lock has no lease where it is not held" to { subject ->
-                    (subject.lock as? DistributedLock)?.let { lock ->
+                    (subject.lock as? NamedLock)?.let { lock ->
                         assertNull(lock.lease)
                         lock.lock()
                         assertTrue(lock.lease?.isValid == true)

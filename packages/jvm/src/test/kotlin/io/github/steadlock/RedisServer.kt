@@ -107,7 +107,7 @@ fun <T> onAnotherThread(work: () -> T): T {
 }
 
 /** The calling thread's lease of this lock, which it holds. */
-val DistributedLock.held: Lease
+val NamedLock.held: Lease
     get() = checkNotNull(lease) { "this thread does not hold $this" }
 
 /** How long [work] takes, in milliseconds. */

@@ -226,13 +226,13 @@ class Scenario(
 
     private fun kindOf(step: JsonObject): String = step["kind"]?.asString ?: kind
 
-    private fun semaphore(step: JsonObject, options: LockOptions): DistributedSemaphore =
+    private fun semaphore(step: JsonObject, options: LockOptions): NamedSemaphore =
         named(step) {
             val limit = (step["limit"] ?: scenario["limit"])?.asInt ?: 1
             client(step).semaphore(name, limit, options)
         }
 
-    private fun lock(step: JsonObject, options: LockOptions = LockOptions.DEFAULT): DistributedLock {
+    private fun lock(step: JsonObject, options: LockOptions = LockOptions.DEFAULT): NamedLock {
         val kind = kindOf(step)
         if (kind == "semaphore") return semaphore(step, options).permits(1)
         return named(step) {
@@ -255,7 +255,7 @@ class Scenario(
 const val REDLOCK = "redlock"
 
 /** The methods that make locks, by the core's words for the kinds. */
-val LOCKS: Map<String, (SteadlockClient, String, LockOptions) -> DistributedLock> =
+val LOCKS: Map<String, (SteadlockClient, String, LockOptions) -> NamedLock> =
     mapOf(
         "lock" to { client, name, options -> client.lock(name, options) },
         "mutex" to { client, name, options -> client.mutex(name, options) },

@@ -93,7 +93,7 @@ class SecretsTest {
     }
 
     /** Takes a lock, and does what can fail. */
-    private fun use(make: (SteadlockClient) -> DistributedLock) {
+    private fun use(make: (SteadlockClient) -> NamedLock) {
         val client = Steadlock.connect("memory://")
         val lock = make(client)
         Steadlock.connect("memory://").use { other ->

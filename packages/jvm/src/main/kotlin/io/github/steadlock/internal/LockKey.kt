@@ -1,7 +1,7 @@
 package io.github.steadlock.internal
 
-import io.github.steadlock.DistributedReadWriteLock
-import io.github.steadlock.DistributedSemaphore
+import io.github.steadlock.NamedReadWriteLock
+import io.github.steadlock.NamedSemaphore
 import io.github.steadlock.SteadlockClient
 import java.nio.CharBuffer
 import java.nio.charset.CharacterCodingException
@@ -17,13 +17,13 @@ internal enum class Kind(val word: String) {
     /** [SteadlockClient.fairLock] */
     FAIR("fair_lock"),
 
-    /** [DistributedReadWriteLock.read] */
+    /** [NamedReadWriteLock.read] */
     READ("read_lock"),
 
-    /** [DistributedReadWriteLock.write] */
+    /** [NamedReadWriteLock.write] */
     WRITE("write_lock"),
 
-    /** [DistributedSemaphore.permits] */
+    /** [NamedSemaphore.permits] */
     SEMAPHORE("semaphore"),
     ;
 

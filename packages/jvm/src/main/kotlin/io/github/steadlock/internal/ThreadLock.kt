@@ -1,10 +1,10 @@
 package io.github.steadlock.internal
 
-import io.github.steadlock.DistributedLock
 import io.github.steadlock.Holder
 import io.github.steadlock.Lease
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LockedAction
+import io.github.steadlock.NamedLock
 import io.github.steadlock.NotOwnerException
 import io.github.steadlock.SteadlockClient
 import io.github.steadlock.lostException
@@ -12,12 +12,12 @@ import java.time.Duration
 import java.util.concurrent.CompletionStage
 import java.util.concurrent.TimeUnit
 
-/** A [DistributedLock] of [client]. Holds no state of its own. */
+/** A [NamedLock] of [client]. Holds no state of its own. */
 internal class ThreadLock(
     private val client: SteadlockClient,
     val key: LockKey,
     val options: LockOptions,
-) : DistributedLock {
+) : NamedLock {
     val engine: Engine
         get() = client.engine
 
@@ -132,5 +132,5 @@ internal class ThreadLock(
     /** The lease; a re-entry that is refused says why the lock was lost. */
     private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
 
-    override fun toString(): String = "DistributedLock(name=${shown(name)})"
+    override fun toString(): String = "NamedLock(name=${shown(name)})"
 }

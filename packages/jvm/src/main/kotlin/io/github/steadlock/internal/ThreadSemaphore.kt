@@ -1,20 +1,20 @@
 package io.github.steadlock.internal
 
-import io.github.steadlock.DistributedSemaphore
 import io.github.steadlock.Lease
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LockedAction
+import io.github.steadlock.NamedSemaphore
 import io.github.steadlock.SteadlockClient
 import java.time.Duration
 import java.util.concurrent.CompletionStage
 
-/** A [DistributedSemaphore] of [client]. Holds no state of its own. */
+/** A [NamedSemaphore] of [client]. Holds no state of its own. */
 internal class ThreadSemaphore(
     private val client: SteadlockClient,
     override val name: String,
     override val limit: Int,
     private val options: LockOptions,
-) : DistributedSemaphore {
+) : NamedSemaphore {
     private val one = lockOf(1)
 
     override fun acquire(permits: Int): Lease = permits(permits).acquireInterruptibly().lease()
@@ -42,5 +42,5 @@ internal class ThreadSemaphore(
 
     private fun lockOf(permits: Int) = ThreadLock(client, Kind.SEMAPHORE.key(name, permits, limit), options)
 
-    override fun toString(): String = "DistributedSemaphore(name=${shown(name)}, limit=$limit)"
+    override fun toString(): String = "NamedSemaphore(name=${shown(name)}, limit=$limit)"
 }

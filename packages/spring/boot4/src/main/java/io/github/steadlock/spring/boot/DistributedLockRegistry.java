@@ -24,11 +24,10 @@ public class DistributedLockRegistry implements LockRegistry<DistributedLock> {
      */
     @Override
     public DistributedLock obtain(Object key) {
-        return new RegisteredLock((io.github.steadlock.DistributedLock) registry.obtain(key));
+        return new RegisteredLock((io.github.steadlock.NamedLock) registry.obtain(key));
     }
 
-    private record RegisteredLock(io.github.steadlock.DistributedLock to)
-            implements DistributedLock {
+    private record RegisteredLock(io.github.steadlock.NamedLock to) implements DistributedLock {
         @Override
         public void lock() {
             to.lock();

@@ -1,7 +1,7 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.DistributedLock;
 import io.github.steadlock.Lease;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
 import io.github.steadlock.spring.LockInterruptedException;
@@ -53,7 +53,7 @@ final class BlockingCall {
     private static HeldLease acquire(
             LockedMethod method, LockTarget target, Enclosing enclosing, SteadlockClient client)
             throws InterruptedException {
-        DistributedLock lock = target.of(client, enclosing.options(method, true));
+        NamedLock lock = target.of(client, enclosing.options(method, true));
         if (enclosing.isReentry() && !enclosing.lease().isOfThread()) {
             return new HeldLease(
                     target, StageCall.granted(lock.lockAsync().toCompletableFuture()), false);

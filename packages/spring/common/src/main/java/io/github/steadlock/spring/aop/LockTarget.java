@@ -1,7 +1,7 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.DistributedLock;
 import io.github.steadlock.LockOptions;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.LockKind;
 import java.util.Collections;
@@ -24,11 +24,11 @@ record LockTarget(LockKind kind, List<String> names, int limit) {
         KEPT_OUT
     }
 
-    DistributedLock of(SteadlockClient client, LockOptions options) {
+    NamedLock of(SteadlockClient client, LockOptions options) {
         if (names.size() == 1) {
             return one(client, names.get(0), options);
         }
-        List<DistributedLock> members =
+        List<NamedLock> members =
                 names.stream().map(name -> one(client, name, LockOptions.DEFAULT)).toList();
         return client.multiLock(members, options);
     }
@@ -66,7 +66,7 @@ record LockTarget(LockKind kind, List<String> names, int limit) {
         return kind == LockKind.READ || kind == LockKind.WRITE;
     }
 
-    private DistributedLock one(SteadlockClient client, String name, LockOptions options) {
+    private NamedLock one(SteadlockClient client, String name, LockOptions options) {
         return switch (kind) {
             case LOCK -> client.lock(name, options);
             case FAIR -> client.fairLock(name, options);

@@ -1,8 +1,8 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.DistributedLock;
 import io.github.steadlock.Lease;
 import io.github.steadlock.LockOptions;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
 import java.util.concurrent.CompletableFuture;
@@ -68,7 +68,7 @@ final class ReactiveCall {
     private Flux<Object> start(ContextView context) {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ContextLeases.of(context));
-        DistributedLock lock = target.of(client, LockOptions.DEFAULT);
+        NamedLock lock = target.of(client, LockOptions.DEFAULT);
         reasons.begin(method, target);
         Mono<Hold> acquired =
                 acquire(lock, enclosing.options(method, false))
@@ -90,7 +90,7 @@ final class ReactiveCall {
     }
 
     /** The lease; cancelling gives the attempt up. */
-    private static Mono<Lease> acquire(DistributedLock lock, LockOptions options) {
+    private static Mono<Lease> acquire(NamedLock lock, LockOptions options) {
         return Mono.create(
                 sink -> {
                     CompletableFuture<Lease> request =

@@ -173,7 +173,11 @@ final class ClientSteps implements SteadlockServer, AutoCloseable {
     }
 
     private void addTimes() {
-        addOr("timeout", properties.timeout(), redis.timeout(), SteadlockBuilder::commandTimeout);
+        addOr(
+                "command-timeout",
+                properties.commandTimeout(),
+                redis.timeout(),
+                SteadlockBuilder::commandTimeout);
         addOr(
                 "connect-timeout",
                 properties.connectTimeout(),

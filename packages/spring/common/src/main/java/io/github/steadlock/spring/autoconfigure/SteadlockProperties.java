@@ -31,8 +31,8 @@ import org.springframework.core.Ordered;
  * @param sentinel Sentinels that watch the server.
  * @param cluster A cluster.
  * @param primaries URLs of several independent servers for RedLock: an odd number, 3 to 15.
- * @param timeout How long the server may take to answer, 1 ms to 24 h. Default of a server that
- *     spring.data.redis names: spring.data.redis.timeout.
+ * @param commandTimeout How long the server may take to answer, 1 ms to 24 h. Default of a server
+ *     that spring.data.redis names: spring.data.redis.timeout.
  * @param connectTimeout How long connecting may take, 1 ms to 24 h. Default of a server that
  *     spring.data.redis names: spring.data.redis.connect-timeout.
  * @param lease The lease of locks that are given none, 300 ms to 24 h. It is renewed every third of
@@ -70,7 +70,7 @@ public record SteadlockProperties(
         @DefaultValue Sentinel sentinel,
         @DefaultValue Cluster cluster,
         List<String> primaries,
-        Duration timeout,
+        Duration commandTimeout,
         Duration connectTimeout,
         Duration lease,
         @Name("wait") Duration waiting,

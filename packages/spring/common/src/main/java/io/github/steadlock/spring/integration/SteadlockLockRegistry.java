@@ -1,6 +1,6 @@
 package io.github.steadlock.spring.integration;
 
-import io.github.steadlock.DistributedLock;
+import io.github.steadlock.NamedLock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.autoconfigure.SteadlockProperties.Registry.Kind;
 import java.util.concurrent.locks.Lock;
@@ -43,7 +43,7 @@ public class SteadlockLockRegistry implements LockRegistry {
     }
 
     /** The lock of {@code key} with all that Steadlock's locks have. */
-    protected final DistributedLock lock(Object key) {
+    protected final NamedLock lock(Object key) {
         if (key == null) {
             throw new IllegalArgumentException("the key of a lock is null");
         }

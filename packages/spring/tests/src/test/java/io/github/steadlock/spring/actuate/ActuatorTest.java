@@ -40,7 +40,7 @@ class ActuatorTest {
                                 "steadlock.host=127.0.0.1",
                                 "steadlock.port=" + server.port(),
                                 "steadlock.password=" + PASSWORD,
-                                "steadlock.timeout=500ms",
+                                "steadlock.command-timeout=500ms",
                                 "steadlock.breaker.pause=200ms",
                                 "steadlock.metrics.queues=tickets",
                                 "management.health.redis.enabled=false",

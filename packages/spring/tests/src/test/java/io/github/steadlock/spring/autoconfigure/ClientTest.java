@@ -132,7 +132,7 @@ class ClientTest {
                             "steadlock.url=" + server.url(),
                             "steadlock.lease=4s",
                             "steadlock.key-prefix=shop:",
-                            "steadlock.timeout=2s",
+                            "steadlock.command-timeout=2s",
                             "steadlock.connect-timeout=2s",
                             "steadlock.retry-interval.min=100ms",
                             "steadlock.breaker.failures=3",

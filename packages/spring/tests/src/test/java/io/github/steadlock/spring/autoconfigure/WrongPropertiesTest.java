@@ -65,7 +65,7 @@ class WrongPropertiesTest {
                         "steadlock.host=a",
                         "steadlock.ssl.server-name=a b"),
                 one("steadlock.ssl.bundle", "steadlock.host=a", "steadlock.ssl.bundle=none"),
-                one("steadlock.timeout", MEMORY, "steadlock.timeout=0s"),
+                one("steadlock.command-timeout", MEMORY, "steadlock.command-timeout=0s"),
                 one("steadlock.connect-timeout", MEMORY, "steadlock.connect-timeout=25h"),
                 one("steadlock.lease", MEMORY, "steadlock.lease=10ms"),
                 one("steadlock.key-prefix", MEMORY, "steadlock.key-prefix={"),

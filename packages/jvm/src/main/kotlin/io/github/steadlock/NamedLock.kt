@@ -29,7 +29,7 @@ import java.util.concurrent.locks.Lock
  * ([Lease.isDegraded]), or skip it. Of a lock that is skipped, those that give a [Boolean] give false, and the others
  * throw [UnavailableException], which [SteadlockException.isSkipped].
  */
-public interface DistributedLock :
+public interface NamedLock :
     Lock,
     LockScope {
     /** The name that other programs know this lock by. */

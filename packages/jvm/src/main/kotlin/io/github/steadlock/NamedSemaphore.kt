@@ -24,7 +24,7 @@ import java.util.concurrent.CompletionStage
  * known not to answer, also with [OnUnavailable.LOCAL], as only the server can count permits. With [OnUnavailable.SKIP]
  * those that give null for "not free" give null then, and of the others the exception [SteadlockException.isSkipped].
  */
-public interface DistributedSemaphore : PermitScope {
+public interface NamedSemaphore : PermitScope {
     /** The name that other programs know this semaphore by. */
     public val name: String
 
@@ -134,9 +134,9 @@ public interface DistributedSemaphore : PermitScope {
 
     /**
      * [permits] permits as a lock, as [SteadlockClient.multiLock] takes it. It is held once at a time by each lease,
-     * not reentrant, and [DistributedLock.isLocked] if anybody holds any permit.
+     * not reentrant, and [NamedLock.isLocked] if anybody holds any permit.
      *
      * @param permits 1 to 1,000, and no more than [limit]; checked when it is used
      */
-    public fun permits(permits: Int): DistributedLock
+    public fun permits(permits: Int): NamedLock
 }

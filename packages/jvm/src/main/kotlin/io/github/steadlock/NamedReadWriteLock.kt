@@ -17,23 +17,23 @@ import java.util.concurrent.locks.ReadWriteLock
  * var price = catalogue.readLock().withLock(lease -> read());
  * ```
  */
-public class DistributedReadWriteLock internal constructor(
+public class NamedReadWriteLock internal constructor(
     /** The side that many may hold. From Java: [readLock]. */
     @get:JvmSynthetic
-    public val read: DistributedLock,
+    public val read: NamedLock,
     /** The side that one holds alone. From Java: [writeLock]. */
     @get:JvmSynthetic
-    public val write: DistributedLock,
+    public val write: NamedLock,
 ) : ReadWriteLock {
     /** The name that other programs know this lock by. */
     public val name: String
         get() = write.name
 
     /** The side that many may hold. */
-    override fun readLock(): DistributedLock = read
+    override fun readLock(): NamedLock = read
 
     /** The side that one holds alone. */
-    override fun writeLock(): DistributedLock = write
+    override fun writeLock(): NamedLock = write
 
-    override fun toString(): String = "DistributedReadWriteLock(name=${shown(name)})"
+    override fun toString(): String = "NamedReadWriteLock(name=${shown(name)})"
 }
