@@ -3,6 +3,7 @@ package io.github.steadlock
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
 import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.Owner
 import io.github.steadlock.internal.Reply
 import io.github.steadlock.internal.Request
 import io.github.steadlock.internal.ThreadLock
@@ -158,7 +159,7 @@ private suspend fun HeldLease.releaseSuspending(): ReleaseOutcome =
     }
 
 private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): HeldLease {
-    val request = acquire(key, null, options)
+    val request = acquire(key, Owner.ofNoThread(), options)
     val reply =
         try {
             reply(request) { cancel(request) }

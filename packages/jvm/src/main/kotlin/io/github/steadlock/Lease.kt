@@ -1,5 +1,6 @@
 package io.github.steadlock
 
+import io.github.steadlock.internal.CurrentLeases
 import io.github.steadlock.internal.HeldLease
 import io.github.steadlock.internal.millis
 import io.github.steadlock.internal.shown
@@ -129,6 +130,36 @@ public class Lease internal constructor(
 
     /** Like [release], without waiting. */
     public fun releaseAsync(): CompletionStage<ReleaseOutcome> = held.releaseAsync()
+
+    /**
+     * Makes the calling thread the owner of this lease's hold, for this lock alone: [NamedLock.lock] and
+     * [NamedLock.lockAsync] re-enter, [NamedLock.unlock] releases the innermost level, and
+     * [NamedLock.isHeldByCurrentThread] is true. Without it a thread waits for a lease that `lockAsync` or a coroutine
+     * acquired as for anybody else's. `lockAsync` does not re-enter by a lease that a thread acquired. Does not ask the
+     * server.
+     *
+     * ```java
+     * lock.lockAsync().thenAccept(lease -> {
+     *     try (var scope = lease.makeCurrent()) {
+     *         blockingWork(); // may call lock.lock() and lock.unlock()
+     *     } finally {
+     *         lease.releaseAsync();
+     *     }
+     * });
+     * ```
+     *
+     * @return closing it ends that, from any thread; the lease stays held
+     */
+    public fun makeCurrent(): Scope {
+        val leave = CurrentLeases.enter(held)
+        return Scope { leave.run() }
+    }
+
+    /** A thread's time as the owner of a lease; see [makeCurrent]. */
+    public fun interface Scope : AutoCloseable {
+        /** Ends it. The second time it does nothing. */
+        override fun close()
+    }
 
     /**
      * Gives the lease back at the end of a `try` with resources or of `use`, which keep what the body throws.

@@ -105,8 +105,8 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
 
         override val isOnlyOne = false
 
-        override fun asked(lock: LockKey, owner: Owner?): ObservedWait =
-            Waiting(lock, Instant.now(), owner?.threadName).also {
+        override fun asked(lock: LockKey, owner: Owner): ObservedWait =
+            Waiting(lock, Instant.now(), owner.threadName).also {
                 waits += it
                 if (isClosed) waits -= it
             }

@@ -81,6 +81,9 @@ public class LockOptions private constructor(
     internal fun withWait(wait: Long, unit: TimeUnit): LockOptions =
         copy(waitMs = unit.millis(wait.coerceAtLeast(0)))
 
+    /** A time to wait as those of a `Lock`: one that is negative does not wait. */
+    internal fun withWaitFrom(wait: Duration): LockOptions = withWait(if (wait.isNegative) Duration.ZERO else wait)
+
     /** These options, and where they set nothing, [defaults]. */
     internal fun over(defaults: LockOptions): LockOptions =
         LockOptions(

@@ -98,7 +98,7 @@ public interface NamedLock :
     /**
      * Acquires the lock if it becomes free within [wait].
      *
-     * @param wait zero tries once
+     * @param wait zero or less tries once
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
      */
     @Throws(InterruptedException::class)
@@ -107,7 +107,7 @@ public interface NamedLock :
     /**
      * Acquires the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
      *
-     * @param wait zero tries once
+     * @param wait zero or less tries once
      * @param lease 100 ms to 24 h
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
      */
@@ -134,7 +134,9 @@ public interface NamedLock :
      *
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor],
      * exceptionally with what the other methods throw, or with [LockTimeoutException] if [options] bound the wait.
-     * Cancelling its `toCompletableFuture()` gives the attempt up, and nothing of it stays behind.
+     * Cancelling its `toCompletableFuture()`, or a stage that depends on it, before the grant gives the attempt up, and
+     * nothing of it stays behind; so does completing one of these, as `orTimeout` does. Keep the lease: one that the
+     * program drops without a release stays held, of which a warning tells, unless no code took it from the stage.
      *
      * @param options what they set goes before this lock's own options
      */

@@ -60,7 +60,7 @@ public interface NamedSemaphore : PermitScope {
      * Takes [permits] permits if they become free within [wait].
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @param wait zero tries once
+     * @param wait zero or less tries once
      * @return null if they did not become free
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
      */
@@ -71,7 +71,7 @@ public interface NamedSemaphore : PermitScope {
      * Takes [permits] permits with a fixed [lease], which is not renewed, if they become free within [wait].
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @param wait zero tries once
+     * @param wait zero or less tries once
      * @param lease 100 ms to 24 h
      * @return null if they did not become free
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
@@ -90,7 +90,8 @@ public interface NamedSemaphore : PermitScope {
      *
      * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor],
      * exceptionally with what the other methods throw, or with [LockTimeoutException] if [options] bound the wait.
-     * Cancelling its `toCompletableFuture()` gives the attempt up, and nothing of it stays behind.
+     * Cancelling its `toCompletableFuture()`, or a stage that depends on it, before the grant gives the attempt up, and
+     * nothing of it stays behind. Keep the lease, as [NamedLock.lockAsync] says.
      *
      * @param permits 1 to 1,000, and no more than [limit]
      * @param options what they set goes before this semaphore's own options

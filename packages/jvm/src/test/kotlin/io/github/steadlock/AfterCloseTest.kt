@@ -2,8 +2,10 @@ package io.github.steadlock
 
 import kotlinx.coroutines.runBlocking
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertInstanceOf
 import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -40,6 +42,18 @@ class AfterCloseTest {
         assertEquals(ReleaseOutcome.RELEASED, lease.release())
         assertEquals(ReleaseOutcome.RELEASED, lease.releaseAsync().toCompletableFuture().get(5, TimeUnit.SECONDS))
         assertThrows(ClosedException::class.java) { lock.unlock() }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    fun `a thread holds nothing of a client that was closed`(made: Made) {
+        val client = Steadlock.connect("memory://")
+        val lock = made.lock(client)
+        lock.lock()
+        client.close()
+        assertFalse(lock.isHeldByCurrentThread)
+        assertEquals(0, lock.holdCount)
+        assertNull(lock.lease)
     }
 
     @Test

@@ -8,6 +8,7 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.nio.file.Path
 import java.time.Duration
+import java.util.concurrent.TimeUnit
 
 /** Bad input gives a typed error, and nothing is written. */
 class BadInputTest {
@@ -46,8 +47,34 @@ class BadInputTest {
                 "$lease",
             )
         }
-        assertThrows(InvalidArgumentException::class.java) { lock.tryLock(Duration.ofMillis(-1)) }
+        val negative = client.lock("name", LockOptions.DEFAULT.withWait(Duration.ofMillis(-1)))
+        assertThrows(InvalidArgumentException::class.java) { negative.lock() }
         assertNothingWritten()
+    }
+
+    @Test
+    fun `a negative wait tries once, whatever its type`() {
+        val lease = Duration.ofSeconds(10)
+        val negative = Duration.ofMillis(-5)
+        val tries =
+            listOf<NamedLock.() -> Boolean>(
+                { tryLock(-5, TimeUnit.MILLISECONDS) },
+                { tryLock(-5, 10_000, TimeUnit.MILLISECONDS) },
+                { tryLock(negative) },
+                { tryLock(negative, lease) },
+            )
+        val lock = client.lock("name")
+        for (attempt in tries) {
+            assertTrue(lock.attempt())
+            assertFalse(onAnotherThread { lock.attempt() })
+            lock.unlock()
+        }
+        val seats = client.semaphore("seats", 1)
+        assertTrue(
+            listOf(seats.tryAcquire(1, negative), seats.tryAcquire(1, negative, lease)).count {
+                it != null
+            } == 1,
+        )
     }
 
     @Test

@@ -236,7 +236,7 @@ class CallbackTest {
         @Volatile
         var pauseMs = 0L
 
-        override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
+        override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long =
             face.acquire(client, tag, lock, owner, options).also { overflow() }
 
         override fun release(client: Long, tag: Long, lease: Long): Long {

@@ -33,9 +33,6 @@ internal class Callbacks(private val executor: Executor?) {
     /** Runs [task] on a thread of this pool. Never throws. */
     fun runHere(task: Runnable) = submit(Once(task))
 
-    /** A future that a task, and what depends on the future, may wait for. */
-    fun <T> future(): CompletableFuture<T> = Awaited()
-
     private fun submit(task: Runnable) {
         val isWorkerMissing =
             monitor.withLock {
@@ -133,16 +130,6 @@ internal class Callbacks(private val executor: Executor?) {
         }
 
         override fun run() = pool.work()
-    }
-
-    private class Awaited<T> : CompletableFuture<T>() {
-        override fun get(): T = whileWaiting { super.get() }
-
-        override fun get(timeout: Long, unit: TimeUnit): T = whileWaiting { super.get(timeout, unit) }
-
-        override fun join(): T = whileWaiting { super.join() }
-
-        override fun <U> newIncompleteFuture(): CompletableFuture<U> = Awaited()
     }
 
     /** Runs once, and lets nothing out. */

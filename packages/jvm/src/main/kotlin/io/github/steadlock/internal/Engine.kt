@@ -51,10 +51,12 @@ internal class Engine private constructor(
         get() = closing.get()
 
     /** Starts to take a lock; [owner] is who may re-enter implicitly. */
-    fun acquire(lock: LockKey, owner: Owner?, options: LockOptions): Request =
-        start("acquire", lock.name, owner, observers.asked(lock, owner)) {
-            face.acquire(handle, it, lock.bytes, owner, options)
-        }
+    fun acquire(lock: LockKey, owner: Owner, options: LockOptions): Request {
+        val context = options.within?.held?.context ?: owner.context
+        val isRenewed = options.leaseMs == null || options.renew
+        val acquisition = Acquisition(lock, owner, context, isRenewed, observers.asked(lock, owner))
+        return start("acquire", lock.name, acquisition) { face.acquire(handle, it, lock.bytes, owner, options) }
+    }
 
     fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
@@ -169,7 +171,7 @@ internal class Engine private constructor(
      */
     fun drop() {
         if (closing.get()) return
-        val names = leases.values.map(HeldLease::name)
+        val names = leases.values.map(HeldLease::name).distinct()
         isDropped = true
         wake()
         val held = names.map(::shown)
@@ -196,13 +198,14 @@ internal class Engine private constructor(
 
     override fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean) {
         val request = pending.remove(tag)
-        if (request == null) {
+        val acquisition = request?.acquisition
+        if (acquisition == null) {
             // Its caller went away while the grant was on its way here.
             face.release(handle, tags.incrementAndGet(), lease)
             return
         }
-        val observed = request.observed?.granted(token, isDegraded) { face.remaining(handle, lease) }
-        val granted = HeldLease(this, lease, request.name.orEmpty(), token, isDegraded, request.owner, observed)
+        val observed = acquisition.observed?.granted(token, isDegraded) { face.remaining(handle, lease) }
+        val granted = HeldLease(this, lease, acquisition, token, isDegraded, observed)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
             granted.startRelease()
@@ -241,11 +244,10 @@ internal class Engine private constructor(
     private inline fun start(
         operation: String,
         name: String?,
-        owner: Owner? = null,
-        observed: ObservedWait? = null,
+        acquisition: Acquisition? = null,
         submit: (Long) -> Long,
     ): Request {
-        val request = Request(tags.incrementAndGet(), operation, name, owner, observed)
+        val request = Request(tags.incrementAndGet(), operation, name, acquisition)
         pending[request.tag] = request
         try {
             request.native = submit(request.tag)
@@ -328,13 +330,17 @@ internal class Engine private constructor(
         }
     }
 
-    /** Nobody can release any more what a thread held that has ended. */
+    /** Releases what nobody can release any more, or says that nobody can. */
     private fun sweep() {
-        for (lease in abandoned().filterNot(HeldLease::isReleasing)) {
+        val abandoned = abandoned().filterNot(HeldLease::isReleasing)
+        // A thread that held a lock at several levels ended once.
+        for (levels in abandoned.groupBy { it.context to it.lock.address }.values) {
+            val lease = levels.first()
             val name = shown(lease.name)
-            Log.warn("thread ${lease.owner?.threadName} ended while it held lock \"$name\", which is released now")
-            lease.startRelease()
+            Log.warn("thread ${lease.owner.threadName} ended while it held lock \"$name\", which is released now")
+            levels.forEach(HeldLease::startRelease)
         }
+        leases.values.forEach(HeldLease::tellIfDropped)
     }
 
     private fun abandoned(): List<HeldLease> = leases.values.filter(HeldLease::isAbandoned)

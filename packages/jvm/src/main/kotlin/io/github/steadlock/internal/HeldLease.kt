@@ -20,12 +20,18 @@ import java.util.function.Consumer
 internal class HeldLease(
     val engine: Engine,
     val id: Long,
-    val name: String,
+    acquisition: Acquisition,
     val token: Long?,
     val isDegraded: Boolean,
-    val owner: Owner?,
     private val observed: ObservedHold? = null,
 ) {
+    val lock: LockKey = acquisition.lock
+    val owner: Owner = acquisition.owner
+
+    /** The owner of the hold, whom the core knows again. */
+    val context: Long = acquisition.context
+
+    private val isRenewed = acquisition.isRenewed
     private val lost = AtomicReference<LostReason?>()
     private val listeners = CopyOnWriteArrayList<Listener>()
     private val releasing = AtomicReference<Request?>()
@@ -38,6 +44,9 @@ internal class HeldLease(
 
     @Volatile
     private var handle: WeakReference<Lease>? = null
+
+    /** Where a lease is that a stage was completed with; null of others. */
+    private val stage = AtomicReference<Stage?>()
 
     /** The program's object for it, the same one for as long as the program has it. */
     fun lease(): Lease =
@@ -62,7 +71,47 @@ internal class HeldLease(
 
     /** Whether its thread has ended and nobody else can release it. An entered scope, too, has its [Lease]. */
     val isAbandoned: Boolean
-        get() = owner?.hasEnded == true && handle?.get() == null
+        get() = owner.hasEnded && handle?.get() == null
+
+    /** Whether the program drops a lease of a stage: nothing says any more when what it guards is over. */
+    private val isDropped: Boolean
+        get() = isRenewed && !isReleasing && lost.get() == null && listeners.isEmpty() && handle?.get() == null
+
+    val name: String
+        get() = lock.name
+
+    /** Whether its owner enters [other], of [engine], again or would wait for itself. */
+    fun covers(engine: Engine, other: LockKey): Boolean =
+        engine === this.engine && lock.mayShareNameWith(other) && isKept &&
+            (other.address == lock.address || engine.keepsOut(lock, other))
+
+    /** A stage was completed with the lease; [isTaken] if code of the program has it. */
+    fun giveToStage(isTaken: Boolean) {
+        stage.set(if (isTaken) Stage.TAKEN else Stage.COMPLETED)
+    }
+
+    /** Code of the program has the lease. */
+    fun take() {
+        stage.compareAndSet(Stage.COMPLETED, Stage.TAKEN)
+    }
+
+    /**
+     * Tells of a lease of a stage that the program has dropped. What no code of the program has seen is released.
+     * The rest stays held, as garbage is no proof that nobody relies on it.
+     */
+    fun tellIfDropped() {
+        val last = stage.get()
+        if (last == null || last == Stage.TOLD || !isDropped || !stage.compareAndSet(last, Stage.TOLD)) return
+        val subject = "the lease of lock \"${shown(name)}\" was dropped without a release"
+        if (last == Stage.COMPLETED) {
+            Log.warn("$subject: no code took it from its stage; it is released now")
+            startRelease()
+        } else {
+            Log.warn(
+                "$subject: the lock stays held, and is renewed, until the client is closed; keep the lease to release it",
+            )
+        }
+    }
 
     /** [listener] is the program's, and for its executor. */
     fun onLost(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::run, listener))
@@ -90,7 +139,7 @@ internal class HeldLease(
 
     fun releaseAsync(): CompletionStage<ReleaseOutcome> {
         outcome?.let { return CompletableFuture.completedFuture(it) }
-        val result = engine.callbacks.future<ReleaseOutcome>()
+        val result = AwaitedFuture<ReleaseOutcome>()
         startRelease().thenAccept { reply ->
             engine.callbacks.run {
                 try {
@@ -154,6 +203,17 @@ internal class HeldLease(
             listeners.remove(listener)
             listener.run { listener.action.accept(reason) }
         }
+    }
+
+    private enum class Stage {
+        /** Only the stage has it. */
+        COMPLETED,
+
+        /** Code of the program has it. */
+        TAKEN,
+
+        /** The program was told that it dropped it. */
+        TOLD,
     }
 
     private class Listener(val run: (Runnable) -> Unit, val action: Consumer<LostReason>) {

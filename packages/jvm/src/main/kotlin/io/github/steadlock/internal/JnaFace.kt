@@ -63,13 +63,13 @@ internal class JnaFace : NativeFace {
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
     }
 
-    override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
+    override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long =
         HotFunctions.steadlock_acquire(
             client,
             tag,
             lock,
             lock.size,
-            owner?.context ?: NONE,
+            owner.context,
             options.within?.held?.id ?: NONE,
             options.waitMs ?: Double.NaN,
             options.leaseMs ?: Double.NaN,

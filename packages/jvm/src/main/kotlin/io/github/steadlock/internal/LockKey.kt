@@ -46,11 +46,16 @@ internal class LockKey(val kind: String, val name: String, val address: String) 
     @Volatile
     var group: String? = null
 
+    /** Whether the two may have to do with each other. The core knows; asking it takes longer. */
+    fun mayShareNameWith(other: LockKey): Boolean = name == other.name || kind == SEVERAL || other.kind == SEVERAL
+
     companion object {
+        private const val SEVERAL = "multi_lock"
+
         /** Several locks as one. */
         fun several(keys: List<LockKey>): LockKey =
             LockKey(
-                "multi_lock",
+                SEVERAL,
                 keys.joinToString(", ", transform = LockKey::name),
                 keys.joinToString("", "multi$NUL") { "${it.bytes.size}$NUL${it.address}" },
             )

@@ -17,7 +17,7 @@ internal interface NativeFace {
     fun open(options: ClientOptions): Opened
 
     /** [lock] is the address of a [LockKey], here and below. */
-    fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long
+    fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long
 
     fun release(client: Long, tag: Long, lease: Long): Long
 

@@ -10,7 +10,7 @@ internal interface Observer {
     val isOnlyOne: Boolean
 
     /** [lock] is asked for, on the thread of the caller; [owner] is who may re-enter implicitly. */
-    fun asked(lock: LockKey, owner: Owner?): ObservedWait
+    fun asked(lock: LockKey, owner: Owner): ObservedWait
 
     /** The client is closed. Waits [limitMs] at the most until all that it was told has been handed on. */
     fun closed(limitMs: Long)
@@ -54,7 +54,7 @@ internal class Observers {
         all -= observer
     }
 
-    fun asked(lock: LockKey, owner: Owner?): ObservedWait? {
+    fun asked(lock: LockKey, owner: Owner): ObservedWait? {
         if (all.isEmpty()) return null
         val waits = all.map { it.asked(lock, owner) }
         return waits.singleOrNull() ?: SeveralWaits(waits)

@@ -17,9 +17,11 @@ internal class Request(
     val tag: Long,
     val operation: String,
     val name: String?,
-    val owner: Owner? = null,
-    val observed: ObservedWait? = null,
+    val acquisition: Acquisition? = null,
 ) : CompletableFuture<Reply>() {
+    private val observed: ObservedWait?
+        get() = acquisition?.observed
+
     /** The native part's number, for cancelling. */
     @Volatile
     var native: Long = -1
@@ -71,6 +73,20 @@ internal class Request(
         }
     }
 }
+
+/**
+ * What an acquisition asked for.
+ *
+ * @property context the owner of the hold, which is another one than [owner] if the acquisition re-enters by a lease
+ * @property isRenewed whether the lease is renewed until it is released
+ */
+internal class Acquisition(
+    val lock: LockKey,
+    val owner: Owner,
+    val context: Long,
+    val isRenewed: Boolean,
+    val observed: ObservedWait?,
+)
 
 /** How an operation ended. */
 internal sealed interface Reply {

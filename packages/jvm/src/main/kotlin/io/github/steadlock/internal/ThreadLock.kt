@@ -49,15 +49,15 @@ internal class ThreadLock(
     override fun tryLock(wait: Long, lease: Long, unit: TimeUnit): Boolean =
         tryInterruptibly(options.withWait(wait, unit).withLease(lease, unit)) != null
 
-    override fun tryLock(wait: Duration): Boolean = tryInterruptibly(options.withWait(wait)) != null
+    override fun tryLock(wait: Duration): Boolean = tryInterruptibly(options.withWaitFrom(wait)) != null
 
     override fun tryLock(wait: Duration, lease: Duration): Boolean =
-        tryInterruptibly(options.withWait(wait).withFixedLease(lease)) != null
+        tryInterruptibly(options.withWaitFrom(wait).withFixedLease(lease)) != null
 
     override fun unlock() {
         val released =
             try {
-                engine.releaseInnermost(key, Owner.current()).await().expect<Reply.Released>()
+                engine.releaseInnermost(key, owner()).await().expect<Reply.Released>()
             } catch (notOwner: NotOwnerException) {
                 throw IllegalMonitorStateException(notOwner.message).apply { initCause(notOwner) }
             }
@@ -67,13 +67,13 @@ internal class ThreadLock(
     override fun lockAsync(): CompletionStage<Lease> = lockAsync(LockOptions.DEFAULT)
 
     override fun lockAsync(options: LockOptions): CompletionStage<Lease> {
-        val result = engine.callbacks.future<Lease>()
-        val request = engine.acquire(key, null, options.over(this.options))
+        val request = engine.acquire(key, Owner.ofStage(engine, key), options.over(this.options))
+        val result = GrantFuture { engine.cancel(request) }
         request.thenAccept { reply ->
             engine.callbacks.run {
                 try {
                     val lease = leaseOf(reply)
-                    if (!result.complete(lease.lease())) {
+                    if (!result.grant(lease)) {
                         lease.startRelease()
                     }
                 } catch (failed: RuntimeException) {
@@ -81,7 +81,6 @@ internal class ThreadLock(
                 }
             }
         }
-        result.whenComplete { _, _ -> engine.cancel(request) }
         return result
     }
 
@@ -114,17 +113,23 @@ internal class ThreadLock(
     fun tryInterruptibly(options: LockOptions): HeldLease? = grantOf(askInterruptibly(options))
 
     /** The lease, or null if it is not free. */
-    fun tryNow(): HeldLease? = grantOf(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
+    fun tryNow(): HeldLease? = grantOf(engine.acquire(key, owner(), options.copy(waitMs = 0.0)).await())
 
-    private fun held(): Reply.Held = engine.held(key, Owner.current()).await().expect()
+    /** What the calling thread holds: nothing of a client that was closed. */
+    private fun held(): Reply.Held {
+        val reply = engine.held(key, owner()).await()
+        return if (reply is Reply.Failed && reply.failure.kind == "Closed") Reply.Held(0, null) else reply.expect()
+    }
 
-    private fun take(options: LockOptions): HeldLease = leaseOf(engine.acquire(key, Owner.current(), options).await())
+    private fun owner() = Owner.current(engine, key)
+
+    private fun take(options: LockOptions): HeldLease = leaseOf(engine.acquire(key, owner(), options).await())
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
             throw InterruptedException("interrupted before lock \"${shown(name)}\" was asked for")
         }
-        return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
+        return engine.awaitInterruptibly(engine.acquire(key, owner(), options))
     }
 
     private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)

@@ -22,10 +22,10 @@ internal class ThreadSemaphore(
     override fun tryAcquire(permits: Int): Lease? = permits(permits).tryNow()?.lease()
 
     override fun tryAcquire(permits: Int, wait: Duration): Lease? =
-        permits(permits).tryInterruptibly(options.withWait(wait))?.lease()
+        permits(permits).tryInterruptibly(options.withWaitFrom(wait))?.lease()
 
     override fun tryAcquire(permits: Int, wait: Duration, lease: Duration): Lease? =
-        permits(permits).tryInterruptibly(options.withWait(wait).withFixedLease(lease))?.lease()
+        permits(permits).tryInterruptibly(options.withWaitFrom(wait).withFixedLease(lease))?.lease()
 
     override fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease> =
         permits(permits).lockAsync(options)

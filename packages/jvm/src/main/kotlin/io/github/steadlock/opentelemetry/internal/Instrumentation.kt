@@ -36,7 +36,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
 
     override val isOnlyOne = true
 
-    override fun asked(lock: LockKey, owner: Owner?): ObservedWait = WaitRecord(lock, recorder, records::add)
+    override fun asked(lock: LockKey, owner: Owner): ObservedWait = WaitRecord(lock, recorder, records::add)
 
     override fun closed(limitMs: Long) {
         records.add(counts::close)

@@ -1,0 +1,151 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertSame
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.time.Duration
+import java.util.concurrent.TimeUnit
+
+/** Threads that act as the owner of a lease which no thread acquired, or another one. */
+class CurrentLeaseTest {
+    private val client = Steadlock.connect("memory://")
+
+    @AfterEach
+    fun close() = client.close()
+
+    @Test
+    fun `a thread re-enters by a lease of a stage, and holds nothing afterwards`() {
+        val lock = client.lock("door")
+        val lease = granted(lock)
+        assertFalse(lock.isHeldByCurrentThread || lock.tryLock())
+        lease.makeCurrent().use {
+            assertTrue(lock.isHeldByCurrentThread)
+            assertSame(lease, lock.lease)
+            lock.lock()
+            assertTrue(lock.tryLock() && lock.tryLock(1, TimeUnit.SECONDS))
+            assertEquals(4, lock.holdCount)
+            repeat(3) { lock.unlock() }
+            assertEquals(lease.token, client.fairLock("door").withLock { it.token })
+        }
+        assertFalse(lock.isHeldByCurrentThread || lock.tryLock())
+        assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
+        assertEquals(ReleaseOutcome.RELEASED, lease.release())
+        assertTrue(lock.tryLock())
+    }
+
+    @Test
+    fun `a lock that is not reentrant is refused at once, and not waited for`() {
+        val lease = granted(client.mutex("door"))
+        lease.makeCurrent().use {
+            assertThrows(InvalidArgumentException::class.java) { client.mutex("door").lock() }
+            assertFalse(client.mutex("door").tryLock())
+        }
+        lease.release()
+    }
+
+    @Test
+    fun `a write inside a read is refused at once, a read inside a write is entered`() {
+        val sides = client.readWriteLock("catalogue")
+        val read = granted(sides.readLock())
+        read.makeCurrent().use {
+            assertThrows(InvalidArgumentException::class.java) { sides.writeLock().lock() }
+            assertTrue(sides.readLock().tryLock())
+            sides.readLock().unlock()
+        }
+        read.release()
+        val write = granted(sides.writeLock())
+        write.makeCurrent().use {
+            sides.readLock().lock()
+            sides.writeLock().withLock { assertEquals(2, sides.writeLock().holdCount) }
+            sides.readLock().unlock()
+        }
+        write.release()
+    }
+
+    @Test
+    fun `a member of a lock of several is refused at once`() {
+        val several = granted(client.multiLock(client.lock("a"), client.mutex("b")))
+        several.makeCurrent().use {
+            client.lock("a").withLock { assertTrue(client.lock("a").isHeldByCurrentThread) }
+            assertThrows(InvalidArgumentException::class.java) { client.mutex("b").lock() }
+        }
+        several.release()
+    }
+
+    @Test
+    fun `other locks, and those of other clients, stay those of the thread`() {
+        val outer = client.lock("outer").also { it.lock() }
+        val lease = granted(client.lock("door"))
+        val inner = client.lock("inner")
+        lease.makeCurrent().use {
+            assertTrue(outer.tryLock())
+            outer.unlock()
+            inner.lock()
+        }
+        inner.unlock()
+        outer.unlock()
+        Steadlock.connect("memory://").use { other ->
+            lease.makeCurrent().use { assertFalse(other.lock("door").isHeldByCurrentThread) }
+        }
+    }
+
+    @Test
+    fun `scopes are left in any order, on any thread, and once`() {
+        val lock = client.lock("door")
+        val lease = granted(lock)
+        val first = lease.makeCurrent()
+        val second = lease.makeCurrent()
+        first.close()
+        first.close()
+        assertTrue(lock.isHeldByCurrentThread)
+        onAnotherThread { second.close() }
+        assertFalse(lock.isHeldByCurrentThread)
+        assertTrue(lease.isValid)
+    }
+
+    @Test
+    fun `a thread acts as another one whose lease it was handed`() {
+        val lock = client.lock("door").also { it.lock() }
+        val lease = lock.held
+        onAnotherThread {
+            lease.makeCurrent().use { lock.withLock { assertEquals(2, lock.holdCount) } }
+            assertFalse(lock.tryLock())
+        }
+        lock.unlock()
+    }
+
+    @Test
+    fun `a lease that re-entered by another one has the same owner`() {
+        val lock = client.lock("door")
+        val outer = granted(lock)
+        val inner = lock.lockAsync(LockOptions.DEFAULT.within(outer)).toCompletableFuture().get(5, TimeUnit.SECONDS)
+        inner.makeCurrent().use { assertEquals(2, lock.holdCount) }
+        inner.release()
+        outer.release()
+    }
+
+    @Test
+    fun `a lease that was released or lost is nobody's`() {
+        val lock = client.lock("door")
+        val lease = granted(lock)
+        lease.makeCurrent().use {
+            lease.release()
+            assertFalse(lock.isHeldByCurrentThread)
+            lock.lock()
+        }
+        assertEquals(1, lock.holdCount, "the hold of the thread itself")
+        lock.unlock()
+        val fixed = granted(lock, LockOptions.DEFAULT.withLease(Duration.ofMillis(100)))
+        fixed.makeCurrent().use {
+            awaitTrue("it lapses") { fixed.lostReason != null }
+            lock.withLock { assertEquals(1, lock.holdCount) }
+        }
+    }
+
+    private fun granted(lock: NamedLock, options: LockOptions = LockOptions.DEFAULT): Lease =
+        lock.lockAsync(options).toCompletableFuture().get(5, TimeUnit.SECONDS)
+}

@@ -1,0 +1,146 @@
+package io.github.steadlock
+
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.params.ParameterizedTest
+import org.junit.jupiter.params.provider.EnumSource
+import java.time.Duration
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.ExecutionException
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.TimeoutException
+import java.util.concurrent.atomic.AtomicInteger
+
+/** Stages and leases that nobody wants any more. None is granted in secret, and none is held without a word. */
+class DroppedGrantTest {
+    private val client = Steadlock.connect("memory://")
+    private val lock = client.lock("door")
+    private val warnings = Warnings()
+
+    @AfterEach
+    fun close() {
+        client.close()
+        warnings.close()
+    }
+
+    /** Ways to end a stage that waits. */
+    enum class End(val of: (CompletableFuture<Lease>) -> CompletableFuture<*>) {
+        CANCEL_OF_ITSELF({ it.apply { cancel(true) } }),
+        CANCEL_OF_A_DEPENDENT({ future -> future.thenApply { it.name }.apply { cancel(true) } }),
+        CANCEL_OF_A_DEPENDENT_OF_A_DEPENDENT({ future ->
+            future.thenApply { it.name }.thenAccept { }.apply { cancel(false) }
+        }),
+        CANCEL_OF_A_COMPOSITION({ future ->
+            future.thenCompose { CompletableFuture.completedFuture(it) }.apply { cancel(true) }
+        }),
+        CANCEL_ON_AN_EXECUTOR({ future -> future.thenApplyAsync { it.name }.apply { cancel(true) } }),
+        TIMEOUT({ it.orTimeout(1, TimeUnit.MILLISECONDS) }),
+        TIMEOUT_OF_A_DEPENDENT({ future -> future.thenApply { it.name }.orTimeout(1, TimeUnit.MILLISECONDS) }),
+        DEFAULT_IN_TIME({ future ->
+            future.thenApply { it.name }.completeOnTimeout("none", 1, TimeUnit.MILLISECONDS)
+        }),
+        FAILURE_OF_A_DEPENDENT({ future ->
+            future.thenAccept { }.apply { completeExceptionally(IllegalStateException()) }
+        }),
+        VALUE_OF_A_DEPENDENT({ future -> future.thenApply { 1 }.apply { complete(2) } }),
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    fun `an acquisition whose stage was ended is granted to nobody`(end: End) {
+        LockActivity.watch(client).use { activity ->
+            lock.lock()
+            val ended = end.of(lock.lockAsync().toCompletableFuture())
+            awaitTrue("it is over") { ended.isDone }
+            awaitTrue("the attempt is given up") { activity.waiting().isEmpty() }
+            lock.unlock()
+            assertTrue(lock.tryLock())
+            lock.unlock()
+            assertFalse(lock.isLocked)
+        }
+    }
+
+    @Test
+    fun `permits whose stage was ended are granted to nobody`() {
+        val semaphore = client.semaphore("seats", 1)
+        semaphore.acquire()
+        val dependent = semaphore.acquireAsync().thenApply { it.name }.toCompletableFuture()
+        dependent.cancel(true)
+        semaphore.release()
+        awaitTrue("it is free") { semaphore.available() == 1 }
+    }
+
+    @Test
+    fun `what depends on a stage runs as ever`() {
+        val seen = AtomicInteger()
+        val stage = lock.lockAsync().toCompletableFuture()
+        val both = CompletableFuture.allOf(stage, stage.thenAccept { seen.incrementAndGet() })
+        both.thenCompose { stage.thenCompose { it.releaseAsync() } }.get(5, TimeUnit.SECONDS)
+        assertEquals(1, seen.get())
+        val failed = lock.lockAsync(LockOptions.DEFAULT.withLease(Duration.ofMillis(1))).toCompletableFuture()
+        val failure = assertThrows(ExecutionException::class.java) { failed.thenApply { it }.get(5, TimeUnit.SECONDS) }
+        assertTrue(failure.cause is InvalidArgumentException)
+    }
+
+    @Test
+    fun `a grant that no code took from its stage is released, with a warning`() {
+        lock.lock()
+        assertThrows(TimeoutException::class.java) {
+            lock.lockAsync().toCompletableFuture().get(1, TimeUnit.MILLISECONDS)
+        }
+        lock.unlock()
+        awaitTrue("it is released") {
+            System.gc()
+            warnings.any { it.contains("door") && it.contains("it is released now") }
+        }
+        awaitTrue("it is free") { !lock.isLocked }
+    }
+
+    @Test
+    fun `a lease that the program has dropped is told of once, and stays held`() {
+        assertTrue(lock.lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS).isValid)
+        awaitTrue("it is told") {
+            System.gc()
+            dropped() == 1
+        }
+        sweep()
+        assertEquals(1, dropped())
+        assertTrue(lock.isLocked)
+    }
+
+    @Test
+    fun `a lease is not dropped that ends by itself, is listened to, or is kept`() {
+        val fixed = LockOptions.DEFAULT.withLease(Duration.ofSeconds(20))
+        client.lock("fixed", fixed).lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
+        client.lock("heard").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS).onLost { }
+        val kept = lock.lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
+        sweep()
+        sweep()
+        assertEquals(0, dropped())
+        assertTrue(listOf("fixed", "heard", "door").all { client.lock(it).isLocked })
+        kept.release()
+    }
+
+    @Test
+    fun `a thread that ended while it held a lock twice is told of once`() {
+        onAnotherThread { repeat(2) { lock.lock() } }
+        awaitTrue("it is released") { !lock.isLocked }
+        assertEquals(1, warnings.count { it.contains("ended while it held lock \"door\"") })
+    }
+
+    private fun dropped() = warnings.count { it.contains("dropped without a release") }
+
+    /** Collects garbage and waits until the client has looked for what was dropped. */
+    private fun sweep() {
+        val other = client.lock("other")
+        onAnotherThread { other.lock() }
+        awaitTrue("the sweep came by") {
+            System.gc()
+            !other.isLocked
+        }
+    }
+}
