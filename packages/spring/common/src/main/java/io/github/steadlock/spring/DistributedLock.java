@@ -86,6 +86,13 @@ public @interface DistributedLock {
     String busyHandler() default "";
 
     /**
+     * What becomes of the lock if the caller cancels the {@code CompletableFuture} of a method that
+     * gives a {@code CompletionStage}. Of such methods only: a publisher and a suspend function are
+     * always cancelled themselves.
+     */
+    OnCancel onCancel() default OnCancel.KEEP;
+
+    /**
      * Why the lock is needed, for people: {@link io.github.steadlock.spring.aop.LockReasons} has it
      * while the method holds the lock or waits for it.
      */

@@ -54,10 +54,6 @@ final class BlockingCall {
             LockedMethod method, LockTarget target, Enclosing enclosing, SteadlockClient client)
             throws InterruptedException {
         NamedLock lock = target.of(client, enclosing.options(method, true));
-        if (enclosing.isReentry() && !enclosing.lease().isOfThread()) {
-            return new HeldLease(
-                    target, StageCall.granted(lock.lockAsync().toCompletableFuture()), false);
-        }
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {

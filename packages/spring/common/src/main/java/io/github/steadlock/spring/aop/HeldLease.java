@@ -5,7 +5,7 @@ import io.github.steadlock.Lease;
 /**
  * A lease by which an annotated method runs.
  *
- * @param isOfThread whether the library itself knows its thread again
+ * @param isOfThread whether a thread acquired it, which the library knows again
  */
 record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
     /**

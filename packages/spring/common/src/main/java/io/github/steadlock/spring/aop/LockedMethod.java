@@ -4,6 +4,7 @@ import io.github.steadlock.LockOptions;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.InvalidAnnotationException;
 import io.github.steadlock.spring.LockKind;
+import io.github.steadlock.spring.OnCancel;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Arrays;
@@ -27,6 +28,7 @@ final class LockedMethod {
     final BusyAnswer busy;
     final LockOptions options;
     final String reason;
+    final OnCancel onCancel;
 
     /** Whether it takes part in a transaction of its caller, if there is one. */
     final boolean joinsTransactions;
@@ -53,11 +55,18 @@ final class LockedMethod {
         this.targetClass = targetClass;
         this.joinsTransactions = joinsTransactions;
         this.reason = lock.reason();
+        this.onCancel = lock.onCancel();
         this.shape = CallShape.of(where, method);
         this.busy = new BusyAnswer(where, lock, method, targetClass, shape);
         this.name = new LockName(where, method, lock.name(), beans);
         this.options = options(defaultWait, beans);
         checkLimit();
+        if (onCancel == OnCancel.RELEASE && shape != CallShape.STAGE) {
+            throw new InvalidAnnotationException(
+                    where
+                            + ": onCancel = RELEASE is for a method that gives a CompletionStage;"
+                            + " leave it out");
+        }
     }
 
     /**

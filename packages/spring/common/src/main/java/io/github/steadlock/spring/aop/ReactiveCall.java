@@ -8,6 +8,7 @@ import io.github.steadlock.SteadlockException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import kotlinx.coroutines.flow.Flow;
 import org.aopalliance.intercept.MethodInvocation;
 import org.reactivestreams.Publisher;
 import org.slf4j.Logger;
@@ -114,7 +115,7 @@ final class ReactiveCall {
     private Publisher<Object> body(Hold hold) {
         return hold.joinTransaction()
                 .thenMany(
-                        Flux.defer(this::proceed)
+                        Flux.defer(() -> proceed(hold))
                                 // Not on the thread that told of the grant, which has others to
                                 // tell.
                                 .subscribeOn(Schedulers.parallel())
@@ -125,12 +126,23 @@ final class ReactiveCall {
     }
 
     @SuppressWarnings("unchecked")
-    private Publisher<Object> proceed() {
+    private Publisher<Object> proceed(Hold hold) {
+        Runnable leave = ThreadLeases.add(hold.held);
         try {
+            Object[] arguments = invocation.getArguments();
+            if (hold.coroutine != null && method.shape != CallShape.REACTIVE) {
+                arguments = hold.coroutine.in(arguments);
+            }
             // Of its own for each subscriber: an invocation goes through its interceptors once.
-            return (Publisher<Object>) publisherOf(invocation.invocableClone().proceed());
+            Object result = invocation.invocableClone(arguments).proceed();
+            if (hold.coroutine != null && result instanceof Flow<?> flow) {
+                result = hold.coroutine.in(flow);
+            }
+            return (Publisher<Object>) publisherOf(result);
         } catch (Throwable failure) {
             return Mono.error(failure);
+        } finally {
+            leave.run();
         }
     }
 
@@ -168,9 +180,13 @@ final class ReactiveCall {
         private final AtomicBoolean isPutOff = new AtomicBoolean();
         private final AtomicBoolean isLossTold = new AtomicBoolean();
 
+        /** Null of what is no coroutine. */
+        final CoroutineLease coroutine;
+
         Hold(HeldLease held, boolean isReentry) {
             this.held = held;
             this.isReentry = isReentry;
+            this.coroutine = Present.COROUTINES ? new CoroutineLease(held) : null;
         }
 
         /** As {@link ThreadHold#begin}. */
@@ -230,8 +246,14 @@ final class ReactiveCall {
                     .then(Mono.error(failure));
         }
 
+        /** The subscriber went away. A coroutine holds the lock until it runs no more. */
         Mono<Void> cancelled() {
-            return isPutOff.get() ? Mono.empty() : endOfTransaction();
+            if (isPutOff.get()) {
+                return Mono.empty();
+            }
+            return coroutine == null
+                    ? endOfTransaction()
+                    : coroutine.ended().then(Mono.defer(this::endOfTransaction));
         }
 
         private Mono<Void> endOfTransaction() {

@@ -3,6 +3,7 @@ package io.github.steadlock.spring.aop;
 import io.github.steadlock.Lease;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
+import io.github.steadlock.spring.OnCancel;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
@@ -121,7 +122,12 @@ final class StageCall {
                     if (transaction == null || !held.lease().isValid()) {
                         release()
                                 .whenComplete(
-                                        (none, second) -> settle(result, value, failure, second));
+                                        (none, second) -> {
+                                            if (result.isCancelled()) {
+                                                logged(second); // The caller has gone away.
+                                            }
+                                            settle(result, value, failure, second);
+                                        });
                     } else {
                         transaction
                                 .thenCompose(none -> release())
@@ -129,12 +135,14 @@ final class StageCall {
                         settle(result, value, failure, null);
                     }
                 });
-        result.whenComplete(
-                (value, failure) -> {
-                    if (result.isCancelled() && stage instanceof CompletableFuture<?> future) {
-                        future.cancel(false);
-                    }
-                });
+        if (method.onCancel == OnCancel.RELEASE) {
+            result.whenComplete(
+                    (value, failure) -> {
+                        if (result.isCancelled()) {
+                            stage.toCompletableFuture().cancel(false);
+                        }
+                    });
+        }
         return result;
     }
 
@@ -165,7 +173,7 @@ final class StageCall {
     private void logged(Throwable failure) {
         if (failure != null) {
             LOG.error(
-                    "{}: the release of lock \"{}\" after its transaction failed",
+                    "{}: the release of lock \"{}\" failed after its caller had gone on",
                     method.where,
                     held.target().shown(),
                     failure);

@@ -24,8 +24,12 @@ public final class ThreadLeases {
                 : Optional.ofNullable(held.peekFirst()).map(HeldLease::lease);
     }
 
-    /** Adds a lease of the calling thread; what is returned takes it away, on any thread. */
+    /**
+     * Adds a lease of the calling thread, which acts as its owner if no thread acquired it. The
+     * result takes it away, on any thread.
+     */
     static Runnable add(HeldLease lease) {
+        Lease.Scope scope = lease.isOfThread() ? () -> {} : lease.lease().makeCurrent();
         Deque<HeldLease> held = HELD.get();
         if (held == null) {
             held = new ConcurrentLinkedDeque<>();
@@ -34,6 +38,7 @@ public final class ThreadLeases {
         held.addFirst(lease);
         Deque<HeldLease> list = held;
         return () -> {
+            scope.close();
             list.removeIf(entry -> entry == lease);
             if (list.isEmpty() && HELD.get() == list) {
                 HELD.remove();

@@ -9,6 +9,7 @@ import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.InvalidAnnotationException;
 import io.github.steadlock.spring.LockKind;
 import io.github.steadlock.spring.OnBusy;
+import io.github.steadlock.spring.OnCancel;
 import java.time.LocalDate;
 import java.util.List;
 import java.util.Optional;
@@ -147,6 +148,12 @@ class NameTest {
                     public void sell() {}
                 },
                 "limit is of a SEMAPHORE only");
+        stopped(
+                new Object() {
+                    @DistributedLock(name = "'a'", onCancel = OnCancel.RELEASE)
+                    public void sell() {}
+                },
+                "onCancel = RELEASE is for a method that gives a CompletionStage");
     }
 
     @Test

@@ -9,6 +9,7 @@ import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.CurrentLease;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.LockKind;
+import io.github.steadlock.spring.OnCancel;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -209,20 +210,82 @@ class ReactiveTest {
     }
 
     @Test
-    void the_lock_of_a_stage_that_fails_or_is_cancelled_is_released() {
+    void the_lock_of_a_stage_that_fails_is_released() {
         with(
                 (shop, client) -> {
                     var failing = new CompletableFuture<String>();
-                    var first = shop.stage(failing);
+                    var result = shop.stage(failing);
                     failing.completeExceptionally(new IllegalStateException("no"));
-                    assertThat(first)
+                    assertThat(result)
                             .failsWithin(LONG)
                             .withThrowableThat()
                             .withMessageContaining("no");
                     free(client);
-                    var never = new CompletableFuture<String>();
-                    shop.stage(never).cancel(true);
-                    assertThat(never).isCancelled();
+                });
+    }
+
+    @Test
+    void the_lock_of_a_stage_that_is_cancelled_is_held_until_the_method_has_done_its_work() {
+        with(
+                (shop, client) -> {
+                    var work = new CompletableFuture<String>();
+                    var result = shop.stage(work);
+                    assertThat(result.cancel(true)).isTrue();
+                    assertThat(work).isNotDone();
+                    assertThat(client.lock("stock").tryLock()).isFalse();
+                    work.complete("done");
+                    free(client);
+                    assertThat(result).isCancelled();
+                });
+    }
+
+    @Test
+    void the_lock_of_a_stage_is_released_when_it_is_cancelled_if_its_method_says_so() {
+        with(
+                (shop, client) -> {
+                    var work = new CompletableFuture<String>();
+                    shop.cancellable(work).cancel(true);
+                    assertThat(work).isCancelled();
+                    free(client);
+                });
+    }
+
+    @Test
+    void the_code_of_a_stage_enters_its_lock_again_by_the_client() {
+        with(
+                (shop, client) -> {
+                    var lock = client.lock("stock");
+                    var result =
+                            shop.stageOf(
+                                    () -> {
+                                        lock.lock();
+                                        try {
+                                            return lock.getHoldCount();
+                                        } finally {
+                                            lock.unlock();
+                                        }
+                                    });
+                    assertThat(result.get(20, TimeUnit.SECONDS)).isEqualTo(2);
+                    assertThat(lock.isHeldByCurrentThread()).isFalse();
+                    free(client);
+                });
+    }
+
+    @Test
+    void a_thread_that_a_stage_goes_on_on_enters_by_its_lease() {
+        with(
+                (shop, client) -> {
+                    var lock = client.lock("stock");
+                    var result =
+                            shop.later(
+                                    lease -> {
+                                        try (var scope = lease.makeCurrent()) {
+                                            lock.lock();
+                                            lock.unlock();
+                                            return shop.blocking(() -> "inside");
+                                        }
+                                    });
+                    assertThat(result.get(20, TimeUnit.SECONDS)).isEqualTo("inside");
                     free(client);
                 });
     }
@@ -328,6 +391,17 @@ class ReactiveTest {
         @DistributedLock(name = "'stock'")
         public <T> CompletableFuture<T> stageOf(java.util.function.Supplier<T> body) {
             return CompletableFuture.completedFuture(body.get());
+        }
+
+        @DistributedLock(name = "'stock'", onCancel = OnCancel.RELEASE)
+        public <T> CompletableFuture<T> cancellable(CompletableFuture<T> body) {
+            return body;
+        }
+
+        @DistributedLock(name = "'stock'")
+        public <T> CompletableFuture<T> later(java.util.function.Function<Lease, T> body) {
+            Lease lease = CurrentLease.get();
+            return CompletableFuture.supplyAsync(() -> body.apply(lease));
         }
 
         @DistributedLock(name = "'stock'")

@@ -1,0 +1,85 @@
+package io.github.steadlock.spring.aop;
+
+import java.util.Arrays;
+import kotlin.coroutines.AbstractCoroutineContextElement;
+import kotlin.coroutines.Continuation;
+import kotlin.coroutines.CoroutineContext;
+import kotlinx.coroutines.Job;
+import kotlinx.coroutines.ThreadContextElement;
+import kotlinx.coroutines.flow.Flow;
+import kotlinx.coroutines.flow.FlowKt;
+import reactor.core.publisher.Mono;
+
+/**
+ * Has the threads that run a coroutine act as the owner of its lease, and knows when the coroutine
+ * has ended: one that was cancelled may go on for a while. Needs kotlinx-coroutines.
+ */
+final class CoroutineLease extends AbstractCoroutineContextElement
+        implements ThreadContextElement<Runnable> {
+    private static final class Key implements CoroutineContext.Key<CoroutineLease> {
+        static final Key KEY = new Key();
+    }
+
+    private final HeldLease held;
+    private volatile Job body;
+
+    CoroutineLease(HeldLease held) {
+        super(Key.KEY);
+        this.held = held;
+    }
+
+    /** The arguments of a suspend function whose coroutine is to have this in its context. */
+    Object[] in(Object[] arguments) {
+        Object[] given = Arrays.copyOf(arguments, arguments.length);
+        var caller = (Continuation<?>) arguments[arguments.length - 1];
+        given[given.length - 1] = new Caller<>(caller, caller.getContext().plus(this));
+        return given;
+    }
+
+    /** The flow, whose code is to have this in its context. */
+    Object in(Flow<?> flow) {
+        return FlowKt.flowOn(flow, this);
+    }
+
+    /** Completes once the coroutine runs no more, or at once if it never began. */
+    Mono<Void> ended() {
+        Job job = body;
+        if (job == null) {
+            return Mono.empty();
+        }
+        return Mono.create(
+                sink ->
+                        job.invokeOnCompletion(
+                                failure -> {
+                                    sink.success();
+                                    return kotlin.Unit.INSTANCE;
+                                }));
+    }
+
+    @Override
+    public Runnable updateThreadContext(CoroutineContext context) {
+        if (body == null) {
+            body = context.get(Job.Key);
+        }
+        return ThreadLeases.add(held);
+    }
+
+    @Override
+    public void restoreThreadContext(CoroutineContext context, Runnable leave) {
+        leave.run();
+    }
+
+    /** Spring reads the context of a suspend function from its caller. */
+    private record Caller<T>(Continuation<T> caller, CoroutineContext context)
+            implements Continuation<T> {
+        @Override
+        public CoroutineContext getContext() {
+            return context;
+        }
+
+        @Override
+        public void resumeWith(Object result) {
+            caller.resumeWith(result);
+        }
+    }
+}
