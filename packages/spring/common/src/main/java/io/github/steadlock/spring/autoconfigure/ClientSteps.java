@@ -176,11 +176,13 @@ final class ClientSteps implements SteadlockServer, AutoCloseable {
         addOr(
                 "command-timeout",
                 properties.commandTimeout(),
+                "timeout",
                 redis.timeout(),
                 SteadlockBuilder::commandTimeout);
         addOr(
                 "connect-timeout",
                 properties.connectTimeout(),
+                "connect-timeout",
                 redis.connectTimeout(),
                 SteadlockBuilder::connectTimeout);
         add("lease", properties.lease(), SteadlockBuilder::lease);
@@ -264,10 +266,11 @@ final class ClientSteps implements SteadlockServer, AutoCloseable {
     private <T> void addOr(
             String name,
             T own,
+            String springsName,
             T springs,
             BiFunction<SteadlockBuilder, T, SteadlockBuilder> apply) {
         if (own == null && isSpring) {
-            addNamed(SpringRedis.PREFIX + "." + name, springs, apply);
+            addNamed(SpringRedis.PREFIX + "." + springsName, springs, apply);
         } else {
             add(name, own, apply);
         }

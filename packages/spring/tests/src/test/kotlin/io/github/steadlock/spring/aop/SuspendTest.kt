@@ -28,6 +28,7 @@ import org.assertj.core.api.Assertions.assertThat
 import org.junit.jupiter.api.Test
 import org.springframework.context.annotation.Bean
 import org.springframework.context.annotation.Configuration
+import java.util.concurrent.CompletableFuture
 
 /** Suspend functions and flows. */
 class SuspendTest {
@@ -37,7 +38,7 @@ class SuspendTest {
             val isHeld =
                 shop.buy(7) {
                     yield()
-                    client.lock("voucher:7").isLocked && !client.lock("voucher:7").tryLock()
+                    client.lock("voucher:7").isLocked && !CompletableFuture.supplyAsync { client.lock("voucher:7").tryLock() }.await()
                 }
             assertThat(isHeld).isTrue()
             assertThat(client.lock("voucher:7").isLocked).isFalse()
