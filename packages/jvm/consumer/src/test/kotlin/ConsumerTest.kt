@@ -1,16 +1,21 @@
 import io.github.steadlock.InvalidArgumentException
-import io.github.steadlock.Steadlock
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LockTimeoutException
 import io.github.steadlock.LostReason
 import io.github.steadlock.ReleaseOutcome
+import io.github.steadlock.Steadlock
 import io.github.steadlock.withLock
 import io.github.steadlock.withPermits
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.flow.flow
+import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withContext
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
@@ -110,6 +115,15 @@ class ConsumerTest {
                 val refused = runCatching { client.withLock("name") {} }.exceptionOrNull()
                 assertTrue(refused is InvalidArgumentException, "$refused")
             }
+            // How it is found that a block waits for the caller is a matter of each version of the coroutines.
+            val numbers = flow { client.withLock("name") { emit(1) } }
+            assertEquals(listOf(1), numbers.toList())
+            for (context in listOf(Dispatchers.Default, NonCancellable)) {
+                val nested = runCatching { numbers.collect { withContext(context) { client.withLock("name") {} } } }
+                assertTrue(nested.exceptionOrNull() is InvalidArgumentException, "$nested")
+            }
+            val child = runCatching { numbers.collect { coroutineScope { launch { client.withLock("name") {} } } } }
+            assertTrue(child.exceptionOrNull() is InvalidArgumentException, "$child")
             val held = client.lock("held").lockAsync().toCompletableFuture().get()
             val waiting = launch(Dispatchers.Default) { client.withLock("held") { throw CancellationException() } }
             waiting.cancelAndJoin()

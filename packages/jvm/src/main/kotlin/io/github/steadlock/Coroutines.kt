@@ -1,5 +1,6 @@
 package io.github.steadlock
 
+import io.github.steadlock.internal.CoroutineHold
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
 import io.github.steadlock.internal.LockKey
@@ -14,13 +15,13 @@ import io.github.steadlock.internal.shown
 import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.NonCancellable
+import kotlinx.coroutines.coroutineScope
 import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.ensureActive
 import kotlinx.coroutines.isActive
 import kotlinx.coroutines.job
 import kotlinx.coroutines.suspendCancellableCoroutine
 import kotlinx.coroutines.withContext
-import kotlin.coroutines.AbstractCoroutineContextElement
-import kotlin.coroutines.CoroutineContext
 import kotlin.coroutines.resume
 import kotlin.time.Duration
 
@@ -29,7 +30,11 @@ import kotlin.time.Duration
  *
  * Coroutines have no identity that could re-enter: two of them exclude each other, also on one thread. A call inside a
  * [block] that holds the same name must re-enter with [within]; without it, it fails at once, as it would wait for
- * itself. Only a read inside a read is another reader's: it is granted, but waits while a writer is ahead of it.
+ * itself. Only a read inside a read is another reader's: it is granted, but waits while a writer is ahead of it. A
+ * coroutine that the [block] starts fails likewise if the [block] waits for it as for a child. In another scope, and
+ * inside of `withContext(NonCancellable)`, a coroutine is no child: it waits.
+ *
+ * A `flow` may emit inside a [block]. Its collector then runs while the lock is held.
  *
  * If the lock is lost, [block] is cancelled and [LockLostException] is thrown, unless [block] threw something else:
  * that comes out then, with the other among its suppressed exceptions. Cancelling the caller while it waits leaves nothing behind.
@@ -108,8 +113,7 @@ public suspend fun <T> SteadlockClient.withPermits(
 ): T = withLock(semaphore.permits(permits), wait, lease, renew, null, block)
 
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
-    val enclosing = currentCoroutineContext()[Held]
-    if (options.within == null && enclosing.keepsOut(this)) {
+    if (options.within == null && CoroutineHold.keepsOut(this)) {
         val message =
             "acquire of lock \"${shown(name)}\": an enclosing withLock holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter"
@@ -118,7 +122,7 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
     val held = engine.acquireSuspending(key, options)
     val result =
         try {
-            withContext(Held(this, held, enclosing)) { held.lease().cancelling(currentCoroutineContext(), block) }
+            inScope(held, block)
         } catch (failure: Throwable) {
             held.releaseAfter(failure)
             val reason = held.lostReason
@@ -132,14 +136,18 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
     return result
 }
 
-/** Runs [block], and cancels the scope of [context] if the lease is lost meanwhile. */
-private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspend (Lease) -> T): T {
-    // The program's executor, which may be busy with this very block, is for the program's listeners alone.
-    val registration =
-        held.onLostHere { reason ->
-            context.job.cancel(CancellationException("lock \"${shown(name)}\" was lost: $reason"))
+/** Runs [block] in a scope that a loss cancels. A flow may emit in a scope, but not where the context differs otherwise. */
+private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Lease) -> T): T {
+    currentCoroutineContext().ensureActive()
+    var hold: CoroutineHold? = null
+    try {
+        return coroutineScope {
+            CoroutineHold(this@inScope, held, coroutineContext.job).also { hold = it }.enter()
+            block(held.lease())
         }
-    return registration.use { block(this) }
+    } finally {
+        hold?.close()
+    }
 }
 
 /** What [failure] says goes before what a release may say, or the lease's loss, which ends a block by cancelling it. */
@@ -187,12 +195,3 @@ private fun CancellableContinuation<Reply>.resumeOrRelease(reply: Reply) {
         throw failure
     }
 }
-
-/** The locks that the enclosing calls of [withLock] hold; children of a scope inherit it, as the scope waits for them. */
-private class Held(val lock: ThreadLock, val lease: HeldLease, val enclosing: Held?) :
-    AbstractCoroutineContextElement(Held) {
-    companion object Key : CoroutineContext.Key<Held>
-}
-
-private fun Held?.keepsOut(lock: ThreadLock): Boolean =
-    generateSequence(this) { it.enclosing }.any { it.lock.keepsOut(lock) && it.lease.isKept }

@@ -1,15 +1,31 @@
 package io.github.steadlock
 
+import io.github.steadlock.internal.CoroutineHold
+import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.CoroutineStart
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.async
 import kotlinx.coroutines.awaitAll
 import kotlinx.coroutines.cancelAndJoin
 import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.delay
+import kotlinx.coroutines.flow.buffer
+import kotlinx.coroutines.flow.channelFlow
+import kotlinx.coroutines.flow.first
+import kotlinx.coroutines.flow.flow
+import kotlinx.coroutines.flow.flowOf
+import kotlinx.coroutines.flow.flowOn
+import kotlinx.coroutines.flow.onEach
+import kotlinx.coroutines.flow.take
+import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withContext
+import kotlinx.coroutines.withTimeout
 import kotlinx.coroutines.withTimeoutOrNull
 import kotlinx.coroutines.yield
 import org.junit.jupiter.api.AfterEach
@@ -276,6 +292,164 @@ abstract class CoroutineBehaviour {
                 }
             }
         assertEquals(name, failed.lockName)
+        assertEquals(LostReason.CLOSED, failed.reason)
+    }
+
+    @Test
+    fun `a flow emits under a lock and under permits`() =
+        runBlocking {
+            val semaphore = client.semaphore("$name-permits", 1)
+            val numbers =
+                flow {
+                    client.withLock(name) { emit(1) }
+                    client.withPermits(semaphore) { emit(2) }
+                    client.withLock(name) { outer -> client.withLock(name, within = outer) { emit(3) } }
+                }
+            assertEquals(listOf(1, 2, 3), numbers.toList())
+            assertEquals(listOf(1, 2, 3), numbers.flowOn(Dispatchers.Default).toList())
+            assertEquals(listOf(1, 2, 3), numbers.buffer(0).toList())
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a channelFlow sends under a lock`() =
+        runBlocking {
+            val numbers = channelFlow { client.withLock(name) { coroutineScope { launch { send(1) } } } }
+            assertEquals(listOf(1), numbers.toList())
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a flow is collected under a lock`() =
+        runBlocking {
+            val numbers = flowOf(1, 2).onEach { delay(1) }.flowOn(Dispatchers.Default)
+            val got = client.withLock(name) { numbers.toList() }
+            assertEquals(listOf(1, 2), got)
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a collector that needs no more values ends the block and releases the lock`() =
+        runBlocking {
+            val numbers =
+                flow {
+                    client.withLock(name) {
+                        emit(1)
+                        emit(2)
+                        emit(3)
+                    }
+                }
+            assertEquals(1, numbers.first())
+            assertFalse(client.lock(name).isLocked)
+            assertEquals(listOf(1, 2), numbers.take(2).toList())
+            assertFalse(client.lock(name).isLocked)
+            assertEquals(1, numbers.flowOn(Dispatchers.Default).buffer(0).first())
+            client.withLock(name, wait = 5.seconds) { }
+        }
+
+    @Test
+    fun `a loss while a flow emits ends its collector, and LockLost says why`() {
+        val failed =
+            assertThrows(LockLostException::class.java) {
+                runBlocking {
+                    flow { client.withLock(name) { emit(1) } }.collect {
+                        client.close()
+                        delay(Long.MAX_VALUE)
+                    }
+                }
+            }
+        assertEquals(LostReason.CLOSED, failed.reason)
+    }
+
+    @Test
+    fun `a nested call of a collector, of a child, or that cannot be cancelled fails at once`() {
+        val nested: Map<String, suspend () -> Unit> =
+            mapOf(
+                "collector" to { flow { client.withLock(name) { emit(1) } }.collect { client.withLock(name) { } } },
+                "producer" to {
+                    val inside = flow { client.withLock(name) { emit(1) } }
+                    client.withLock(name) { inside.flowOn(Dispatchers.Default).collect { } }
+                },
+                "grandchild" to {
+                    client.withLock(name) {
+                        coroutineScope { launch(Dispatchers.Default) { async { client.withLock(name) { } }.await() } }
+                    }
+                },
+                "another dispatcher" to {
+                    client.withLock(name) { withContext(Dispatchers.Default) { client.withLock(name) { } } }
+                },
+                "not cancellable" to {
+                    client.withLock(name) { withContext(NonCancellable) { client.withLock(name) { } } }
+                },
+                "not cancellable, of a child" to {
+                    client.withLock(name) {
+                        coroutineScope {
+                            launch(Dispatchers.Default) { withContext(NonCancellable) { client.withLock(name) { } } }
+                        }
+                    }
+                },
+                "time limit" to { client.withLock(name) { withTimeoutOrNull(60_000) { client.withLock(name) { } } } },
+                "several as one" to {
+                    client.withLock(client.multiLock(client.lock("$name-other"), client.lock(name))) {
+                        client.withLock(name) { }
+                    }
+                },
+            )
+        for ((what, call) in nested) {
+            val failed =
+                assertThrows(InvalidArgumentException::class.java, {
+                    runBlocking { withTimeout(10_000) { call() } }
+                }, what)
+            assertEquals(name, failed.lockName, what)
+            assertFalse(client.lock(name).isLocked, what)
+        }
+    }
+
+    @Test
+    fun `a coroutine that the block does not wait for waits for the lock`() =
+        runBlocking {
+            val elsewhere = CoroutineScope(Dispatchers.Default)
+            val waiting = client.withLock(name) {
+                elsewhere.launch(start = CoroutineStart.UNDISPATCHED) { client.withLock(name) { } }
+            }
+            waiting.join()
+            assertFalse(waiting.isCancelled)
+        }
+
+    @Test
+    fun `a block that ended keeps nobody out, however it ended`() =
+        runBlocking {
+            val ends: List<suspend (Lease) -> Unit> =
+                listOf({ }, { error("failed") }, { throw CancellationException("cancelled") }, { it.release() })
+            val lock = client.own(client.multiLock(client.lock(name), client.mutex("$name-other")), "acquire")
+            for (end in ends) {
+                runCatching { client.withLock(lock, block = end) }
+                assertEquals(emptyList<CoroutineHold>(), CoroutineHold.of(lock))
+            }
+            client.withLock(lock) { lease ->
+                lease.release()
+                client.withLock(lock) { }
+                assertEquals(1, CoroutineHold.of(client.own(client.lock(name), "acquire")).size)
+            }
+            assertEquals(emptyList<CoroutineHold>(), CoroutineHold.of(lock))
+        }
+
+    @Test
+    fun `a loss cancels what the block left running in its scope`() {
+        val failed =
+            assertThrows(LockLostException::class.java) {
+                runBlocking {
+                    withTimeout(10_000) {
+                        client.withLock(name) {
+                            // On the thread of the block, so after its end.
+                            CoroutineScope(currentCoroutineContext()).launch {
+                                client.close()
+                                delay(Long.MAX_VALUE)
+                            }
+                        }
+                    }
+                }
+            }
         assertEquals(LostReason.CLOSED, failed.reason)
     }
 }

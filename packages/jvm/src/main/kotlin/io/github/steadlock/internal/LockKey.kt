@@ -38,8 +38,14 @@ internal enum class Kind(val word: String) {
  * @property kind the core's word for its kind
  * @property name for people
  * @property address for the core, whose `address.rs` describes it
+ * @property names of its members, or its own
  */
-internal class LockKey(val kind: String, val name: String, val address: String) {
+internal class LockKey(
+    val kind: String,
+    val name: String,
+    val address: String,
+    val names: List<String> = listOf(name),
+) {
     val bytes: ByteArray = encode(address)
 
     /** The label of its group in the metrics of its client, once that was asked for. */
@@ -58,6 +64,7 @@ internal class LockKey(val kind: String, val name: String, val address: String) 
                 SEVERAL,
                 keys.joinToString(", ", transform = LockKey::name),
                 keys.joinToString("", "multi$NUL") { "${it.bytes.size}$NUL${it.address}" },
+                keys.flatMap(LockKey::names),
             )
 
         /** `String.toByteArray` would turn half a surrogate pair into `?`, and so into another lock's name. */
