@@ -17,6 +17,7 @@ import bill
 import building
 import central
 import checks
+import gradle
 from building import DIST, LICENCES, ROOT, TARGET, commit_moment, run
 from platforms import Platform, here
 from version import version
@@ -56,12 +57,13 @@ def build() -> Iterator[tuple[Path, list[str]]]:
     shutil.rmtree(BUILT, ignore_errors=True)
     pom = target(".pom")
     pom.parent.mkdir(parents=True, exist_ok=True)
-    pom.write_text(central.pom(PACKAGE / "pom.xml"))
+    pom.write_text(gradle.marked(central.pom(PACKAGE / "pom.xml")))
     yield pom, ["Central's elements"]
     maven("compile")
     classes = files_in(BUILT / "classes")
     assert not any(is_library(name) for name in classes)
     yield pack("", classes, MODULE), ["no library"]
+    yield for_gradle(pom), []
     natives = [entries_of(jar) for jar in sorted(target("").parent.glob(f"steadlock-{version()}-linux-*.jar"))]
     libraries = {name: content for entries in natives for name, content in entries.items() if is_library(name)}
     yield pack("all", classes | libraries, MODULE), [f"{len(libraries)} libraries"]
@@ -69,6 +71,14 @@ def build() -> Iterator[tuple[Path, list[str]]]:
     maven("dokka:javadoc")
     yield pack("javadoc", files_in(BUILT / "dokka") | licences()), []
     yield bill_of(pom), ["CycloneDX"]
+
+
+def for_gradle(pom: Path) -> Path:
+    properties = central.properties(PACKAGE / "pom.xml")
+    java, oldest = int(properties["maven.compiler.release"]), {"kotlin-stdlib": properties["kotlin.oldest"]}
+    written = target(".module")
+    written.write_text(gradle.metadata(pom.read_text(), target(".jar"), java, oldest))
+    return written
 
 
 def maven(*words: str) -> None:

@@ -1,5 +1,6 @@
 """What dist/maven has is what Maven Central asks for."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import central
+import gradle
 import jars
 import starters
 from version import version
@@ -50,6 +52,28 @@ def test_each_dependency_has_a_version_or_is_spring_boot_s_to_give(component: st
     boms = project.findall("{*}dependencyManagement/{*}dependencies/{*}dependency")
     assert [one.findtext("{*}artifactId") for one in boms] == (["spring-boot-dependencies"] if without else [])
     assert "io.github.steadlock" not in without
+
+
+def test_gradle_is_told_of_the_oldest_stdlib_and_maven_of_the_newest() -> None:
+    properties = central.properties(jars.PACKAGE / "pom.xml")
+    pom = jars.target(".pom").read_text()
+    # Without it Gradle does not look for the metadata.
+    assert gradle.MARK in pom
+    project = ElementTree.fromstring(pom)
+    by_maven = {
+        dependency.findtext("{*}artifactId"): dependency.findtext("{*}version")
+        for dependency in project.findall("{*}dependencies/{*}dependency")
+        if dependency.findtext("{*}optional") != "true"
+    }
+    assert by_maven["kotlin-stdlib"] == properties["kotlin.version"]
+    told = json.loads(jars.target(".module").read_text())
+    assert (told["component"]["module"], told["component"]["version"]) == (jars.ARTIFACT, version())
+    jar = jars.target(".jar")
+    for variant in told["variants"]:
+        by_gradle = {one["module"]: one["version"]["requires"] for one in variant["dependencies"]}
+        assert by_gradle == by_maven | {"kotlin-stdlib": properties["kotlin.oldest"]}
+        (file,) = variant["files"]
+        assert (FOLDER / file["url"], file["sha256"]) == (jar, hashlib.sha256(jar.read_bytes()).hexdigest())
 
 
 def test_what_the_starters_share_brings_no_version_of_spring() -> None:

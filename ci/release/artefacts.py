@@ -15,8 +15,8 @@ HERE = "./ci/just package --all"
 ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
 #: What the Central Portal wants of each component.
 PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar")
-#: What the core's has besides: the native libraries, and the jar that has all of them.
-OF_THE_CORE = (*(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc"), "-all.jar")
+#: What the core's has besides: Gradle's metadata, the native libraries, and the jar that has all of them.
+OF_THE_CORE = (".module", *(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc"), "-all.jar")
 SUMS = "SHA256SUMS"
 #: What lies beside the artefacts and tells of them. `package` keeps its table there.
 BESIDE = {SUMS, "table.json"}
