@@ -150,7 +150,7 @@ pack *options: (install "python-test python-build python-package package-targets
 [private]
 [linux]
 test-packed: (install "python-test python-package") pack
-    cd ci/package && {{ python }} -m pytest test_central.py test_bare.py
+    cd ci/package && {{ python }} -m pytest test_central.py test_kotlin_versions.py test_bare.py
 
 # Nothing is packed for other systems there
 [private]

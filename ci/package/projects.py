@@ -10,12 +10,26 @@ from building import DIST
 from installing import five_lines, said
 from version import version
 
+KOTLIN_PLUGIN = """
+<plugin>
+  <groupId>org.jetbrains.kotlin</groupId>
+  <artifactId>kotlin-maven-plugin</artifactId>
+  <version>{}</version>
+  <executions>
+    <execution><id>compile</id><phase>process-sources</phase><goals><goal>compile</goal></goals></execution>
+  </executions>
+  <configuration>
+    <jvmTarget>17</jvmTarget>
+    <sourceDirs><sourceDir>src/main/kotlin</sourceDir></sourceDirs>
+  </configuration>
+</plugin>
+"""
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 POM = """
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>example</groupId>
-  <artifactId>shop</artifactId>
+  <artifactId>{name}</artifactId>
   <version>1</version>
   <properties>
     <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
@@ -74,9 +88,9 @@ def dependency(group: str, artifact: str, version: str, rest: str = "") -> str:
     )
 
 
-def pom(dependencies: str, managed: str = "", plugins: str = "") -> str:
+def pom(dependencies: str, managed: str = "", plugins: str = "", name: str = "shop") -> str:
     url = (DIST / "maven").as_uri()
-    return POM.format(url=url, dependencies=dependencies, managed=managed, plugins=plugins)
+    return POM.format(name=name, url=url, dependencies=dependencies, managed=managed, plugins=plugins)
 
 
 def compile_project(folder: Path, local: Path, files: Mapping[str, str]) -> Path:

@@ -12,7 +12,7 @@ import jars
 from building import ROOT
 from installing import HERE, best, five_lines, said
 from platforms import here
-from projects import compile_project, dependency, java, java_source, ours, pom
+from projects import KOTLIN_PLUGIN, compile_project, dependency, java, java_source, ours, pom
 from table import ran
 
 #: In milliseconds, from the start of main, in a JVM that is cold: a quiet machine takes a tenth.
@@ -22,20 +22,6 @@ OWN = jars.classifier(here())
 CHOICES = {"two": ("", OWN), "all": ("all",)}
 PROPERTIES = central.properties(ROOT / "packages" / "jvm" / "pom.xml")
 
-KOTLIN_PLUGIN = """
-<plugin>
-  <groupId>org.jetbrains.kotlin</groupId>
-  <artifactId>kotlin-maven-plugin</artifactId>
-  <version>{}</version>
-  <executions>
-    <execution><id>compile</id><phase>process-sources</phase><goals><goal>compile</goal></goals></execution>
-  </executions>
-  <configuration>
-    <jvmTarget>17</jvmTarget>
-    <sourceDirs><sourceDir>src/main/kotlin</sourceDir></sourceDirs>
-  </configuration>
-</plugin>
-"""
 KOTLIN = """
 import io.github.steadlock.Steadlock
 import io.github.steadlock.withLock
