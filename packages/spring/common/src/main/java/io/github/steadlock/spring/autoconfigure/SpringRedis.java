@@ -5,6 +5,8 @@ import java.util.Map;
 import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.boot.context.properties.bind.DefaultValue;
+import org.springframework.boot.context.properties.bind.PropertySourcesPlaceholdersResolver;
+import org.springframework.boot.context.properties.source.ConfigurationPropertySources;
 import org.springframework.core.env.Environment;
 
 /** What {@code spring.data.redis.*} says, whether or not spring-data-redis is there. */
@@ -31,7 +33,11 @@ record SpringRedis(
     record Pooled(Map<String, String> pool) {}
 
     static SpringRedis of(Environment environment) {
-        return Binder.get(environment).bindOrCreate(PREFIX, Bindable.of(SpringRedis.class));
+        var binder =
+                new Binder(
+                        ServiceLinks.without(ConfigurationPropertySources.get(environment)),
+                        new PropertySourcesPlaceholdersResolver(environment));
+        return binder.bindOrCreate(PREFIX, Bindable.of(SpringRedis.class));
     }
 
     /** Whether any of it says where the server is. */

@@ -4,6 +4,7 @@ import io.github.steadlock.SteadlockClient;
 import java.util.List;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
@@ -11,6 +12,7 @@ import org.springframework.boot.context.properties.EnableConfigurationProperties
 import org.springframework.boot.ssl.DefaultSslBundleRegistry;
 import org.springframework.boot.ssl.SslBundles;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Role;
 import org.springframework.core.env.Environment;
 import org.springframework.util.ClassUtils;
 
@@ -29,6 +31,12 @@ public class SteadlockAutoConfiguration {
     @Bean
     static ClosedLast steadlockClosedLast() {
         return new ClosedLast();
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static PropertiesBinding steadlockPropertiesBinding() {
+        return new PropertiesBinding();
     }
 
     /** Has the file of authorities, which is there for as long as the client. */

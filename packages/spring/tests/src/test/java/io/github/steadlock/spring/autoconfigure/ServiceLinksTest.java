@@ -1,0 +1,181 @@
+package io.github.steadlock.spring.autoconfigure;
+
+import static io.github.steadlock.spring.autoconfigure.Variables.runner;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+
+/** Variables that Kubernetes and Docker set for services whose names begin as ours. */
+@ExtendWith(OutputCaptureExtension.class)
+class ServiceLinksTest {
+    private static final String MEMORY = "steadlock.url=memory://";
+
+    /** What Kubernetes sets for a service with one named port. */
+    private static String[] service(String name, String... others) {
+        var variables =
+                new ArrayList<>(
+                        List.of(
+                                name + "_SERVICE_HOST=10.0.0.1",
+                                name + "_SERVICE_PORT=6379",
+                                name + "_SERVICE_PORT_REDIS=6379",
+                                name + "_PORT=tcp://10.0.0.1:6379",
+                                name + "_PORT_6379_TCP=tcp://10.0.0.1:6379",
+                                name + "_PORT_6379_TCP_PROTO=tcp",
+                                name + "_PORT_6379_TCP_PORT=6379",
+                                name + "_PORT_6379_TCP_ADDR=10.0.0.1"));
+        variables.addAll(List.of(others));
+        return variables.toArray(String[]::new);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "STEADLOCK",
+                "STEADLOCK_REDIS",
+                "STEADLOCK_SENTINEL",
+                "STEADLOCK_SSL",
+                "STEADLOCK_METRICS",
+                "STEADLOCK_METRICS_QUEUES",
+                "STEADLOCK_RETRY_INTERVAL",
+                "STEADLOCK_PRIMARIES",
+                "STEADLOCK_PRIMARIES_0",
+                "STEADLOCK_CLUSTER_NODES_1",
+                "STEADLOCK_URL",
+                "STEADLOCK_ADDRESS_MAP",
+                "STEADLOCK_ADDRESSMAP",
+                "STEADLOCK_COMMAND_TIMEOUTS"
+            })
+    void say_nothing_to_a_program_whatever_the_name_of_the_service(
+            String name, CapturedOutput output) {
+        runner(service(name))
+                .withPropertyValues(MEMORY)
+                .run(
+                        context -> {
+                            assertThat(context).hasNotFailed();
+                            var properties = context.getBean(SteadlockProperties.class);
+                            assertThat(properties.port()).isNull();
+                            assertThat(properties.primaries()).isNull();
+                            assertThat(properties.addressMap()).isNull();
+                        });
+        assertThat(output).doesNotContain("without effect");
+    }
+
+    @Test
+    void of_docker_say_nothing_either(CapturedOutput output) {
+        runner(
+                        "STEADLOCK_PORT=udp://172.17.0.5:6379",
+                        "STEADLOCK_NAME=/web/steadlock",
+                        "STEADLOCK_SSL_SERVER_NAME=/web/steadlock_ssl_server",
+                        "STEADLOCK_ENV_LEASE=x",
+                        "STEADLOCK_PORT_6379_TCP_PORT_START=6379")
+                .withPropertyValues(MEMORY)
+                .run(
+                        context -> {
+                            assertThat(context).hasNotFailed();
+                            assertThat(context.getBean(SteadlockProperties.class).ssl().serverName())
+                                    .isNull();
+                        });
+        assertThat(output).doesNotContain("without effect");
+    }
+
+    @Test
+    void do_not_hide_the_property_of_a_file() {
+        port(runner(service("STEADLOCK")).withPropertyValues("steadlock.port=6380"), 6380);
+    }
+
+    /** A source that comes after the variables, as application.properties does. */
+    @Test
+    void do_not_hide_the_property_of_a_source_that_variables_go_before() {
+        port(
+                runner(service("STEADLOCK"))
+                        .withInitializer(
+                                context ->
+                                        context.getEnvironment()
+                                                .getPropertySources()
+                                                .addLast(
+                                                        Variables.source(
+                                                                "file",
+                                                                "steadlock.port=${a.port}",
+                                                                "a.port=6380"))),
+                6380);
+    }
+
+    @Test
+    void leave_the_other_variables_as_they_are() {
+        runner(
+                        service(
+                                "STEADLOCK_REDIS",
+                                "STEADLOCK_PORT=6380",
+                                "STEADLOCK_RETRY_INTERVAL_MIN=100ms",
+                                "STEADLOCK_METRICS_QUEUES_0=a"))
+                .withPropertyValues("steadlock.lazy=true")
+                .run(
+                        context -> {
+                            var properties = context.getBean(SteadlockProperties.class);
+                            assertThat(properties.port()).isEqualTo(6380);
+                            assertThat(properties.retryInterval().min()).hasMillis(100);
+                            assertThat(properties.metrics().queues()).containsExactly("a");
+                        });
+    }
+
+    @Test
+    void are_still_what_placeholders_say() {
+        runner(service("STEADLOCK"))
+                .withPropertyValues(
+                        "steadlock.lazy=true",
+                        "steadlock.host=${STEADLOCK_SERVICE_HOST}",
+                        "steadlock.port=${STEADLOCK_SERVICE_PORT}")
+                .run(
+                        context ->
+                                assertThat(context.getBean(SteadlockServer.class).server())
+                                        .isEqualTo("redis://10.0.0.1:6379"));
+    }
+
+    @Test
+    void do_not_make_a_port_right_that_is_none() {
+        runner(service("STEADLOCK_REDIS", "STEADLOCK_PORT=abc"))
+                .run(
+                        context ->
+                                assertThat(context)
+                                        .getFailure()
+                                        .rootCause()
+                                        .hasMessageContaining("abc"));
+    }
+
+    @Test
+    void do_not_keep_a_wrong_name_in_a_file_from_stopping_the_start() {
+        runner(service("STEADLOCK"))
+                .withPropertyValues(MEMORY, "steadlock.leases=3s")
+                .run(
+                        context ->
+                                assertThat(context)
+                                        .getFailure()
+                                        .rootCause()
+                                        .hasMessageContaining("steadlock.leases"));
+    }
+
+    @Test
+    void of_a_service_named_as_springs_properties_say_nothing() {
+        port(
+                runner(service("SPRING_DATA_REDIS")).withPropertyValues("steadlock.port=6380"),
+                6380);
+    }
+
+    private static void port(ApplicationContextRunner runner, int port) {
+        runner.withPropertyValues("steadlock.lazy=true")
+                .run(
+                        context -> {
+                            assertThat(context).hasNotFailed();
+                            assertThat(context.getBean(SteadlockProperties.class).port())
+                                    .isEqualTo(port);
+                        });
+    }
+}
