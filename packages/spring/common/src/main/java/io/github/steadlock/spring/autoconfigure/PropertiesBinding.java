@@ -1,7 +1,12 @@
 package io.github.steadlock.spring.autoconfigure;
 
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.boot.context.properties.ConfigurationPropertiesBindHandlerAdvisor;
 import org.springframework.boot.context.properties.bind.AbstractBindHandler;
 import org.springframework.boot.context.properties.bind.BindContext;
@@ -9,12 +14,28 @@ import org.springframework.boot.context.properties.bind.BindHandler;
 import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.boot.context.properties.bind.PropertySourcesPlaceholdersResolver;
+import org.springframework.boot.context.properties.bind.UnboundConfigurationPropertiesException;
+import org.springframework.boot.context.properties.source.ConfigurationProperty;
 import org.springframework.boot.context.properties.source.ConfigurationPropertyName;
 import org.springframework.boot.context.properties.source.ConfigurationPropertySource;
+import org.springframework.boot.context.properties.source.IterableConfigurationPropertySource;
+import org.springframework.core.env.EnumerablePropertySource;
 import org.springframework.core.env.PropertySource;
+import org.springframework.core.env.StandardEnvironment;
 
-/** Binds {@link SteadlockProperties} without {@link ServiceLinks}. */
+/**
+ * Binds {@link SteadlockProperties} without {@link ServiceLinks}, and looks for names that do not
+ * exist where Spring Boot does not: in environment variables and system properties.
+ *
+ * <p>A system property that does not exist stops the start. A variable does so if its name is near
+ * that of a property; others may be for somebody else, and are a warning.
+ */
 final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvisor {
+    private static final Logger log = LoggerFactory.getLogger("io.github.steadlock");
+
+    /** {@code steadlock run} sets these for the program that it starts. */
+    private static final Set<String> OF_COMMAND = Set.of("STEADLOCK_LOCK", "STEADLOCK_TOKEN");
+
     @Override
     public BindHandler apply(BindHandler handler) {
         return new Handler(handler);
@@ -60,6 +81,9 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
             if (!isApart) {
                 super.onFinish(name, target, context, result);
             }
+            if (isOurs(target)) {
+                checkNames(name, context.getSources());
+            }
         }
 
         private static boolean isOurs(Bindable<?> target) {
@@ -76,5 +100,65 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
                         .toList();
         return new Binder(
                 ServiceLinks.without(sources), new PropertySourcesPlaceholdersResolver(all));
+    }
+
+    private static void checkNames(
+            ConfigurationPropertyName root, Iterable<ConfigurationPropertySource> sources) {
+        var wrong = new TreeSet<ConfigurationProperty>();
+        var others = new TreeSet<ConfigurationProperty>();
+        for (ConfigurationPropertySource source : ServiceLinks.without(sources)) {
+            boolean isEnvironment = ServiceLinks.isEnvironment(source);
+            if ((isEnvironment || isOfSystem(source))
+                    && source instanceof IterableConfigurationPropertySource all) {
+                all.stream()
+                        .filter(root::isAncestorOf)
+                        .filter(name -> !PropertyNames.contain(name, isEnvironment))
+                        .filter(name -> !OF_COMMAND.contains(ServiceLinks.variable(name, "")))
+                        .filter(name -> !isInPlaceholder(name, sources))
+                        .forEach(
+                                name ->
+                                        (isEnvironment && PropertyNames.near(name).isEmpty()
+                                                        ? others
+                                                        : wrong)
+                                                .add(all.getConfigurationProperty(name)));
+            }
+        }
+        if (!wrong.isEmpty()) {
+            throw new UnboundConfigurationPropertiesException(wrong);
+        }
+        if (!others.isEmpty()) {
+            log.warn(
+                    "no properties of Steadlock, and so without effect on it: {}",
+                    others.stream()
+                            .map(UnknownPropertyFailureAnalyzer::shown)
+                            .collect(Collectors.joining(", ")));
+        }
+    }
+
+    private static boolean isOfSystem(ConfigurationPropertySource source) {
+        return source.getUnderlyingSource() instanceof PropertySource<?> properties
+                && properties
+                        .getName()
+                        .equals(StandardEnvironment.SYSTEM_PROPERTIES_PROPERTY_SOURCE_NAME);
+    }
+
+    /** Whether a property says {@code ${STEADLOCK_MY_SERVER}}, which is then the program's own. */
+    private static boolean isInPlaceholder(
+            ConfigurationPropertyName name, Iterable<ConfigurationPropertySource> sources) {
+        List<String> texts =
+                List.of("${" + ServiceLinks.variable(name, ""), "${" + name.toString());
+        for (ConfigurationPropertySource source : sources) {
+            if (!ServiceLinks.isEnvironment(source)
+                    && source.getUnderlyingSource() instanceof EnumerablePropertySource<?> all) {
+                for (String property : all.getPropertyNames()) {
+                    String value = String.valueOf(all.getProperty(property));
+                    if (texts.stream()
+                            .anyMatch(it -> value.contains(it + "}") || value.contains(it + ":"))) {
+                        return true;
+                    }
+                }
+            }
+        }
+        return false;
     }
 }

@@ -1,8 +1,10 @@
 package io.github.steadlock.spring.autoconfigure;
 
+import java.util.List;
 import java.util.stream.Collectors;
 import org.springframework.boot.context.properties.bind.BindException;
 import org.springframework.boot.context.properties.bind.UnboundConfigurationPropertiesException;
+import org.springframework.boot.context.properties.source.ConfigurationProperty;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.core.Ordered;
@@ -22,12 +24,7 @@ class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindExcepti
         }
         String names =
                 unknown.getUnboundProperties().stream()
-                        .map(
-                                property ->
-                                        property.getName()
-                                                + (property.getOrigin() == null
-                                                        ? ""
-                                                        : " (" + property.getOrigin() + ")"))
+                        .map(UnknownPropertyFailureAnalyzer::shown)
                         .collect(Collectors.joining(", "));
         boolean areEmpty =
                 unknown.getUnboundProperties().stream()
@@ -38,7 +35,24 @@ class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindExcepti
                         : "There is no such property: " + names + ".",
                 areEmpty
                         ? "Give it a value, or leave it out."
-                        : "Correct its name, or leave it out.",
+                        : "Correct its name, or leave it out."
+                                + unknown.getUnboundProperties().stream()
+                                        .map(UnknownPropertyFailureAnalyzer::near)
+                                        .collect(Collectors.joining()),
                 unknown);
+    }
+
+    /** The property and where it is given, without its value. */
+    static String shown(ConfigurationProperty property) {
+        return property.getName()
+                + (property.getOrigin() == null ? "" : " (" + property.getOrigin() + ")");
+    }
+
+    private static String near(ConfigurationProperty property) {
+        List<String> names = PropertyNames.near(property.getName());
+        return names.isEmpty()
+                ? ""
+                : " In place of %s, did you mean %s?"
+                        .formatted(property.getName(), String.join(" or ", names));
     }
 }

@@ -44,7 +44,7 @@ class PropertiesTableTest {
         return HEAD + String.join("", rows.values());
     }
 
-    private static List<Map<?, ?>> properties() throws IOException {
+    static List<Map<?, ?>> properties() throws IOException {
         String path = "META-INF/spring-configuration-metadata.json";
         for (URL url :
                 Collections.list(
