@@ -21,7 +21,7 @@ import org.springframework.integration.support.locks.LockRegistry;
 @ConditionalOnClass(DistributedLock.class)
 @ConditionalOnSingleCandidate(SteadlockClient.class)
 @ConditionalOnProperty(
-        name = "steadlock.registry.enabled",
+        name = {"steadlock.enabled", "steadlock.registry.enabled"},
         havingValue = "true",
         matchIfMissing = true)
 public class DistributedLockRegistryAutoConfiguration {

@@ -16,7 +16,7 @@ import org.springframework.integration.support.locks.LockRegistry;
 @ConditionalOnClass(LockRegistry.class)
 @ConditionalOnSingleCandidate(SteadlockClient.class)
 @ConditionalOnProperty(
-        name = "steadlock.registry.enabled",
+        name = {"steadlock.enabled", "steadlock.registry.enabled"},
         havingValue = "true",
         matchIfMissing = true)
 public class LockRegistryAutoConfiguration {

@@ -3,6 +3,7 @@ package io.github.steadlock.spring.integration;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.Waiting;
 import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
@@ -50,6 +51,17 @@ class LockRegistryTest {
         } catch (ClassNotFoundException missing) {
             throw new AssertionError(missing);
         }
+    }
+
+    @Test
+    void without_enabled_there_is_none_even_with_a_client_of_the_program() {
+        runner.withPropertyValues("steadlock.enabled=false")
+                .withBean("own", SteadlockClient.class, () -> Steadlock.connect("memory://"))
+                .run(
+                        context ->
+                                assertThat(context)
+                                        .hasNotFailed()
+                                        .doesNotHaveBean(LockRegistry.class));
     }
 
     @Test
