@@ -52,6 +52,14 @@ public @interface DistributedLock {
      */
     String name();
 
+    /**
+     * The {@link io.github.steadlock.SteadlockClient} that has the lock, by the name of its bean or
+     * a placeholder. Default: the only client, or of several the one that is {@code @Primary}.
+     * Locks of two clients are two locks, whatever their names: the lease of one never enters the
+     * other again.
+     */
+    String client() default "";
+
     /** Which lock of that name. */
     LockKind kind() default LockKind.LOCK;
 

@@ -1,11 +1,7 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.SteadlockClient;
-import io.github.steadlock.spring.InvalidAnnotationException;
 import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
 import io.github.steadlock.spring.autoconfigure.SteadlockProperties;
-import java.util.function.Supplier;
-import org.springframework.beans.factory.NoSuchBeanDefinitionException;
 import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
@@ -19,7 +15,6 @@ import org.springframework.context.annotation.Role;
 import org.springframework.core.env.Environment;
 import org.springframework.transaction.TransactionExecutionListener;
 import org.springframework.transaction.reactive.TransactionSynchronizationManager;
-import org.springframework.util.function.SingletonSupplier;
 import reactor.core.publisher.Mono;
 
 /**
@@ -53,11 +48,8 @@ public class DistributedLockAutoConfiguration {
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static DistributedLockAdvisor steadlockDistributedLockAdvisor(
-            LockedMethods methods,
-            LockReasons reasons,
-            ConfigurableListableBeanFactory beans,
-            Environment environment) {
-        var interceptor = new DistributedLockInterceptor(methods, clientOf(beans), reasons);
+            LockedMethods methods, LockReasons reasons, Environment environment) {
+        var interceptor = new DistributedLockInterceptor(methods, reasons);
         return new DistributedLockAdvisor(interceptor, orderOf(environment));
     }
 
@@ -65,7 +57,7 @@ public class DistributedLockAutoConfiguration {
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static StartScan steadlockStartScan(
             LockedMethods methods, ConfigurableListableBeanFactory beans, Environment environment) {
-        return new StartScan(beans, methods, clientOf(beans), orderOf(environment));
+        return new StartScan(beans, methods, orderOf(environment));
     }
 
     private static int orderOf(Environment environment) {
@@ -73,22 +65,6 @@ public class DistributedLockAutoConfiguration {
                 "steadlock.annotation.order",
                 Integer.class,
                 SteadlockProperties.Annotation.DEFAULT_ORDER);
-    }
-
-    /** The client, asked for once it is needed: an advisor is made before other beans. */
-    private static Supplier<SteadlockClient> clientOf(ConfigurableListableBeanFactory beans) {
-        return SingletonSupplier.of(
-                () -> {
-                    try {
-                        return beans.getBean(SteadlockClient.class);
-                    } catch (NoSuchBeanDefinitionException none) {
-                        throw new InvalidAnnotationException(
-                                "methods are annotated with @DistributedLock, but there is no single SteadlockClient:"
-                                        + " set steadlock.url (and leave steadlock.enabled out), or let one of several"
-                                        + " be @Primary",
-                                none);
-                    }
-                });
     }
 
     /** Rolls a transaction back whose lease is not valid before the commit. */

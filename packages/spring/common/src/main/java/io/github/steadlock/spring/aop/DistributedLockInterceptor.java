@@ -1,20 +1,16 @@
 package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.SteadlockClient;
-import java.util.function.Supplier;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 
 /** Runs annotated methods while they hold their lock. */
 final class DistributedLockInterceptor implements MethodInterceptor {
     private final LockedMethods methods;
-    private final Supplier<SteadlockClient> client;
     private final LockReasons reasons;
 
-    DistributedLockInterceptor(
-            LockedMethods methods, Supplier<SteadlockClient> client, LockReasons reasons) {
+    DistributedLockInterceptor(LockedMethods methods, LockReasons reasons) {
         this.methods = methods;
-        this.client = client;
         this.reasons = reasons;
     }
 
@@ -24,11 +20,12 @@ final class DistributedLockInterceptor implements MethodInterceptor {
         Class<?> targetClass =
                 target == null ? invocation.getMethod().getDeclaringClass() : target.getClass();
         LockedMethod method = methods.of(invocation.getMethod(), targetClass);
+        SteadlockClient client = method.client.get();
         return switch (method.shape) {
-            case BLOCKING -> BlockingCall.run(invocation, method, client.get(), reasons);
-            case STAGE -> StageCall.run(invocation, method, client.get(), reasons);
+            case BLOCKING -> BlockingCall.run(invocation, method, client, reasons);
+            case STAGE -> StageCall.run(invocation, method, client, reasons);
             case REACTIVE, SUSPENDING, SUSPENDING_FLOW ->
-                    ReactiveCall.run(invocation, method, client.get(), reasons);
+                    ReactiveCall.run(invocation, method, client, reasons);
         };
     }
 }

@@ -1,5 +1,6 @@
 package io.github.steadlock.spring.aop;
 
+import io.github.steadlock.SteadlockClient;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -8,17 +9,18 @@ import java.util.concurrent.ConcurrentHashMap;
  * hold or wait for at this moment, as the annotations say it. A bean, for those who list locks.
  */
 public class LockReasons {
-    private final ConcurrentHashMap<String, Entry> entries = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Key, Entry> entries = new ConcurrentHashMap<>();
 
     /**
      * The {@link io.github.steadlock.spring.DistributedLock#reason()} of a method that holds or
      * waits for the lock.
      *
+     * @param client whose lock it is
      * @param lockName as the client knows it, without its key prefix
      * @return empty if no method does, or it says none; of several, that of the first
      */
-    public Optional<String> of(String lockName) {
-        return Optional.ofNullable(entries.get(lockName)).map(Entry::reason);
+    public Optional<String> of(SteadlockClient client, String lockName) {
+        return Optional.ofNullable(entries.get(new Key(client, lockName))).map(Entry::reason);
     }
 
     void begin(LockedMethod method, LockTarget target) {
@@ -27,7 +29,7 @@ public class LockReasons {
                     .forEach(
                             name ->
                                     entries.merge(
-                                            name,
+                                            new Key(target.client(), name),
                                             new Entry(method.reason, 1),
                                             (old, one) -> old.plus(1)));
         }
@@ -39,10 +41,12 @@ public class LockReasons {
                     .forEach(
                             name ->
                                     entries.computeIfPresent(
-                                            name,
+                                            new Key(target.client(), name),
                                             (key, old) -> old.count == 1 ? null : old.plus(-1)));
         }
     }
+
+    private record Key(SteadlockClient client, String lockName) {}
 
     private record Entry(String reason, int count) {
         Entry plus(int change) {

@@ -11,9 +11,10 @@ import java.util.List;
  * The lock of one call: its kind and its names, of which there are several if it is several locks
  * as one.
  *
+ * @param client whose lock it is: those of another client are others, whatever their names
  * @param limit how many permits there are, of a semaphore
  */
-record LockTarget(LockKind kind, List<String> names, int limit) {
+record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int limit) {
     /** What a caller that holds one lock has to do for another one. */
     enum Relation {
         /** Acquire it like anybody else. */
@@ -35,7 +36,8 @@ record LockTarget(LockKind kind, List<String> names, int limit) {
 
     /** For callers without a thread of their own, whom the library does not know again. */
     Relation to(LockTarget held) {
-        if (isReadWrite() != held.isReadWrite()
+        if (client != held.client
+                || isReadWrite() != held.isReadWrite()
                 || kind == LockKind.SEMAPHORE
                 || held.kind == LockKind.SEMAPHORE
                 || (kind == LockKind.READ && held.kind == LockKind.READ)

@@ -1,6 +1,7 @@
 package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.LockOptions;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.InvalidAnnotationException;
 import io.github.steadlock.spring.LockKind;
@@ -9,10 +10,12 @@ import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.aopalliance.intercept.MethodInvocation;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
+import org.springframework.util.function.SingletonSupplier;
 
 /** A method with its {@link DistributedLock}, read and checked once. */
 final class LockedMethod {
@@ -29,6 +32,12 @@ final class LockedMethod {
     final LockOptions options;
     final String reason;
     final OnCancel onCancel;
+
+    /**
+     * The client that has the lock, asked for once it is needed. Throws {@link
+     * InvalidAnnotationException} if there is none.
+     */
+    final Supplier<SteadlockClient> client;
 
     /** Whether it takes part in a transaction of its caller, if there is one. */
     final boolean joinsTransactions;
@@ -48,6 +57,7 @@ final class LockedMethod {
             Class<?> targetClass,
             boolean joinsTransactions,
             Duration defaultWait,
+            LockClients clients,
             ConfigurableListableBeanFactory beans) {
         this.where = "@DistributedLock on " + nameOf(method, targetClass);
         this.lock = lock;
@@ -56,6 +66,7 @@ final class LockedMethod {
         this.joinsTransactions = joinsTransactions;
         this.reason = lock.reason();
         this.onCancel = lock.onCancel();
+        this.client = SingletonSupplier.of(() -> clients.of(where, lock.client()));
         this.shape = CallShape.of(where, method);
         this.busy = new BusyAnswer(where, lock, method, targetClass, shape);
         this.name = new LockName(where, method, lock.name(), beans);
@@ -74,7 +85,7 @@ final class LockedMethod {
      */
     LockTarget targetOf(MethodInvocation invocation) {
         var names = name.of(invocation.getThis(), targetClass, invocation.getArguments());
-        return new LockTarget(lock.kind(), names, lock.limit());
+        return new LockTarget(client.get(), lock.kind(), names, lock.limit());
     }
 
     /** Whether the method may throw {@link InterruptedException}. */

@@ -17,10 +17,12 @@ import org.springframework.util.ClassUtils;
 final class LockedMethods {
     private final Map<MethodClassKey, LockedMethod> known = new ConcurrentHashMap<>();
     private final ConfigurableListableBeanFactory beans;
+    private final LockClients clients;
     private final Environment environment;
 
     LockedMethods(ConfigurableListableBeanFactory beans, Environment environment) {
         this.beans = beans;
+        this.clients = new LockClients(beans);
         this.environment = environment;
     }
 
@@ -55,6 +57,7 @@ final class LockedMethods {
                 userClass,
                 joins,
                 defaultWait(),
+                clients,
                 beans);
     }
 

@@ -1,6 +1,5 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.DistributedLock;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -8,7 +7,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.Supplier;
 import org.objectweb.asm.Type;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -32,18 +30,12 @@ final class StartScan implements SmartInitializingSingleton {
 
     private final ConfigurableListableBeanFactory beans;
     private final LockedMethods methods;
-    private final Supplier<SteadlockClient> client;
     private final int order;
     private final Set<Class<?>> seen = new HashSet<>();
 
-    StartScan(
-            ConfigurableListableBeanFactory beans,
-            LockedMethods methods,
-            Supplier<SteadlockClient> client,
-            int order) {
+    StartScan(ConfigurableListableBeanFactory beans, LockedMethods methods, int order) {
         this.beans = beans;
         this.methods = methods;
-        this.client = client;
         this.order = order;
     }
 
@@ -81,11 +73,10 @@ final class StartScan implements SmartInitializingSingleton {
         if (Present.TRANSACTIONS) {
             TransactionOrder.check(beans, order);
         }
-        client.get();
         Map<String, Method> bySignature = new HashMap<>();
         boolean isIntercepted = isIntercepted(beanName);
         for (Method method : annotated.keySet()) {
-            methods.of(method, type);
+            methods.of(method, type).client.get();
             bySignature.put(method.getName() + Type.getMethodDescriptor(method), method);
             warnOfModifiers(type, method, isIntercepted);
             if (AnnotatedElementUtils.hasAnnotation(method, Async.class)

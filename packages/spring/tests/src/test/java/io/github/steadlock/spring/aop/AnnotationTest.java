@@ -264,9 +264,10 @@ class AnnotationTest {
                         context -> {
                             var reasons = context.getBean(LockReasons.class);
                             var shop = context.getBean(Shop.class);
-                            assertThat(shop.fair(() -> reasons.of("fair").orElse("none")))
+                            var client = context.getBean(SteadlockClient.class);
+                            assertThat(shop.fair(() -> reasons.of(client, "fair").orElse("none")))
                                     .isEqualTo("one after the other");
-                            assertThat(reasons.of("fair")).isEmpty();
+                            assertThat(reasons.of(client, "fair")).isEmpty();
                         });
     }
 

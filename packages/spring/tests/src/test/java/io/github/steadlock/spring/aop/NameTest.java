@@ -219,7 +219,7 @@ class NameTest {
                                         .getFailure()
                                         .isInstanceOf(InvalidAnnotationException.class)
                                         .hasMessageContaining(
-                                                "there is no single SteadlockClient"));
+                                                "needs a SteadlockClient, and there is none"));
     }
 
     private static void refused(Runnable call, String message) {
