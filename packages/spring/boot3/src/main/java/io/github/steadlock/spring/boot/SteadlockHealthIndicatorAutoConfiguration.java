@@ -1,8 +1,10 @@
 package io.github.steadlock.spring.boot;
 
-import io.github.steadlock.spring.actuate.SteadlockHealth;
+import io.github.steadlock.spring.actuate.ClientHealths;
 import io.github.steadlock.spring.actuate.SteadlockHealthAutoConfiguration;
 import org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator;
+import org.springframework.boot.actuate.health.CompositeHealthContributor;
+import org.springframework.boot.actuate.health.HealthContributor;
 import org.springframework.boot.actuate.health.HealthIndicator;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
@@ -13,12 +15,14 @@ import org.springframework.context.annotation.Bean;
 /** The health contributor {@code steadlock}, if there is Actuator. */
 @AutoConfiguration(after = SteadlockHealthAutoConfiguration.class)
 @ConditionalOnClass({HealthIndicator.class, ConditionalOnEnabledHealthIndicator.class})
-@ConditionalOnBean(SteadlockHealth.class)
+@ConditionalOnBean(ClientHealths.class)
 @ConditionalOnEnabledHealthIndicator("steadlock")
 public class SteadlockHealthIndicatorAutoConfiguration {
     @Bean
-    @ConditionalOnMissingBean(name = "steadlockHealthIndicator")
-    HealthIndicator steadlockHealthIndicator(SteadlockHealth health) {
-        return new SteadlockHealthIndicator(health);
+    @ConditionalOnMissingBean(name = {"steadlockHealthIndicator", "steadlockHealthContributor"})
+    HealthContributor steadlockHealthContributor(ClientHealths healths) {
+        return healths.contributor(
+                SteadlockHealthIndicator::new,
+                all -> CompositeHealthContributor.fromMap(all, SteadlockHealthIndicator::new));
     }
 }

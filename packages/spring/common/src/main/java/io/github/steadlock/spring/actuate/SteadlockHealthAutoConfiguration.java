@@ -3,21 +3,35 @@ package io.github.steadlock.spring.actuate;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
 import io.github.steadlock.spring.autoconfigure.SteadlockServer;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.context.annotation.Bean;
 
 /** What the health contributor of each version of Spring Boot asks. */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
-@ConditionalOnSingleCandidate(SteadlockClient.class)
+@ConditionalOnBean(SteadlockClient.class)
 public class SteadlockHealthAutoConfiguration {
+    /** The bean of the client by the properties, whose server is known. */
+    private static final String OF_PROPERTIES = "steadlockClient";
+
     @Bean
     @ConditionalOnMissingBean
-    SteadlockHealth steadlockHealth(
-            SteadlockClient client, ObjectProvider<SteadlockServer> server) {
+    ClientHealths steadlockHealths(
+            ListableBeanFactory beans, ObjectProvider<SteadlockServer> server) {
         SteadlockServer known = server.getIfAvailable();
-        return new SteadlockHealth(client, known == null ? null : known.server());
+        Map<String, SteadlockClient> clients = beans.getBeansOfType(SteadlockClient.class);
+        var healths = new LinkedHashMap<String, SteadlockHealth>();
+        clients.forEach(
+                (name, client) -> {
+                    boolean isKnown =
+                            known != null && (clients.size() == 1 || name.equals(OF_PROPERTIES));
+                    healths.put(name, new SteadlockHealth(client, isKnown ? known.server() : null));
+                });
+        return new ClientHealths(healths);
     }
 }
