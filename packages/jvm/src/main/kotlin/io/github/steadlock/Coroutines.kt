@@ -1,6 +1,7 @@
 package io.github.steadlock
 
 import io.github.steadlock.internal.CoroutineHold
+import io.github.steadlock.internal.CurrentLeases
 import io.github.steadlock.internal.Engine
 import io.github.steadlock.internal.HeldLease
 import io.github.steadlock.internal.LockKey
@@ -30,7 +31,8 @@ import kotlin.time.Duration
  *
  * Coroutines have no identity that could re-enter: two of them exclude each other, also on one thread. A call inside a
  * [block] that holds the same name must re-enter with [within]; without it, it fails at once, as it would wait for
- * itself. Only a read inside a read is another reader's: it is granted, but waits while a writer is ahead of it. A
+ * itself; so it does on a thread that acts as the owner of the lock ([Lease.makeCurrent]). Only a read inside a read is
+ * another reader's: it is granted, but waits while a writer is ahead of it. A
  * coroutine that the [block] starts fails likewise if the [block] waits for it as for a child. In another scope, and
  * inside of `withContext(NonCancellable)`, a coroutine is no child: it waits.
  *
@@ -113,9 +115,9 @@ public suspend fun <T> SteadlockClient.withPermits(
 ): T = withLock(semaphore.permits(permits), wait, lease, renew, null, block)
 
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
-    if (options.within == null && CoroutineHold.keepsOut(this)) {
+    if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, key))) {
         val message =
-            "acquire of lock \"${shown(name)}\": an enclosing withLock holds it, so this would wait for itself; " +
+            "acquire of lock \"${shown(name)}\": an enclosing call holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter"
         throw invalidArgument(message, name, "acquire")
     }

@@ -1,5 +1,6 @@
 package io.github.steadlock
 
+import kotlinx.coroutines.runBlocking
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
@@ -8,6 +9,7 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
+import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 
 /** Threads that act as the owner of a lease which no thread acquired, or another one. */
@@ -126,6 +128,34 @@ class CurrentLeaseTest {
         inner.makeCurrent().use { assertEquals(2, lock.holdCount) }
         inner.release()
         outer.release()
+    }
+
+    @Test
+    fun `a coroutine on a thread that acts as the owner is refused at once, unless it re-enters`() =
+        runBlocking {
+            val lease = granted(client.lock("door"))
+            val read = granted(client.readWriteLock("catalogue").readLock())
+            lease.makeCurrent().use {
+                assertThrows(InvalidArgumentException::class.java) { runBlocking { client.withLock("door") {} } }
+                client.withLock("door", within = lease) { assertEquals(lease.token, it.token) }
+            }
+            read.makeCurrent().use {
+                client.withLock(client.readWriteLock("catalogue").readLock()) { assertTrue(it.isValid) }
+            }
+        }
+
+    @Test
+    fun `a stage of a thread that acts as the owner re-enters, but not by a lease of a thread`() {
+        val lock = client.lock("door")
+        val lease = granted(lock)
+        val inner = lease.makeCurrent().use { granted(lock) }
+        lease.release()
+        assertFalse(lock.tryLock(), "the stage still holds it")
+        inner.release()
+        val own = lock.also { it.lock() }.held
+        val impatient = LockOptions.DEFAULT.withWait(Duration.ZERO)
+        own.makeCurrent().use { assertThrows(ExecutionException::class.java) { granted(lock, impatient) } }
+        lock.unlock()
     }
 
     @Test

@@ -29,6 +29,9 @@ internal object CurrentLeases {
     fun coveringStage(engine: Engine, lock: LockKey): HeldLease? =
         all().firstOrNull { it.owner.threadName == null && it.covers(engine, lock) }
 
+    /** Whether a caller that is no thread would wait for the owner of a current lease if it asked for [lock]. */
+    fun keepsOut(engine: Engine, lock: LockKey): Boolean = all().any { it.keepsOut(engine, lock) }
+
     private fun all(): Sequence<HeldLease> =
         ofThread.get().orEmpty().asSequence().map { (it as Array<*>)[0] as HeldLease }
 }

@@ -82,8 +82,11 @@ internal class HeldLease(
 
     /** Whether its owner enters [other], of [engine], again or would wait for itself. */
     fun covers(engine: Engine, other: LockKey): Boolean =
-        engine === this.engine && lock.mayShareNameWith(other) && isKept &&
-            (other.address == lock.address || engine.keepsOut(lock, other))
+        (engine === this.engine && isKept && other.address == lock.address) || keepsOut(engine, other)
+
+    /** Whether others wait for its end if they ask for [other], of [engine]. */
+    fun keepsOut(engine: Engine, other: LockKey): Boolean =
+        engine === this.engine && lock.mayShareNameWith(other) && isKept && engine.keepsOut(lock, other)
 
     /** A stage was completed with the lease; [isTaken] if code of the program has it. */
     fun giveToStage(isTaken: Boolean) {
