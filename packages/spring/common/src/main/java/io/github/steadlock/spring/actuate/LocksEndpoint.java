@@ -1,7 +1,6 @@
 package io.github.steadlock.spring.actuate;
 
 import io.github.steadlock.LockActivity;
-import io.github.steadlock.LostReason;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.aop.LockReasons;
 import java.time.Duration;
@@ -15,7 +14,12 @@ import java.util.stream.Stream;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 
-/** The endpoint {@code locks}: what this instance holds, waits for and has lost. Asks no server. */
+/**
+ * The endpoint {@code locks}: what this instance holds, waits for and has lost. Asks no server.
+ *
+ * <p>Its records have no types of Kotlin. Spring reads the type of an operation's result ahead of
+ * time, and fails at one of Kotlin in a program without {@code kotlin-reflect}.
+ */
 @Endpoint(id = "locks")
 public class LocksEndpoint implements AutoCloseable {
     private final List<Watched> clients = new ArrayList<>();
@@ -90,7 +94,7 @@ public class LocksEndpoint implements AutoCloseable {
      * @param kind the kind of lock
      * @param since when it was granted
      * @param at when it was lost, as far as this instance knows
-     * @param reason why
+     * @param reason why, as the name of a {@link io.github.steadlock.LostReason}
      * @param thread the thread that held it, or null of a publisher, a stage or a coroutine
      */
     public record Lost(
@@ -99,7 +103,7 @@ public class LocksEndpoint implements AutoCloseable {
             String kind,
             Instant since,
             Instant at,
-            LostReason reason,
+            String reason,
             String thread) {}
 
     /** What there is at this moment. */
@@ -157,7 +161,7 @@ public class LocksEndpoint implements AutoCloseable {
                 loss.getKind(),
                 loss.getSince(),
                 loss.getAt(),
-                loss.getReason(),
+                loss.getReason().name(),
                 loss.getThread());
     }
 
