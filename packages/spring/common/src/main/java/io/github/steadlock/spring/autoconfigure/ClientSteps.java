@@ -15,7 +15,7 @@ import org.springframework.core.env.Environment;
 /**
  * All that the properties say, in steps: the server first, so that each further one can be tried.
  */
-final class ClientSteps implements SteadlockServer, AutoCloseable {
+final class ClientSteps implements SteadlockServer {
     private static final String PREFIX = "steadlock";
     private static final String DEFAULT = "redis://localhost:6379";
     private static final String MEMORY = "memory://";
@@ -83,8 +83,11 @@ final class ClientSteps implements SteadlockServer, AutoCloseable {
         return trust == null ? null : trust.path();
     }
 
-    @Override
-    public void close() {
+    /**
+     * Removes the file with the authorities. For {@link ClosedLast}: Spring closes what is
+     * AutoCloseable earlier.
+     */
+    void close() {
         if (trust != null) {
             trust.close();
         }

@@ -50,17 +50,23 @@ public class SteadlockAutoConfiguration {
             ObjectProvider<SslBundles> bundles,
             ObjectProvider<InMemoryServer> inMemory,
             ClosedLast closedLast) {
-        return closedLast.add(
+        var steps =
                 new ClientSteps(
                         properties,
                         environment,
                         details.getIfUnique(),
                         bundles.getIfAvailable(DefaultSslBundleRegistry::new),
                         inMemory.getIfAvailable() != null,
-                        hasRegistry(beans)));
+                        hasRegistry(beans));
+        closedLast.add(steps::close);
+        return steps;
     }
 
-    @Bean(destroyMethod = "")
+    /**
+     * Closed by {@link ClosedLast}. Spring calls a method without effect in place of {@code close}:
+     * {@code destroyMethod = ""} would do, but is lost in what Spring generates ahead of time.
+     */
+    @Bean(destroyMethod = "isClosed")
     @ConditionalOnMissingBean
     SteadlockClient steadlockClient(
             ClientSteps steps,
