@@ -45,7 +45,7 @@ import org.springframework.util.ObjectUtils;
  */
 final class LockName {
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
-    private static final ParameterNameDiscoverer PARAMETERS = new DefaultParameterNameDiscoverer();
+    static final ParameterNameDiscoverer PARAMETERS = new DefaultParameterNameDiscoverer();
     private static final TypeDescriptor TEXT = TypeDescriptor.valueOf(String.class);
     private static final Set<String> ROOT =
             Set.of("method", "methodName", "target", "targetClass", "args");
@@ -68,7 +68,7 @@ final class LockName {
         this.where = where;
         this.method = method;
         this.beans = new BeanFactoryResolver(beanFactory);
-        for (Expression expression : partsOf(parse(source, replaced(source, beanFactory)))) {
+        for (Expression expression : parse(source, replaced(source, beanFactory))) {
             if (expression instanceof SpelExpression spel) {
                 check(source, spel.getAST());
                 parts.add(partOf(spel.getAST()));
@@ -209,15 +209,13 @@ final class LockName {
         }
     }
 
-    private Expression parse(String source, String replaced) {
+    private List<Expression> parse(String source, String replaced) {
         if (replaced == null || replaced.isBlank()) {
             throw new InvalidAnnotationException(
                     where + ": name is empty; write name = \"'stock'\" or an expression");
         }
         try {
-            return replaced.contains("#{")
-                    ? PARSER.parseExpression(replaced, new TemplateParserContext())
-                    : PARSER.parseExpression(replaced);
+            return expressionsOf(replaced);
         } catch (ParseException | IllegalStateException malformed) {
             throw new InvalidAnnotationException(
                     where
@@ -230,7 +228,14 @@ final class LockName {
         }
     }
 
-    private static List<Expression> partsOf(Expression expression) {
+    /**
+     * The expressions of a name, and the texts between them, once its placeholders are replaced.
+     */
+    static List<Expression> expressionsOf(String text) {
+        Expression expression =
+                text.contains("#{")
+                        ? PARSER.parseExpression(text, new TemplateParserContext())
+                        : PARSER.parseExpression(text);
         return expression instanceof CompositeStringExpression several
                 ? List.of(several.getExpressions())
                 : List.of(expression);

@@ -1,13 +1,21 @@
 package io.github.steadlock.spring.aop;
 
+import java.util.List;
 import org.springframework.util.ClassUtils;
 
 /** What a program may leave out. */
 final class Present {
-    static final boolean TRANSACTIONS =
-            isPresent("org.springframework.transaction.interceptor.TransactionAttributeSource");
-    static final boolean REACTOR = isPresent("reactor.core.publisher.Mono");
-    static final boolean COROUTINES = isPresent("kotlinx.coroutines.reactor.MonoKt");
+    private static final String TRANSACTION_CLASS =
+            "org.springframework.transaction.interceptor.TransactionAttributeSource";
+    private static final String REACTOR_CLASS = "reactor.core.publisher.Mono";
+    private static final String COROUTINES_CLASS = "kotlinx.coroutines.reactor.MonoKt";
+
+    /** The classes asked for by name, which a native image has to know. */
+    static final List<String> CLASSES = List.of(TRANSACTION_CLASS, REACTOR_CLASS, COROUTINES_CLASS);
+
+    static final boolean TRANSACTIONS = isPresent(TRANSACTION_CLASS);
+    static final boolean REACTOR = isPresent(REACTOR_CLASS);
+    static final boolean COROUTINES = isPresent(COROUTINES_CLASS);
 
     private Present() {}
 

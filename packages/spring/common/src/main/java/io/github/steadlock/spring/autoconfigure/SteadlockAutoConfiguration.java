@@ -28,6 +28,8 @@ import org.springframework.util.ClassUtils;
 @ConditionalOnProperty(name = "steadlock.enabled", havingValue = "true", matchIfMissing = true)
 @EnableConfigurationProperties(SteadlockProperties.class)
 public class SteadlockAutoConfiguration {
+    static final String METER_REGISTRY = "io.micrometer.core.instrument.MeterRegistry";
+
     @Bean
     static ClosedLast steadlockClosedLast() {
         return new ClosedLast();
@@ -77,11 +79,12 @@ public class SteadlockAutoConfiguration {
     }
 
     private static boolean hasRegistry(ListableBeanFactory beans) {
-        String registry = "io.micrometer.core.instrument.MeterRegistry";
         ClassLoader loader = SteadlockAutoConfiguration.class.getClassLoader();
-        return ClassUtils.isPresent(registry, loader)
+        return ClassUtils.isPresent(METER_REGISTRY, loader)
                 && beans.getBeanNamesForType(
-                                        ClassUtils.resolveClassName(registry, loader), true, false)
+                                        ClassUtils.resolveClassName(METER_REGISTRY, loader),
+                                        true,
+                                        false)
                                 .length
                         > 0;
     }
