@@ -400,10 +400,19 @@ test-jvm *options: (install "redis-server openssl") build-cli
 
 # The starters for Spring Boot 3.5 and 4, on the JDK that builds them; those for Boot 4 on a newer one too if there is one
 [group('test')]
-test-spring *options: (install "redis-server") build-spring
+test-spring *options: (install "redis-server") build-spring && test-spring-aot
     {{ maven }} --file packages/spring/pom.xml verify "$@"
     if newer=$(packages/jvm/newer-jdk.sh); then \
       STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/spring/pom.xml verify --projects boot4 "$@"; \
+    fi
+
+# A program that Spring has processed ahead of time, with each feature of the starters, on the same versions and JDKs
+[group('test')]
+test-spring-aot: (install "redis-server") build-spring
+    {{ maven }} --quiet --file packages/spring/aot/pom.xml clean verify
+    {{ maven }} --quiet --file packages/spring/aot/pom.xml clean verify --activate-profiles boot3
+    if newer=$(packages/jvm/newer-jdk.sh); then \
+      JAVA_HOME="$newer" {{ maven }} --quiet --file packages/spring/aot/pom.xml clean verify; \
     fi
 
 # One scenario of each kind in Python, in Node and on the JVM, on each rig of `servers`
@@ -633,6 +642,7 @@ lint-node: (install "node-lint")
 lint-jvm:
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:check
     {{ maven }} --quiet --file packages/spring/pom.xml spotless:check
+    {{ maven }} --quiet --file packages/spring/aot/pom.xml spotless:check
     {{ maven }} --quiet --file examples/spring-seckill/pom.xml spotless:check
 
 [group('lint')]
@@ -666,6 +676,7 @@ format: (install "rust-lints python-lint node-lint")
     ci/node_modules/.bin/biome check --write .
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:apply
     {{ maven }} --quiet --file packages/spring/pom.xml spotless:apply
+    {{ maven }} --quiet --file packages/spring/aot/pom.xml spotless:apply
     {{ maven }} --quiet --file examples/spring-seckill/pom.xml spotless:apply
 
 # The programs of the benchmark; before `bench --before`, in the other checkout

@@ -99,7 +99,8 @@ def test_jars_and_maven_plugins_have_exact_versions(file: Path) -> None:
             name, version = (entry.findtext(f"m:{field}", "", POM) for field in ("artifactId", "version"))
             # A parent gives it, or a bill of materials, whose own is exact.
             is_given = name in plugins if kind == "plugin" else has_bom
-            version = re.sub(r"\$\{(.+?)\}", lambda match: properties[match[1]], version)
+            while named := re.search(r"\$\{(.+?)\}", version):
+                version = version.replace(named[0], properties[named[1]])
             if not EXACT.fullmatch(version) and (version or not is_given):
                 wrong[name] = version
     assert wrong == {}

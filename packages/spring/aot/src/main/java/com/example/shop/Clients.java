@@ -1,0 +1,27 @@
+package com.example.shop;
+
+import io.github.steadlock.spring.autoconfigure.SteadlockBuilderCustomizer;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.annotation.Order;
+
+/** Customizers of the client, and a task that runs on while the context ends. */
+@Configuration(proxyBeanMethods = false)
+class Clients {
+    @Bean
+    @Order(2)
+    SteadlockBuilderCustomizer second() {
+        return builder -> builder.keyPrefix("shop:");
+    }
+
+    @Bean
+    @Order(1)
+    SteadlockBuilderCustomizer first() {
+        return builder -> builder.keyPrefix("overwritten:");
+    }
+
+    @Bean
+    LastTask lastTask() {
+        return new LastTask();
+    }
+}
