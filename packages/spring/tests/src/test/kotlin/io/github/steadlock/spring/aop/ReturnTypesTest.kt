@@ -130,7 +130,7 @@ class ReturnTypesTest {
             if (this == Type.VALUE) return@with "–"
             val work = Work(body = CompletableFuture())
             val running = call(shop, work)
-            work.began.get(20, TimeUnit.SECONDS)
+            work.runs.get(20, TimeUnit.SECONDS)
             running.cancel()
             if (other.tryLock(1, TimeUnit.SECONDS)) return@with "released at once"
             work.goesOn.complete(Unit)
@@ -145,7 +145,7 @@ class ReturnTypesTest {
             val body = CompletableFuture<String>()
             val work = Work(body = body, own = { CurrentLease.get().onLost(lost::complete) })
             val running = call(shop, work)
-            work.began.get(20, TimeUnit.SECONDS)
+            work.runs.get(20, TimeUnit.SECONDS)
             client.forceRelease(client.lock(NAME))
             lost.get(20, TimeUnit.SECONDS)
             val isCancelled =
@@ -195,6 +195,9 @@ class ReturnTypesTest {
         val body: CompletableFuture<String> = CompletableFuture.completedFuture("done"),
     ) {
         val began = CompletableFuture<Unit>()
+
+        /** What the method leaves to others has begun, too. */
+        val runs = CompletableFuture<Unit>()
         val cancelled = CompletableFuture<Unit>()
 
         /** What a cancelled method waits for, of types whose code can tell that it was cancelled. */
@@ -261,6 +264,7 @@ class ReturnTypesTest {
         open fun value(work: Work): String {
             work.begin()
             work.nested?.let { (shop, inner) -> shop.value(inner) }
+            work.runs.complete(Unit)
             return work.body.get()
         }
 
@@ -273,6 +277,7 @@ class ReturnTypesTest {
         private fun stageOf(work: Work): CompletableFuture<String> {
             work.begin()
             work.nested?.let { (shop, inner) -> shop.stage(inner).get(20, TimeUnit.SECONDS) }
+            work.runs.complete(Unit)
             return work.body.thenApplyAsync { it.also { work.later() } }
         }
 
@@ -287,6 +292,7 @@ class ReturnTypesTest {
             val nested = work.nested?.let { (shop, inner) -> shop.mono(inner) } ?: Mono.empty()
             return nested
                 .then(Mono.fromFuture({ work.body }, true))
+                .doOnSubscribe { work.runs.complete(Unit) }
                 .doOnCancel { work.cancelled.complete(Unit) }
                 .map { it.also { work.later() } }
         }
@@ -309,6 +315,7 @@ class ReturnTypesTest {
 
         private suspend fun awaited(work: Work): String {
             try {
+                work.runs.complete(Unit)
                 return work.body.await().also { work.later() }
             } catch (cancelled: CancellationException) {
                 work.cancelled.complete(Unit)
