@@ -4,7 +4,7 @@
 //! Blanks around a URL are dropped. Everything else that does not belong to it is refused by what it is
 //! and where, before a part of it is taken for a port or a database. No message repeats the URL.
 
-use steadlock_protocol::Error;
+use steadlock_protocol::{Error, around};
 
 use super::parts::FORMS;
 use crate::errors::invalid;
@@ -85,6 +85,35 @@ impl Protocol {
             _ => return None,
         };
         Some(Self { family, has_tls })
+    }
+
+    /// The refusal of a URL that could not be read, if a character that ends the host stands before its last `@`, or a
+    /// `%` that escapes nothing: then it is most likely part of a user or a password. `None` for other mistakes.
+    pub(super) fn unescaped(self, rest: &str) -> Option<Error> {
+        let (end, before) = match self.family {
+            // The query may hold a password of its own, with an `@` in it.
+            Family::Sentinel => ("@", around(rest, "?sentinel_").map_or(rest, |(before, _)| before)),
+            Family::Unix => ("@/", rest),
+            Family::Server | Family::Cluster => ("@", rest),
+            _ => return None,
+        };
+        let (userinfo, _) = before.rsplit_once(end)?;
+        // The path of a socket may have an `@` in it.
+        let userinfo = Some(userinfo).filter(|userinfo| !userinfo.starts_with('/'))?;
+        let is_unescaped = |(at, letter): &(usize, char)| match letter {
+            '/' | '?' | '#' => true,
+            '%' => {
+                let digits = userinfo.as_bytes().get(at + 1..at + 3);
+                digits.is_none_or(|digits| !digits.iter().all(u8::is_ascii_hexdigit))
+            }
+            _ => false,
+        };
+        let (_, letter) = userinfo.char_indices().find(is_unescaped)?;
+        Some(invalid(format!(
+            "the URL's user or password seems to have a {letter} in it that is not escaped; write it as %{:02X}, and \
+             likewise @ as %40, : as %3A, / as %2F, ? as %3F, # as %23 and % as %25",
+            u32::from(letter)
+        )))
     }
 }
 
