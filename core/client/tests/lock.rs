@@ -343,6 +343,56 @@ on_every_server! {
         assert_eq!(server.run(&["GET", "a"]), Reply::Bytes(b"data".to_vec()));
     }
 
+    async fn a_name_that_another_kind_holds_says_which_kind_that_is(server: &Server) {
+        let client = connect(server).await;
+        let other = connect(server).await;
+        let (lock, fair, mutex) = (client.lock("a"), client.fair_lock("a"), client.mutex("a"));
+        for (holder, asked, kinds) in [
+            (&lock, &mutex, "a lock or a fair_lock"),
+            (&fair, &mutex, "a lock or a fair_lock"),
+            (&mutex, &lock, "a mutex"),
+            (&mutex, &fair, "a mutex"),
+        ] {
+            let lease = holder.acquire().await.unwrap();
+            for error in [
+                asked.acquire().await.map(|_| ()).unwrap_err(),
+                asked.try_acquire().await.map(|_| ()).unwrap_err(),
+                asked.is_locked().await.map(|_| ()).unwrap_err(),
+                asked.holder().await.map(|_| ()).unwrap_err(),
+                other.force_release(asked).await.map(|_| ()).unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+                let told = format!("the key \"a\" is held as {kinds}; use one kind of lock for each name, or choose another name");
+                assert!(error.message().ends_with(&told), "{error}");
+            }
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+    }
+
+    async fn a_waiter_is_told_which_other_kind_has_taken_the_name(server: &Server) {
+        let client = connect(server).await;
+        let owner = "01234567-89ab-cdef-0123-456789abcdef:7";
+        let (lock, mutex) = (client.lock("a"), client.mutex("a"));
+        for (waiting, write, kinds) in [
+            (&lock, &["SET", "a", owner][..], "a mutex"),
+            (&mutex, &["HSET", "a", owner, "1"], "a lock or a fair_lock"),
+        ] {
+            let lease = waiting.acquire().await.unwrap();
+            let other = connect(server).await;
+            let asked = if kinds == "a mutex" { other.lock("a") } else { other.mutex("a") };
+            let asked = asked.wait(Duration::from_secs(20));
+            let mut waiter = std::pin::pin!(asked.acquire());
+            let early = tokio::time::timeout(Duration::from_millis(100), waiter.as_mut()).await;
+            assert!(early.is_err(), "it waits");
+            server.run(&["DEL", "a"]);
+            server.run(write);
+            let error = waiter.await.map(|_| ()).unwrap_err();
+            assert!(error.message().contains(&format!("is held as {kinds};")), "{error}");
+            server.run(&["DEL", "a"]);
+            lease.release().await.ok();
+        }
+    }
+
     async fn another_programs_hash_is_misconfigured_in_every_verb_and_stays(server: &Server) {
         let client = connect(server).await;
         let long = "x".repeat(1_000_000);

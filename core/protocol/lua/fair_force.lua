@@ -15,12 +15,16 @@
 
 local lock, channel = KEYS[1], ARGV[1]
 
-if redis.call('HLEN', lock) == 0 then
+-- Commands that only operators may run come first, and their refusal holds.
+local fields = redis.pcall('HLEN', lock)
+if fields == 0 then
   return {0}
 end
 local _, wrong = holder_of(lock)
 if wrong then
   return wrong
+elseif type(fields) == 'table' then
+  return fields
 end
 redis.call('DEL', lock)
 local listeners = 0

@@ -10,12 +10,16 @@
 --
 -- Invariant: nothing but a lock's record is removed.
 
-if redis.call('HLEN', KEYS[1]) == 0 then
+-- Commands that only operators may run come first, and their refusal holds.
+local fields = redis.pcall('HLEN', KEYS[1])
+if fields == 0 then
   return {0}
 end
 local _, wrong = holder_of(KEYS[1])
 if wrong then
   return wrong
+elseif type(fields) == 'table' then
+  return fields
 end
 redis.call('DEL', KEYS[1])
 return {1, publish_to_all(ARGV[1], '0')}

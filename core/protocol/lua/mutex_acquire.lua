@@ -8,7 +8,7 @@
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
 --          {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/token.lua
+-- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/other_kind.lua
 --
 -- Invariant: a record of another owner is not written to, and asking again with
 -- the same owner gives the same hold. No two replies have one token, and a later
@@ -25,7 +25,10 @@ if not owner or owner == '' then
   return redis.error_reply('STEADLOCK_ARGUMENT the owner must not be empty')
 end
 
-local holder = redis.call('GET', lock)
+local holder = redis.pcall('GET', lock)
+if type(holder) == 'table' then
+  return other_kind(lock, holder)
+end
 if holder and holder ~= owner then
   -- Each library has owners of its own, so any text is one, and of any length.
   return {0, redis.call('PTTL', lock), string.sub(holder, 1, 256)}

@@ -6,12 +6,16 @@
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no record
 --
--- Uses parts/publish.lua
+-- Uses parts/publish.lua, parts/other_kind.lua
 --
 -- Invariant: nothing but a STRING is removed.
 
 -- An empty text is another library's holder, too.
-if redis.call('STRLEN', KEYS[1]) == 0 and not redis.call('GET', KEYS[1]) then
+local length = redis.pcall('STRLEN', KEYS[1])
+if type(length) == 'table' then
+  return other_kind(KEYS[1], length)
+end
+if length == 0 and not redis.call('GET', KEYS[1]) then
   return {0}
 end
 redis.call('DEL', KEYS[1])

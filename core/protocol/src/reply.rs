@@ -70,7 +70,7 @@ impl CallError {
 impl CallError {
     /// Whether the server says that the key of a record holds something that is no record of this kind.
     pub(crate) fn is_of_no_lock(&self) -> bool {
-        matches!(self, Self::Server { code, .. } if matches!(code.as_str(), "WRONGTYPE" | "STEADLOCK_FORM"))
+        matches!(self, Self::Server { code, .. } if matches!(code.as_str(), "WRONGTYPE" | "STEADLOCK_FORM" | "STEADLOCK_KIND"))
     }
 }
 
@@ -114,8 +114,8 @@ impl Refusal {
     /// Sorts an error by its first word.
     pub(crate) fn of(code: &str) -> Self {
         match code {
-            "WRONGTYPE" | "STEADLOCK_FORM" | "STEADLOCK_TOKEN" | "STEADLOCK_ARGUMENT" | "STEADLOCK_LIMIT"
-            | "NOAUTH" | "WRONGPASS" => Self::BeforeWrite,
+            "WRONGTYPE" | "STEADLOCK_FORM" | "STEADLOCK_KIND" | "STEADLOCK_TOKEN" | "STEADLOCK_ARGUMENT"
+            | "STEADLOCK_LIMIT" | "NOAUTH" | "WRONGPASS" => Self::BeforeWrite,
             "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" | "READONLY" | "MISCONF"
             | "OOM" | "NOSCRIPT" | "UNBLOCKED" | "MOVED" | "ASK" => Self::Temporary,
             _ => Self::Permanent,

@@ -101,15 +101,15 @@ scripts! {
     /// Removes its record, no matter who holds it.
     LockForce => "lock_force" uses "publish", "form";
     /// Acquires the simple lock.
-    MutexAcquire => "mutex_acquire" uses "lease", "keep", "token";
+    MutexAcquire => "mutex_acquire" uses "lease", "keep", "token", "other_kind";
     /// Renews it.
     MutexRenew => "mutex_renew" uses "lease", "keep";
     /// Releases it.
     MutexRelease => "mutex_release" uses "publish";
     /// Says who holds it.
-    MutexInspect => "mutex_inspect";
+    MutexInspect => "mutex_inspect" uses "other_kind";
     /// Removes its record, no matter who holds it.
-    MutexForce => "mutex_force" uses "publish";
+    MutexForce => "mutex_force" uses "publish", "other_kind";
     /// Acquires the fair lock, or a place in its queue.
     FairAcquire => "fair_acquire" uses "lease", "token", "publish", "form", "fair", "fair_wait";
     /// Says that its waiters live.

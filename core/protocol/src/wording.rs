@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::kinds::Keys;
+use crate::kinds::{Keys, Kind};
 use crate::name::Word;
+use crate::owner::OwnerId;
 use crate::reply::{CallError, Refusal};
 use crate::shown::shown;
 
@@ -49,6 +50,11 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
         "WRONGTYPE" => no_lock(keys.all(), ""),
         "STEADLOCK_FORM" => no_lock(keys.records(), message),
+        // An owner id is ours or Redisson's, which has no mutex of this form.
+        "STEADLOCK_KIND" => match OwnerId::parts(message) {
+            Some(_) => other_kind(keys),
+            None => no_lock(keys.records(), ""),
+        },
         "STEADLOCK_TOKEN" => {
             let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);
@@ -57,6 +63,17 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
         "STEADLOCK_LIMIT" => Cause::new(message).with_advice("ask with that one, or change it by set_limit"),
         _ => refused(code, message),
     }
+}
+
+/// The name is held as a lock of another kind.
+fn other_kind(keys: &Keys) -> Cause {
+    let kinds = match keys.kind {
+        Kind::Mutex => "a lock or a fair_lock",
+        _ => "a mutex",
+    };
+    let key = String::from_utf8_lossy(&keys.record);
+    Cause::new(format!("the key {:?} is held as {kinds}", shown(&key)))
+        .with_advice("use one kind of lock for each name, or choose another name")
 }
 
 /// One of these keys holds what is no lock; `found` says what that is, if it is known.

@@ -365,8 +365,8 @@ impl Defect {
             ),
             Self::MutexTakesAnyKey => (
                 Script::MutexAcquire,
-                "local holder = redis.call('GET', lock)",
-                "local holder = redis.call('TYPE', lock).ok == 'string' and redis.call('GET', lock)",
+                "local holder = redis.pcall('GET', lock)",
+                "local holder = redis.call('TYPE', lock).ok == 'string' and redis.pcall('GET', lock)",
             ),
             Self::MutexResendShortens => (
                 Script::MutexAcquire,

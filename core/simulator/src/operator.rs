@@ -192,7 +192,8 @@ impl World {
     ) -> Checked {
         let (role, record) = (role(call.script).0, kinds::record(call));
         let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
-        let was_wrong_type = matches!(result, Err(CallError::Server { code, .. }) if code == "WRONGTYPE");
+        let is_of_type = |code: &str| matches!(code, "WRONGTYPE" | "STEADLOCK_KIND");
+        let was_wrong_type = matches!(result, Err(CallError::Server { code, .. }) if is_of_type(code));
         for (other, held) in &before.others {
             let after = self.holders_of(node, name, *other);
             let collides = other.group() == record.group();

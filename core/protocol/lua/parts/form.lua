@@ -14,11 +14,18 @@ local function is_owner(text)
 end
 
 -- The holder of a `lock` or `fair_lock`; nil if nobody holds it. If the hash is no such record: nil and the refusal.
--- Two fields are asked for, at random, as a hash of any other program may have millions.
+-- Two fields are asked for, at random, as a hash of any other program may have millions. Of a STRING the refusal says
+-- what it holds: it may be a `mutex`.
 local function holder_of(lock)
-  local record = redis.call('HRANDFIELD', lock, 2, 'WITHVALUES')
+  local record = redis.pcall('HRANDFIELD', lock, 2, 'WITHVALUES')
   local holder, count = record[1], record[2]
-  if not holder then
+  if record.err then
+    local text = redis.pcall('GET', lock)
+    if type(text) == 'string' then
+      record = redis.error_reply('STEADLOCK_KIND ' .. string.sub(text, 1, MOST_TEXT))
+    end
+    return nil, record
+  elseif not holder then
     return nil
   elseif #record == 2 and is_owner(holder) and #count <= 15 and string.find(count, '^[1-9]%d*$') then
     return holder

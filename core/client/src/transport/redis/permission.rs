@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_error_is_given_back_is_named_without_a_line() {
-        assert_eq!(commands(Script::LockAcquire, None), ["PEXPIRE"]);
+    fn the_calls_whose_error_is_given_back_are_named_without_a_line() {
+        assert_eq!(commands(Script::LockAcquire, None), ["HRANDFIELD", "GET", "PEXPIRE"]);
     }
 }
