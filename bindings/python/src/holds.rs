@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::PyTraverseError;
@@ -37,8 +38,8 @@ struct Book {
     pages: Mutex<Pages>,
     /// Called with each lease that lives from now on only while the program refers to it.
     on_left: Py<PyAny>,
-    /// Called with the number and the name of a lease, its kind of owner and whether it was valid, when it is released
-    /// because nobody refers to it any more.
+    /// Called with the number and the name of a lease, its kind of owner and whether people are told (it was valid, and
+    /// the last level of its lock), when it is released because nobody refers to it any more.
     on_dropped: Py<PyAny>,
 }
 
@@ -141,8 +142,17 @@ impl Holds {
         let mut struck = Struck::default();
         for owner in owners {
             let held = self.0.pages().held_by(py, owner);
+            let mut levels: HashMap<Box<str>, usize> = HashMap::new();
+            for (key, _) in &held {
+                *levels.entry(key.clone()).or_default() += 1;
+            }
+            let levels: HashMap<_, _> = levels
+                .into_iter()
+                .map(|(key, count)| (key, Levels::of(count)))
+                .collect();
             for (key, entry) in held {
-                self.0.leave(py, owner, &key, entry, &mut struck)?;
+                let levels = levels.get(&key).cloned().unwrap_or_default();
+                self.0.leave(py, (owner, &*key), entry, levels, &mut struck)?;
             }
         }
         struck.raised()
@@ -177,9 +187,9 @@ impl Book {
     fn leave(
         self: &Arc<Self>,
         py: Python<'_>,
-        owner: Option<u64>,
-        key: &str,
+        (owner, key): (Option<u64>, &str),
         entry: Entry,
+        levels: Levels,
         struck: &mut Struck,
     ) -> PyResult<()> {
         let Entry { native, lease } = entry;
@@ -189,6 +199,7 @@ impl Book {
             book: Arc::downgrade(self),
             native,
             owner_kind,
+            levels,
         };
         let reference = PyWeakrefReference::new_with(lease.bind(py), Bound::new(py, watching)?)?.unbind();
         let mut pages = self.pages();
@@ -283,6 +294,27 @@ struct LastReference {
     book: Weak<Book>,
     native: Arc<host::Lease>,
     owner_kind: String,
+    levels: Levels,
+}
+
+/// How many levels of one lock an ended owner has left: people are told of the last one alone.
+#[derive(Clone, Default)]
+struct Levels(Arc<AtomicUsize>);
+
+impl Levels {
+    fn of(count: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(count)))
+    }
+
+    fn is_last(&self) -> bool {
+        self.0.load(Ordering::Relaxed) <= 1
+    }
+}
+
+impl Drop for LastReference {
+    fn drop(&mut self) {
+        self.levels.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[pymethods]
@@ -297,10 +329,10 @@ impl LastReference {
         if self.native.is_released() || ending::is_finalizing(py)? {
             return Ok(());
         }
-        let is_valid = self.native.is_valid();
+        let is_told = self.native.is_valid() && self.levels.is_last();
         // The release goes on though nobody waits for it.
         drop(book.host.start(Op::Release { lease: number }));
-        let told = (number, self.native.name(), self.owner_kind.as_str(), is_valid);
+        let told = (number, self.native.name(), self.owner_kind.as_str(), is_told);
         book.on_dropped.bind(py).call1(told).map(|_| ())
     }
 }

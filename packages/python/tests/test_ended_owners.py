@@ -232,6 +232,38 @@ def test_an_ended_thread_is_told_of_in_the_log_though_warnings_are_ignored(
     assert lock.acquire(timeout=10)
 
 
+def test_an_ended_thread_that_held_a_lock_at_two_levels_is_told_of_once(
+    client: steadlock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = client.lock("door")
+
+    def acquire_twice() -> None:
+        assert lock.acquire()
+        assert lock.acquire()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        in_thread(acquire_twice)
+        assert lock.acquire(timeout=10)
+    assert len([warning for warning in told if ENDED_THREAD in str(warning.message)]) == 1
+    eventually(10, lambda: ENDED_THREAD in caplog.text)
+    assert caplog.text.count(ENDED_THREAD) == 1
+
+
+async def test_an_ended_task_that_held_a_lock_at_two_levels_is_told_of_once(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+
+    async def acquire_twice() -> None:
+        assert await lock.acquire()
+        assert await lock.acquire()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        await asyncio.create_task(acquire_twice())
+        assert await lock.acquire(timeout=10)
+    assert len([warning for warning in told if ENDED_TASK in str(warning.message)]) == 1
+
+
 async def test_a_lease_that_somebody_has_outlives_its_task(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     lease = await asyncio.create_task(lock.try_acquire())

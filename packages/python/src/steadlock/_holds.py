@@ -31,9 +31,9 @@ def holds_of(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
     """The leases that were not released yet. It is native, as signal handlers, finalizers and collections of garbage
     use it in the midst of any other use."""
 
-    def on_dropped(number: int, name: str, owner_kind: str, is_valid: bool) -> None:
+    def on_dropped(number: int, name: str, owner_kind: str, is_told: bool) -> None:
         watched.dropped(number)
-        if is_valid:
+        if is_told:
             who = _OWNERS.get(owner_kind, owner_kind)
             text = f"lock {shown(name)!r} was still held by a {who} that has ended, and is released now; "
             text += _ADVICE.get(owner_kind, "use `with`, or release it before the end")
