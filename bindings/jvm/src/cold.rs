@@ -250,7 +250,7 @@ pub fn drop_client(client: u64) {
 /// What a release throws if the lease was lost for this reason.
 #[uniffi::export]
 pub fn lost_error(name: String, reason: String) -> NativeFailure {
-    failure(&steadlock::host::lost_error(&name, &reason, Operation::Release))
+    failure(&steadlock::host::lost_error(&name, &reason, false, Operation::Release))
 }
 
 /// A lock's name as messages show it.

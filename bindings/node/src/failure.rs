@@ -93,15 +93,15 @@ impl From<&ClientInfo> for NativeClientInfo {
     }
 }
 
-/// What a caller gets whose lease was lost for this reason: at its release, or before that.
+/// What a caller gets whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
 #[napi(catch_unwind)]
-pub fn lost_error(name: String, reason: String, at_release: bool) -> NativeFailure {
+pub fn lost_error(name: String, reason: String, is_forgotten: bool, at_release: bool) -> NativeFailure {
     let operation = if at_release {
         Operation::Release
     } else {
         Operation::Hold
     };
-    NativeFailure::from(&steadlock::host::lost_error(&name, &reason, operation))
+    NativeFailure::from(&steadlock::host::lost_error(&name, &reason, is_forgotten, operation))
 }
 
 /// A lock's name as messages show it.

@@ -66,10 +66,13 @@ mod _native {
         steadlock::host::shown(name).into_owned()
     }
 
-    /// What a release raises if the lease was lost for this reason.
+    /// What a release raises if the lease was lost for this reason, and perhaps forgotten.
     #[pyfunction]
-    fn lost_error(py: Python<'_>, name: &str, reason: &str) -> PyErr {
-        crate::convert::error(py, &steadlock::host::lost_error(name, reason, Operation::Release))
+    fn lost_error(py: Python<'_>, name: &str, reason: &str, is_forgotten: bool) -> PyErr {
+        crate::convert::error(
+            py,
+            &steadlock::host::lost_error(name, reason, is_forgotten, Operation::Release),
+        )
     }
 
     /// The package hands over how the exception for an error is made.

@@ -47,15 +47,15 @@ fn client(info: &ClientInfo) -> JsValue {
     ])
 }
 
-/// What a caller gets whose lease was lost for this reason: at its release, or before that.
+/// What a caller gets whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
 #[wasm_bindgen(js_name = lostError)]
-pub fn lost_error(name: &str, reason: &str, at_release: bool) -> JsValue {
+pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, at_release: bool) -> JsValue {
     let operation = if at_release {
         Operation::Release
     } else {
         Operation::Hold
     };
-    failure(&steadlock::host::lost_error(name, reason, operation))
+    failure(&steadlock::host::lost_error(name, reason, is_forgotten, operation))
 }
 
 /// A lock's name as messages show it.

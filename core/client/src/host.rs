@@ -307,10 +307,16 @@ impl Host {
 }
 
 /// What a package tells a caller whose lease was lost for `reason`, a word of [`LostReason`]: at the end of a scope and
-/// by `lock.release()` (`Release`), or before it released it.
+/// by `lock.release()` (`Release`), or before it released it. `is_forgotten` says of the lease that nobody need release
+/// it, as [`Lease::is_forgotten`] does.
 #[must_use]
-pub fn lost_error(name: &str, reason: &str, operation: Operation) -> Error {
-    Error::lost(operation, LostReason::parse(reason)).with_lock(name)
+pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, operation: Operation) -> Error {
+    let reason = LostReason::parse(reason);
+    let error = match is_forgotten {
+        true => Error::lost_and_forgotten(operation, reason),
+        false => Error::lost(operation, reason),
+    };
+    error.with_lock(name)
 }
 
 /// Now, in microseconds of the clock that leases are measured by: it goes on while the

@@ -269,6 +269,11 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
         (refused.kind(), refused.reason()),
         (ErrorKind::LockLost, Some(LostReason::Expired))
     );
+    assert_eq!(
+        refused.message(),
+        "the lease was lost: its fixed length passed before its release; acquire the lock again, with a longer lease \
+         or a renewed one"
+    );
     let Ok(Completion::Released(released)) = client.run(Op::Release { lease: lease.id() }) else {
         panic!("not released");
     };

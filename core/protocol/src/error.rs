@@ -176,27 +176,44 @@ impl Error {
         Self::new(ErrorKind::Closed, operation, "the client is closed; connect a new one")
     }
 
-    /// What `operation` gets that relied on a lease which was lost, for this reason if it is known.
+    /// What `operation` gets that relied on an auto-renewed lease which was lost, for this reason if it is known. So does
+    /// a release that finds the loss out itself, also of a fixed lease.
     #[must_use]
     pub fn lost(operation: Operation, reason: Option<LostReason>) -> Self {
         let cause = match (operation, reason) {
             // A release that finds no record is told the same reason as one that comes after the deadline.
             (Operation::Release, Some(LostReason::Expired)) => {
-                Some("its deadline passed without a confirmed renewal, or its record was gone before that")
+                Some("its deadline passed, or its record was gone before that")
             }
             (_, reason) => reason.map(LostReason::cause),
         };
         let advice = match operation {
-            Operation::Release => "check what was done meanwhile, or let the resource refuse old tokens",
+            Operation::Release => CHECK,
             _ => "release it and acquire the lock again",
         };
         Self::lost_by(operation, reason, cause).with_advice(advice)
     }
 
-    /// The same of a lease that was fixed, or whose client was closed: nobody need release it.
+    /// The same of a lease that was fixed, or whose client was closed: nobody need release it. Only a fixed one is
+    /// forgotten as it expires.
     #[must_use]
-    pub fn lost_and_forgotten(operation: Operation, reason: LostReason) -> Self {
-        Self::lost_by(operation, Some(reason), Some(reason.cause())).with_advice("acquire the lock again")
+    pub fn lost_and_forgotten(operation: Operation, reason: impl Into<Option<LostReason>>) -> Self {
+        let reason = reason.into();
+        let has_expired = reason == Some(LostReason::Expired);
+        let cause = match has_expired {
+            true => Some("its fixed length passed before its release"),
+            false => reason.map(LostReason::cause),
+        };
+        let advice = match (operation, has_expired) {
+            (Operation::Release, false) => CHECK,
+            (Operation::Release, true) => {
+                "check what was done meanwhile, or let the resource refuse old tokens; next time acquire it with a \
+                 longer lease or a renewed one"
+            }
+            (_, false) => "acquire the lock again",
+            (_, true) => "acquire the lock again, with a longer lease or a renewed one",
+        };
+        Self::lost_by(operation, reason, cause).with_advice(advice)
     }
 
     fn lost_by(operation: Operation, reason: Option<LostReason>, cause: Option<&str>) -> Self {
@@ -355,6 +372,9 @@ impl Error {
     }
 }
 
+/// The advice at a release that finds the lease lost.
+const CHECK: &str = "check what was done meanwhile, or let the resource refuse old tokens";
+
 /// What another error is to have as its cause that comes of this one.
 impl From<&Error> for Cause {
     fn from(error: &Error) -> Self {
@@ -416,6 +436,38 @@ mod tests {
         let bare = Error::caused(ErrorKind::Unavailable, Operation::Connect, refused);
         assert_eq!(bare.to_string(), "connect: the server refused: OOM; make room on it");
         assert_eq!(bare.cause(), Some("the server refused: OOM"));
+    }
+
+    #[test]
+    fn a_fixed_lease_that_expired_is_told_nothing_of_renewals_that_it_never_had() {
+        for operation in [
+            Operation::Acquire,
+            Operation::Extend,
+            Operation::Hold,
+            Operation::Release,
+        ] {
+            let error = Error::lost_and_forgotten(operation, LostReason::Expired);
+            let cause = error.cause().unwrap();
+            assert!(
+                cause.starts_with("its fixed length passed before its release"),
+                "{cause}"
+            );
+            let message = error.message();
+            assert!(!message.contains("confirmed renewal"), "{message}");
+            assert!(message.ends_with("with a longer lease or a renewed one"), "{message}");
+            let renewed = Error::lost(operation, Some(LostReason::Expired));
+            assert!(renewed.cause().unwrap().contains("its deadline passed"), "{renewed}");
+            for reason in [
+                LostReason::Removed,
+                LostReason::Stolen,
+                LostReason::MaxHold,
+                LostReason::Closed,
+            ] {
+                let message = Error::lost_and_forgotten(operation, reason).message();
+                assert!(message.contains(reason.cause()), "{message}");
+                assert!(!message.contains("longer"), "{message}");
+            }
+        }
     }
 
     #[test]

@@ -97,7 +97,7 @@ export class Hold {
   }
 
   lostError(reason: LostReason, operation: 'hold' | 'release' = 'hold'): SteadlockError {
-    return errorOf(native.lostError(this.lockName, reason, operation === 'release'));
+    return errorOf(native.lostError(this.lockName, reason, this.#isForgotten, operation === 'release'));
   }
 
   /** Nobody is told by its signal any more. */

@@ -101,8 +101,13 @@ export interface ClientOptions {
  */
 export declare function closeAtExit(clients: Array<NativeClient>, timeoutMs: number): void;
 
-/** What a caller gets whose lease was lost for this reason: at its release, or before that. */
-export declare function lostError(name: string, reason: string, atRelease: boolean): NativeFailure;
+/** What a caller gets whose lease was lost for this reason, and perhaps forgotten: at its release, or before that. */
+export declare function lostError(
+  name: string,
+  reason: string,
+  isForgotten: boolean,
+  atRelease: boolean,
+): NativeFailure;
 
 /** Which program on which machine a client is. */
 export interface NativeClientInfo {

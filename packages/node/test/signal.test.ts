@@ -44,7 +44,7 @@ describe('the signal of a lease', () => {
     const { reason } = lease.signal;
     assert.ok(reason instanceof LockLostError);
     assert.equal(reason.operation, 'hold');
-    assert.match(reason.message, /^hold of lock "fixed": the lease was lost: its deadline passed/);
+    assert.match(reason.message, /^hold of lock "fixed": the lease was lost: its fixed length passed/);
     await assert.rejects(lease.extend(), { operation: 'extend' });
   });
 

@@ -34,8 +34,8 @@ export const native = {
     }
   },
   vocabulary: (): Vocabulary => loaded().vocabulary(),
-  lostError: (name: string, reason: string, atRelease: boolean): NativeFailure =>
-    loaded().lostError(name, reason, atRelease),
+  lostError: (name: string, reason: string, isForgotten: boolean, atRelease: boolean): NativeFailure =>
+    loaded().lostError(name, reason, isForgotten, atRelease),
   /** A lock's name as messages show it. Before the first client nobody has a lock, and what is named stays unsaid. */
   shown: (name: string): string => core()?.shown(name) ?? '…',
 };

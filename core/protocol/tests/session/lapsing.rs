@@ -51,6 +51,29 @@ fn a_fixed_lease_that_lapsed_is_forgotten_once_its_loss_was_told() {
     assert_eq!(world.calls(Script::LockRelease), 1, "in case its record lasts longer");
 }
 
+/// The timer of the deadline has not fired yet.
+#[test]
+fn an_extension_after_a_deadline_says_whether_the_lease_was_fixed() {
+    for (plan, cause) in [
+        (fixed(300), "its fixed length passed before its release"),
+        (renewed(300), "its deadline passed without a confirmed renewal"),
+    ] {
+        let mut world = World::new(1);
+        let request = AcquireRequest {
+            lease: plan,
+            ..from(1, "a")
+        };
+        let grant = world.hold(0, request);
+        let late = world.now + Duration::from_secs(1);
+        let ticket = world.clients[0].session.extend(grant.lease, by_ms(500), late);
+        world.drain(0);
+        match world.outcome(0, ticket) {
+            Outcome::Failed(error) => assert_eq!(error.cause(), Some(cause), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Somebody sets the clock, and the server's goes on as before.
 #[test]
 fn a_fixed_lease_that_ended_by_a_leap_of_the_clock_leaves_no_record() {

@@ -63,6 +63,14 @@ impl MultiLock {
             .or_else(|| (self.deadline <= now).then_some(LostReason::Expired))
     }
 
+    /// What `operation` gets that relied on it.
+    pub(super) fn lost_error(&self, operation: Operation, reason: Option<LostReason>) -> Error {
+        match self.is_renewed {
+            true => Error::lost(operation, reason),
+            false => Error::lost_and_forgotten(operation, reason),
+        }
+    }
+
     /// What a release comes to, unless a server says worse.
     fn released(&self) -> Outcome {
         let outcome = self.lost.map_or(ReleaseOutcome::Released, LostReason::outcome);
@@ -205,8 +213,9 @@ impl HeldLocks {
     pub(super) fn extended(&self, first: LeaseId) -> Result<Instant, Error> {
         match self.by_lease.get(&first) {
             Some(multi) if multi.lost.is_none() => Ok(multi.deadline),
+            Some(multi) => Err(multi.lost_error(Operation::Extend, multi.lost)),
             // One with a fixed lease that was lost is forgotten.
-            multi => Err(Error::lost(Operation::Extend, multi.and_then(|multi| multi.lost))),
+            None => Err(Error::lost_and_forgotten(Operation::Extend, None)),
         }
     }
 

@@ -163,7 +163,7 @@ impl Multi {
             return members.waits_for_itself(requests, now).map_or(Ok(None), Err);
         };
         match held.lost_at(now) {
-            Some(reason) => Err(Error::lost(Operation::Acquire, Some(reason))),
+            Some(reason) => Err(held.lost_error(Operation::Acquire, Some(reason))),
             None => Ok(Some((first, held.members().to_vec()))),
         }
     }

@@ -78,7 +78,7 @@ impl Broadcast {
             return refuse(ErrorKind::NotOwner, "the lock was released meanwhile; acquire it again");
         };
         if hold.lost().is_some() {
-            let error = Error::lost(Operation::Extend, hold.lost());
+            let error = hold.lost_error(Operation::Extend);
             return failed().or(Some(Outcome::Failed(error)));
         }
         let extended = extension.done.iter().filter(|member| hold.has_member(**member));

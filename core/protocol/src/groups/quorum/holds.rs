@@ -3,7 +3,7 @@
 use super::majority::{last_of_majority, majority};
 use crate::defects::Defect;
 use crate::ending::LostReason;
-use crate::error::Error;
+use crate::error::{Error, Operation};
 use crate::groups::members::Members;
 use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
 use crate::ids::{Context, LeaseId, Ticket, Verb};
@@ -63,6 +63,14 @@ pub(super) struct Released {
 impl QuorumHold {
     pub(super) const fn lost(&self) -> Option<LostReason> {
         self.lost
+    }
+
+    /// What `operation` gets that relied on it, once it is lost.
+    pub(super) fn lost_error(&self, operation: Operation) -> Error {
+        match self.is_renewed {
+            true => Error::lost(operation, self.lost),
+            false => Error::lost_and_forgotten(operation, self.lost),
+        }
     }
 
     pub(super) const fn deadline(&self) -> Instant {

@@ -24,13 +24,15 @@ impl Holds {
         observing::lost(io, hold, reason, now);
         let lock = hold.lock();
         // A client that closes releases what it holds.
-        let is_forgotten = !hold.plan().renewed && reason != LostReason::Closed;
+        let is_renewed = hold.plan().renewed;
+        let is_forgotten = !is_renewed && reason != LostReason::Closed;
         for lease in hold.levels() {
             io.step(Step::Tell(Event::Lost { lease: *lease, reason }));
         }
         let name = hold.keys().name.clone();
-        self.extensions_mut()
-            .fail(io, id, |operation| lost_error(Some(reason), &name, operation));
+        self.extensions_mut().fail(io, id, |operation| {
+            lost_error(Some(reason), is_renewed, &name, operation)
+        });
         if is_forgotten && !io.has(Defect::LapsedLeaseStays) {
             self.forget_lost(io, id, now);
         }

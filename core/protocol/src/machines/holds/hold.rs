@@ -137,7 +137,7 @@ impl Hold {
 
     /// Why it does not let its context in, and so on: it is lost, or past its deadline.
     pub(crate) fn lost_error(&self, operation: Operation) -> Error {
-        lost_error(self.lost(), &self.keys.name, operation)
+        lost_error(self.lost(), self.plan().renewed, &self.keys.name, operation)
     }
 
     pub(super) const fn lock(&self) -> LockId {
@@ -251,7 +251,11 @@ impl Hold {
 }
 
 /// Why a lost hold is of no use; `None` if its deadline passed and nobody was told yet.
-pub(super) fn lost_error(lost: Option<LostReason>, name: &LockName, operation: Operation) -> Error {
+pub(super) fn lost_error(lost: Option<LostReason>, is_renewed: bool, name: &LockName, operation: Operation) -> Error {
     let reason = lost.unwrap_or(LostReason::Expired);
-    Error::lost(operation, Some(reason)).with_lock(name.as_str())
+    let error = match is_renewed {
+        true => Error::lost(operation, Some(reason)),
+        false => Error::lost_and_forgotten(operation, reason),
+    };
+    error.with_lock(name.as_str())
 }

@@ -92,7 +92,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             except SteadlockError as error:
                 self._abandon()
                 return error
-        return None if reason is None else _native.lost_error(self.name, reason)
+        return None if reason is None else _native.lost_error(self.name, reason, self._native.is_forgotten)
 
     def _watch(self) -> None:
         if not self._native.is_released:

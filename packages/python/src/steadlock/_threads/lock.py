@@ -56,9 +56,11 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         """
         caller = this_caller()
         connection, settings = self._connection, self._settings
+        is_forgotten = False
         lease = held_by(connection, settings.key, caller)
         if lease is not None and not connection.is_closed:
             _, outcome, lost = lease._release()
+            is_forgotten = lease._native.is_forgotten
         else:
             # The core knows what is held under another name of the same lock.
             native = connection.native
@@ -67,7 +69,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             )
             connection.forget_number(number, outcome, lost)
         if lost is not None:
-            raise _native.lost_error(settings.name, lost)
+            raise _native.lost_error(settings.name, lost, is_forgotten)
         return outcome
 
     @property

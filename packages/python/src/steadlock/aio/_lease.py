@@ -118,7 +118,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
                 return error
         else:
             reason = begun
-        return None if reason is None else _native.lost_error(self.name, reason)
+        return None if reason is None else _native.lost_error(self.name, reason, self._native.is_forgotten)
 
     def _enter(self, cancel: Callable[[], None]) -> None:
         """Calls `cancel` if the lease is lost inside of the scope that begins now."""

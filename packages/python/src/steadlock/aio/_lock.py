@@ -109,7 +109,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             raise self._not_owner("other tasks entered its scopes; leave each where it was entered, or use hold()")
 
     async def _released(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
-        return self._outcome(await lease._released(request or lease._post_release()))
+        released = await lease._released(request or lease._post_release())
+        return self._outcome(released, lease._native.is_forgotten)
 
     async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
         """Of what the core may know of, if it is held under another name of the same lock."""
@@ -119,12 +120,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         submit = connection.native.submit_release_innermost
         released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
         connection.forget_number(*released)
-        return self._outcome(released)
+        return self._outcome(released, False)
 
-    def _outcome(self, released: Released) -> ReleaseOutcome:
+    def _outcome(self, released: Released, is_forgotten: bool) -> ReleaseOutcome:
         _, outcome, lost = released
         if lost is not None:
-            raise _native.lost_error(self.name, lost)
+            raise _native.lost_error(self.name, lost, is_forgotten)
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: Owner) -> Lease | None:
