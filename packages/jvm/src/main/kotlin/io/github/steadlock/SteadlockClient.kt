@@ -142,7 +142,8 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
 
     /**
      * Closes the client: waiters get [ClosedException], held leases are lost for the reason [LostReason.CLOSED] and
-     * are then released. Takes 500 ms at the most, whatever the server does. The second time it does nothing.
+     * are then released, of which a warning tells. Takes 500 ms at the most, whatever the server does. The second time it
+     * does nothing.
      */
     override fun close() {
         try {

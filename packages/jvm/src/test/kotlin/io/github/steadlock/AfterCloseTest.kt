@@ -57,6 +57,32 @@ class AfterCloseTest {
     }
 
     @Test
+    fun `a close says which locks it releases, and nothing if there are none`() {
+        Warnings().use { warnings ->
+            val client = Steadlock.connect("memory://")
+            repeat(2) { client.lock("mine").lock() }
+            client.lock("nobody's").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)
+            client.lock("gone").withLock {}
+            client.close()
+            Steadlock.connect("memory://").close()
+            val told = { text: String -> warnings.count { it.contains("is closed while") && it.contains(text) } }
+            val thread = Thread.currentThread().name
+            assertEquals(1, told("which are released: "))
+            assertEquals(1, told("\"mine\" (thread $thread)"))
+            assertEquals(1, told("\"nobody's\""))
+            assertEquals(0, told("gone"))
+        }
+    }
+
+    @Test
+    fun `a close names ten locks`() {
+        Warnings().use { warnings ->
+            Steadlock.connect("memory://").use { client -> repeat(12) { client.lock("a$it").lock() } }
+            assertEquals(1, warnings.count { it.endsWith(" and 2 more") })
+        }
+    }
+
+    @Test
     fun `a release after the close says released of a lease of nobody, and of permits`() {
         val client = Steadlock.connect("memory://")
         val of = client.lock("a").lockAsync().toCompletableFuture().get(5, TimeUnit.SECONDS)

@@ -151,6 +151,7 @@ internal class Engine private constructor(
     fun close() {
         if (closing.compareAndSet(false, true)) {
             val start = System.nanoTime()
+            tellOfHeld()
             try {
                 knowsEndings = start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS) == Reply.Closed
             } finally {
@@ -163,6 +164,19 @@ internal class Engine private constructor(
             Log.flush(flushMs(start))
         }
         closed.join()
+    }
+
+    /** Says which locks are released though nobody has released them. */
+    private fun tellOfHeld() {
+        val held =
+            leases.values
+                .filter { !it.isReleasing && it.lostReason == null }
+                .map { lease -> "\"${shown(lease.name)}\"" + lease.owner.threadName?.let { " (thread $it)" }.orEmpty() }
+                .distinct()
+        if (held.isEmpty()) return
+        val more = if (held.size > MOST_NAMED) " and ${held.size - MOST_NAMED} more" else ""
+        val named = held.take(MOST_NAMED).joinToString(", ")
+        Log.warn("a SteadlockClient is closed while it holds locks, which are released: $named$more")
     }
 
     /**
@@ -403,6 +417,9 @@ internal class Engine private constructor(
         private const val NOBODY = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
+
+        /** How many locks one line of the log names. */
+        private const val MOST_NAMED = 10
         private const val SWEEP_MS = 1_000L
         private const val ENDING_MS = 5L
         private val ANY_LOCK = Kind.LOCK.key("-")
