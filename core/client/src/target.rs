@@ -367,8 +367,6 @@ fn list(nodes: &[(String, u16)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use steadlock_protocol::ErrorKind;
-
     use super::*;
 
     fn parse(url: &str) -> Target {
