@@ -1,11 +1,13 @@
 package com.example.shop;
 
+import io.github.steadlock.Steadlock;
+import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.autoconfigure.SteadlockBuilderCustomizer;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
 
-/** Customizers of the client, and a task that runs on while the context ends. */
+/** A second client, customizers of the first, and a task that runs on while the context ends. */
 @Configuration(proxyBeanMethods = false)
 class Clients {
     @Bean
@@ -18,6 +20,11 @@ class Clients {
     @Order(1)
     SteadlockBuilderCustomizer first() {
         return builder -> builder.keyPrefix("overwritten:");
+    }
+
+    @Bean(defaultCandidate = false)
+    SteadlockClient auditLocks() {
+        return Steadlock.connect("memory://");
     }
 
     @Bean

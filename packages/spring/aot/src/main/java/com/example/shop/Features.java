@@ -63,6 +63,7 @@ final class Features {
                 shop.reserve(List.of("a", "b")).collectList().block());
         Checks.equal("a name by a bean, fair", "fair_lock north:42", shop.inRegion("42"));
         Checks.equal("a name by a placeholder", "lock corner:42", shop.inShop("42"));
+        Checks.equal("a second client", "lock ledger of auditLocks", shop.audit());
         Checks.equal("an annotation of the program", "mutex till", shop.count());
         Checks.equal("an annotation of an interface", "lock price:tea", shop.price("tea"));
         Checks.equal(
@@ -147,6 +148,7 @@ final class Features {
                 "health",
                 get("health"),
                 "\"steadlock\":{",
+                "\"auditLocks\":{",
                 "memory://",
                 "roundTrip",
                 "\"openBreakers\":0",

@@ -65,6 +65,11 @@ public class Shop implements Catalogue {
         return held();
     }
 
+    @DistributedLock(name = "'ledger'", client = "auditLocks")
+    public String audit() {
+        return held();
+    }
+
     @DistributedLock(name = "'sheet'", kind = LockKind.READ)
     public String read() {
         return held();
@@ -126,6 +131,7 @@ public class Shop implements Catalogue {
 
     private static String shown(LocksEndpoint.Held held) {
         String reason = held.reason() == null ? "" : ", for " + held.reason();
-        return held.kind() + " " + held.name() + reason;
+        String client = held.client().equals("steadlockClient") ? "" : " of " + held.client();
+        return held.kind() + " " + held.name() + reason + client;
     }
 }
