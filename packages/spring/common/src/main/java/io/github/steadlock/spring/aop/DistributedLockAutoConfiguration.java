@@ -2,17 +2,20 @@ package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
 import io.github.steadlock.spring.autoconfigure.SteadlockProperties;
+import io.github.steadlock.spring.autoconfigure.SteadlockProperties.Annotation.Retry;
 import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.context.annotation.Role;
 import org.springframework.core.env.Environment;
+import org.springframework.retry.annotation.RetryConfiguration;
 import org.springframework.transaction.TransactionExecutionListener;
 import org.springframework.transaction.reactive.TransactionSynchronizationManager;
 import reactor.core.publisher.Mono;
@@ -57,10 +60,16 @@ public class DistributedLockAutoConfiguration {
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static StartScan steadlockStartScan(
             LockedMethods methods, ConfigurableListableBeanFactory beans, Environment environment) {
-        return new StartScan(beans, methods, orderOf(environment));
+        return new StartScan(beans, methods, orderOf(environment), retryOf(environment));
     }
 
-    private static int orderOf(Environment environment) {
+    static Retry retryOf(Environment environment) {
+        return Binder.get(environment)
+                .bind("steadlock.annotation.retry", Retry.class)
+                .orElse(Retry.EACH_ATTEMPT);
+    }
+
+    static int orderOf(Environment environment) {
         return environment.getProperty(
                 "steadlock.annotation.order",
                 Integer.class,
@@ -94,6 +103,17 @@ public class DistributedLockAutoConfiguration {
         @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
         static ReactiveGuard steadlockReactiveGuard() {
             return new ReactiveGuard();
+        }
+    }
+
+    /** Lets each attempt of spring-retry acquire the lock. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(RetryConfiguration.class)
+    static class Retries {
+        @Bean
+        @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+        static RetryOrder steadlockRetryOrder(Environment environment) {
+            return new RetryOrder(environment);
         }
     }
 }

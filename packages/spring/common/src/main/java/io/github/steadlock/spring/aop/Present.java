@@ -7,13 +7,17 @@ import org.springframework.util.ClassUtils;
 final class Present {
     private static final String TRANSACTION_CLASS =
             "org.springframework.transaction.interceptor.TransactionAttributeSource";
+    private static final String RETRIES_CLASS =
+            "org.springframework.retry.annotation.RetryConfiguration";
     private static final String REACTOR_CLASS = "reactor.core.publisher.Mono";
     private static final String COROUTINES_CLASS = "kotlinx.coroutines.reactor.MonoKt";
 
     /** The classes asked for by name, which a native image has to know. */
-    static final List<String> CLASSES = List.of(TRANSACTION_CLASS, REACTOR_CLASS, COROUTINES_CLASS);
+    static final List<String> CLASSES = 
+            List.of(TRANSACTION_CLASS, RETRIES_CLASS, REACTOR_CLASS, COROUTINES_CLASS);
 
     static final boolean TRANSACTIONS = isPresent(TRANSACTION_CLASS);
+    static final boolean RETRIES = isPresent(RETRIES_CLASS);
     static final boolean REACTOR = isPresent(REACTOR_CLASS);
     static final boolean COROUTINES = isPresent(COROUTINES_CLASS);
 

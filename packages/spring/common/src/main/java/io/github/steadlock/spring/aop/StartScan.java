@@ -1,6 +1,7 @@
 package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.autoconfigure.SteadlockProperties.Annotation.Retry;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.HashMap;
@@ -16,10 +17,9 @@ import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.MethodIntrospector;
-import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
-import org.springframework.scheduling.annotation.Async;
 import org.springframework.util.ClassUtils;
+import org.springframework.util.function.SingletonSupplier;
 
 /**
  * Reads all annotated methods once the beans are there. What cannot work stops the start; what
@@ -31,12 +31,18 @@ final class StartScan implements SmartInitializingSingleton {
     private final ConfigurableListableBeanFactory beans;
     private final LockedMethods methods;
     private final int order;
+    private final Supplier<OtherAnnotations> others;
     private final Set<Class<?>> seen = new HashSet<>();
 
-    StartScan(ConfigurableListableBeanFactory beans, LockedMethods methods, int order) {
+    StartScan(
+            ConfigurableListableBeanFactory beans,
+            LockedMethods methods,
+            int order,
+            Retry retry) {
         this.beans = beans;
         this.methods = methods;
         this.order = order;
+        this.others = SingletonSupplier.of(() -> new OtherAnnotations(beans, order, retry));
     }
 
     @Override
@@ -74,15 +80,14 @@ final class StartScan implements SmartInitializingSingleton {
             TransactionOrder.check(beans, order);
         }
         Map<String, Method> bySignature = new HashMap<>();
-        boolean isIntercepted = isIntercepted(beanName);
+        // Null if there is no object of it yet: then it is taken to be a proxy.
+        Object singleton = beans.containsSingleton(beanName) ? beans.getSingleton(beanName) : null;
+        boolean isIntercepted = singleton == null || AopUtils.isAopProxy(singleton);
         for (Method method : annotated.keySet()) {
             methods.of(method, type).client.get();
             bySignature.put(method.getName() + Type.getMethodDescriptor(method), method);
             warnOfModifiers(type, method, isIntercepted);
-            if (AnnotatedElementUtils.hasAnnotation(method, Async.class)
-                    || AnnotatedElementUtils.hasAnnotation(type, Async.class)) {
-                warnOfAsync(type, method);
-            }
+            others.get().check(type, method, annotated.get(method), singleton);
         }
         for (SelfInvocations.Call call : SelfInvocations.in(type, bySignature.keySet())) {
             LOG.warn(
@@ -91,12 +96,6 @@ final class StartScan implements SmartInitializingSingleton {
                     LockedMethod.nameOf(bySignature.get(call.callee()), type),
                     call.caller());
         }
-    }
-
-    /** Whether the bean is a proxy; taken to be one if there is no object of it yet. */
-    private boolean isIntercepted(String beanName) {
-        return !beans.containsSingleton(beanName)
-                || AopUtils.isAopProxy(beans.getSingleton(beanName));
     }
 
     private static void warnOfModifiers(Class<?> type, Method method, boolean isIntercepted) {
@@ -123,15 +122,5 @@ final class StartScan implements SmartInitializingSingleton {
                     LockedMethod.nameOf(method, type),
                     problem);
         }
-    }
-
-    private static void warnOfAsync(Class<?> type, Method method) {
-        LOG.warn(
-                "@DistributedLock on {} which is @Async: the lock is acquired on the executor's thread after the call"
-                        + " has returned{}. Let an @Async method call a locked one of another bean if that is not meant",
-                LockedMethod.nameOf(method, type),
-                method.getReturnType() == void.class
-                        ? ", and an exception of a busy lock reaches only the AsyncUncaughtExceptionHandler"
-                        : "");
     }
 }

@@ -175,13 +175,24 @@ public record SteadlockProperties(
      *     outside of the transaction, whose order is the lowest precedence.
      * @param commitGuard Whether a transaction is rolled back whose lease is not valid any more
      *     just before the commit.
+     * @param retry What the lock of a method that is retried is held for: each attempt acquires it
+     *     again, or the whole call holds it, back-offs included.
      */
     public record Annotation(
             @DefaultValue("true") boolean enabled,
             @DefaultValue("" + Annotation.DEFAULT_ORDER) int order,
-            @DefaultValue("true") boolean commitGuard) {
+            @DefaultValue("true") boolean commitGuard,
+            @DefaultValue("each-attempt") Retry retry) {
         /** Outside of {@code @Transactional}, which is last unless it is told otherwise. */
         public static final int DEFAULT_ORDER = Ordered.LOWEST_PRECEDENCE - 100;
+
+        /** What the lock of a method that is retried is held for. */
+        public enum Retry {
+            /** Each attempt acquires the lock: it is free during a back-off. */
+            EACH_ATTEMPT,
+            /** The lock is held from the first attempt to the last. */
+            WHOLE_CALL
+        }
     }
 
     /**
