@@ -1,0 +1,122 @@
+package io.github.steadlock.spring.aop;
+
+import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.aop.OtherAnnotationsTableTest.Row;
+import io.github.steadlock.spring.aop.OtherAnnotationsTableTest.Work;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.event.EventListener;
+import org.springframework.resilience.annotation.EnableResilientMethods;
+import org.springframework.resilience.annotation.Retryable;
+import org.springframework.resilience.retry.MethodRetryEvent;
+import org.springframework.transaction.annotation.Transactional;
+import reactor.core.publisher.Mono;
+
+/** The retries of Spring Framework 7. */
+final class FrameworkRetries {
+    private FrameworkRetries() {}
+
+    static List<Row> rows() {
+        return List.of(
+                Row.of("`@Retryable` of Spring Framework 7 (Boot 4)", Plain.class, Plain::sell)
+                        .with(Config.class),
+                Row.of(
+                                "the same with `@Transactional` (Boot 4)",
+                                Transacted.class,
+                                Transacted::sell)
+                        .with(Config.class)
+                        .withDatabase(),
+                Row.of(
+                                "the same, of a method that gives a `Mono` (Boot 4)",
+                                Reactive.class,
+                                bean -> bean.sell().block())
+                        .with(Config.class),
+                Row.of(
+                                "the same, of a method that gives a `CompletableFuture` (Boot 4)",
+                                Stage.class,
+                                bean -> OtherAnnotationsTableTest.join(bean.sell()))
+                        .with(Config.class));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @EnableResilientMethods
+    static class Config {
+        @Bean
+        static Gap gap(Work work) {
+            return new Gap(work);
+        }
+    }
+
+    /** Between two attempts; also told of the last failure, after which there is none. */
+    record Gap(Work work) {
+        @EventListener
+        public void afterAttempt(MethodRetryEvent event) {
+            if (!event.isRetryAborted()) {
+                work.between();
+            }
+        }
+    }
+
+    static class Plain {
+        private final Work work;
+
+        Plain(Work work) {
+            this.work = work;
+        }
+
+        @Retryable(maxRetries = 1, delay = 1)
+        @DistributedLock(name = "'stock'", waitTime = "0s")
+        public String sell() {
+            return work.run();
+        }
+    }
+
+    static class Transacted {
+        private final Work work;
+
+        Transacted(Work work) {
+            this.work = work;
+        }
+
+        @Retryable(maxRetries = 1, delay = 1)
+        @DistributedLock(name = "'stock'", waitTime = "0s")
+        @Transactional
+        public String sell() {
+            return work.run();
+        }
+    }
+
+    static class Reactive {
+        private final Work work;
+
+        Reactive(Work work) {
+            this.work = work;
+        }
+
+        @Retryable(maxRetries = 1, delay = 1)
+        @DistributedLock(name = "'stock'", waitTime = "0s")
+        public Mono<String> sell() {
+            return Mono.fromCallable(work::run);
+        }
+    }
+
+    static class Stage {
+        private final Work work;
+
+        Stage(Work work) {
+            this.work = work;
+        }
+
+        @Retryable(maxRetries = 1, delay = 1)
+        @DistributedLock(name = "'stock'", waitTime = "0s")
+        public CompletableFuture<String> sell() {
+            try {
+                return CompletableFuture.completedFuture(work.run());
+            } catch (RuntimeException failure) {
+                return CompletableFuture.failedFuture(failure);
+            }
+        }
+    }
+}
