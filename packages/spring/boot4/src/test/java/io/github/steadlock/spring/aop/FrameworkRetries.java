@@ -98,7 +98,7 @@ final class FrameworkRetries {
         @Retryable(maxRetries = 1, delay = 1)
         @DistributedLock(name = "'stock'", waitTime = "0s")
         public Mono<String> sell() {
-            return Mono.fromCallable(work::run);
+            return work.mono();
         }
     }
 

@@ -2,6 +2,7 @@ package io.github.steadlock.spring.aop;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.steadlock.Lease;
 import io.github.steadlock.Steadlock;
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.CurrentLease;
@@ -19,6 +20,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -48,6 +50,8 @@ import org.springframework.scheduling.annotation.EnableScheduling;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.annotation.Transactional;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * The table of other annotations in README.md, made of what methods with each of them do. With
@@ -124,6 +128,11 @@ class OtherAnnotationsTableTest {
                                         return bean.sell();
                                     }
                                 })
+                        .with(Retries.class),
+                Row.of(
+                                "`@Retryable` of spring-retry, of a method that gives a `Mono`",
+                                RetriedMono.class,
+                                bean -> bean.sell().block())
                         .with(Retries.class),
                 Row.of("`@Cacheable`", Cached.class, Cached::sell).with(Caches.class),
                 Row.of(
@@ -221,7 +230,7 @@ class OtherAnnotationsTableTest {
                 run -> {
                     if (run == 1 || row.eachTime) {
                         var lost = new CompletableFuture<Object>();
-                        CurrentLease.get().onLost(lost::complete);
+                        work.lease.get().onLost(lost::complete);
                         other.forceRelease(other.lock("stock"));
                         join(lost);
                     }
@@ -402,6 +411,7 @@ class OtherAnnotationsTableTest {
         volatile int runs;
         volatile int gaps;
         volatile Body body = run -> {};
+        volatile Supplier<Lease> lease = CurrentLease::get;
         volatile Runnable betweenFirst = () -> {};
         final CompletableFuture<Void> ready = new CompletableFuture<>();
 
@@ -416,6 +426,17 @@ class OtherAnnotationsTableTest {
             }
             body.run(runs);
             return "sold";
+        }
+
+        /** The same, where the thread has no lease of its own. */
+        Mono<String> mono() {
+            return CurrentLease.reactive()
+                    .publishOn(Schedulers.boundedElastic())
+                    .map(
+                            held -> {
+                                lease = () -> held;
+                                return run();
+                            });
         }
 
         /** After a failed attempt, before the next. */
@@ -491,6 +512,18 @@ class OtherAnnotationsTableTest {
             return "recovered from "
                     + failure.getClass().getSimpleName()
                     + (CurrentLease.find().isPresent() ? " with the lock" : " without the lock");
+        }
+    }
+
+    static class RetriedMono extends Shop {
+        RetriedMono(Work work) {
+            super(work);
+        }
+
+        @Retryable(maxAttempts = 2, backoff = @Backoff(delay = 1))
+        @DistributedLock(name = "'stock'", waitTime = "0s")
+        public Mono<String> sell() {
+            return work.mono();
         }
     }
 
