@@ -13,7 +13,7 @@ final class Present {
     private static final String COROUTINES_CLASS = "kotlinx.coroutines.reactor.MonoKt";
 
     /** The classes asked for by name, which a native image has to know. */
-    static final List<String> CLASSES = 
+    static final List<String> CLASSES =
             List.of(TRANSACTION_CLASS, RETRIES_CLASS, REACTOR_CLASS, COROUTINES_CLASS);
 
     static final boolean TRANSACTIONS = isPresent(TRANSACTION_CLASS);

@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.objectweb.asm.Type;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -35,10 +36,7 @@ final class StartScan implements SmartInitializingSingleton {
     private final Set<Class<?>> seen = new HashSet<>();
 
     StartScan(
-            ConfigurableListableBeanFactory beans,
-            LockedMethods methods,
-            int order,
-            Retry retry) {
+            ConfigurableListableBeanFactory beans, LockedMethods methods, int order, Retry retry) {
         this.beans = beans;
         this.methods = methods;
         this.order = order;
