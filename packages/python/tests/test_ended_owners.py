@@ -261,6 +261,7 @@ async def test_an_ended_task_that_held_a_lock_at_two_levels_is_told_of_once(acli
         warnings.simplefilter("always")
         await asyncio.create_task(acquire_twice())
         assert await lock.acquire(timeout=10)
+        await lock.release()
     assert len([warning for warning in told if ENDED_TASK in str(warning.message)]) == 1
 
 
