@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
@@ -16,6 +17,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
 import org.springframework.core.Ordered;
 import org.springframework.resilience.annotation.EnableResilientMethods;
+import org.springframework.resilience.annotation.RetryAnnotationBeanPostProcessor;
 import org.springframework.resilience.annotation.Retryable;
 import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.EnableAsync;
@@ -87,6 +89,14 @@ class FrameworkRetriesTest {
                 .withBean(Retried.class)
                 .withPropertyValues("steadlock.annotation.retry=whole-call")
                 .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void a_native_image_knows_them() {
+        assertThat(
+                        RuntimeHintsPredicates.reflection()
+                                .onType(RetryAnnotationBeanPostProcessor.class))
+                .accepts(HintsTest.hintsOf(HintsTest.Config.class));
     }
 
     @Test

@@ -35,8 +35,6 @@ final class OtherAnnotations {
     private static final String SPRING_RETRY = "org.springframework.retry.annotation.Retryable";
     private static final String FRAMEWORK_RETRY =
             "org.springframework.resilience.annotation.Retryable";
-    private static final String FRAMEWORK_RETRIES =
-            "org.springframework.resilience.annotation.RetryAnnotationBeanPostProcessor";
 
     private final int order;
     private final Retry retry;
@@ -178,14 +176,16 @@ final class OtherAnnotations {
         return !(bean instanceof Advised proxy)
                 || Arrays.stream(proxy.getAdvisors())
                         .map(advisor -> advisor.getAdvice().getClass().getName())
-                        .anyMatch(name -> name.startsWith(FRAMEWORK_RETRIES));
+                        .anyMatch(name -> name.startsWith(Present.FRAMEWORK_RETRIES_CLASS));
     }
 
     private static boolean hasFrameworkRetries(ListableBeanFactory beans) {
         try {
             Class<?> type =
                     Class.forName(
-                            FRAMEWORK_RETRIES, false, OtherAnnotations.class.getClassLoader());
+                            Present.FRAMEWORK_RETRIES_CLASS,
+                            false,
+                            OtherAnnotations.class.getClassLoader());
             return beans.getBeanNamesForType(type, true, false).length > 0;
         } catch (ClassNotFoundException before7) {
             return false;

@@ -5,6 +5,10 @@ import org.springframework.util.ClassUtils;
 
 /** What a program may leave out. */
 final class Present {
+    /** Of Spring Framework 7. */
+    static final String FRAMEWORK_RETRIES_CLASS =
+            "org.springframework.resilience.annotation.RetryAnnotationBeanPostProcessor";
+
     private static final String TRANSACTION_CLASS =
             "org.springframework.transaction.interceptor.TransactionAttributeSource";
     private static final String RETRIES_CLASS =
@@ -14,7 +18,12 @@ final class Present {
 
     /** The classes asked for by name, which a native image has to know. */
     static final List<String> CLASSES =
-            List.of(TRANSACTION_CLASS, RETRIES_CLASS, REACTOR_CLASS, COROUTINES_CLASS);
+            List.of(
+                    TRANSACTION_CLASS,
+                    RETRIES_CLASS,
+                    FRAMEWORK_RETRIES_CLASS,
+                    REACTOR_CLASS,
+                    COROUTINES_CLASS);
 
     static final boolean TRANSACTIONS = isPresent(TRANSACTION_CLASS);
     static final boolean RETRIES = isPresent(RETRIES_CLASS);

@@ -106,7 +106,7 @@ class HintsTest {
                 .orElseThrow();
     }
 
-    private static RuntimeHints hintsOf(Class<?> configuration) {
+    static RuntimeHints hintsOf(Class<?> configuration) {
         var generation =
                 new DefaultGenerationContext(
                         new ClassNameGenerator(ClassName.get("com.example", "Program")),
