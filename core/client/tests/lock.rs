@@ -362,7 +362,7 @@ on_every_server! {
                 other.force_release(asked).await.map(|_| ()).unwrap_err(),
             ] {
                 assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-                let told = format!("the key \"a\" is held as {kinds}; use one kind of lock for each name, or choose another name");
+                let told = format!("its key is held as {kinds}; use one kind of lock for each name");
                 assert!(error.message().ends_with(&told), "{error}");
             }
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);

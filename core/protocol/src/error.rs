@@ -197,19 +197,14 @@ impl Error {
     /// The same of a lease that was fixed, or whose client was closed: nobody need release it. Only a fixed one is
     /// forgotten as it expires.
     #[must_use]
-    pub fn lost_and_forgotten(operation: Operation, reason: impl Into<Option<LostReason>>) -> Self {
-        let reason = reason.into();
+    pub fn lost_and_forgotten(operation: Operation, reason: Option<LostReason>) -> Self {
         let has_expired = reason == Some(LostReason::Expired);
         let cause = match has_expired {
             true => Some("its fixed length passed before its release"),
             false => reason.map(LostReason::cause),
         };
         let advice = match (operation, has_expired) {
-            (Operation::Release, false) => CHECK,
-            (Operation::Release, true) => {
-                "check what was done meanwhile, or let the resource refuse old tokens; next time acquire it with a \
-                 longer lease or a renewed one"
-            }
+            (Operation::Release, _) => CHECK,
             (_, false) => "acquire the lock again",
             (_, true) => "acquire the lock again, with a longer lease or a renewed one",
         };
@@ -446,7 +441,7 @@ mod tests {
             Operation::Hold,
             Operation::Release,
         ] {
-            let error = Error::lost_and_forgotten(operation, LostReason::Expired);
+            let error = Error::lost_and_forgotten(operation, Some(LostReason::Expired));
             let cause = error.cause().unwrap();
             assert!(
                 cause.starts_with("its fixed length passed before its release"),
@@ -454,7 +449,11 @@ mod tests {
             );
             let message = error.message();
             assert!(!message.contains("confirmed renewal"), "{message}");
-            assert!(message.ends_with("with a longer lease or a renewed one"), "{message}");
+            let advice = match operation {
+                Operation::Release => CHECK,
+                _ => "with a longer lease or a renewed one",
+            };
+            assert!(message.ends_with(advice), "{message}");
             let renewed = Error::lost(operation, Some(LostReason::Expired));
             assert!(renewed.cause().unwrap().contains("its deadline passed"), "{renewed}");
             for reason in [
@@ -463,7 +462,7 @@ mod tests {
                 LostReason::MaxHold,
                 LostReason::Closed,
             ] {
-                let message = Error::lost_and_forgotten(operation, reason).message();
+                let message = Error::lost_and_forgotten(operation, Some(reason)).message();
                 assert!(message.contains(reason.cause()), "{message}");
                 assert!(!message.contains("longer"), "{message}");
             }

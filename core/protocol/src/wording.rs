@@ -67,13 +67,11 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
 
 /// The name is held as a lock of another kind.
 fn other_kind(keys: &Keys) -> Cause {
-    let kinds = match keys.kind {
-        Kind::Mutex => "a lock or a fair_lock",
-        _ => "a mutex",
+    let held = match keys.kind {
+        Kind::Mutex => "its key is held as a lock or a fair_lock",
+        _ => "its key is held as a mutex",
     };
-    let key = String::from_utf8_lossy(&keys.record);
-    Cause::new(format!("the key {:?} is held as {kinds}", shown(&key)))
-        .with_advice("use one kind of lock for each name, or choose another name")
+    Cause::new(held).with_advice("use one kind of lock for each name")
 }
 
 /// One of these keys holds what is no lock; `found` says what that is, if it is known.

@@ -13,7 +13,7 @@ import { ROOT } from './package.js';
 
 const PACKAGE = join(ROOT, 'packages', 'web');
 /** Gzipped, with the glue: what a page loads. */
-const LIMIT_BYTES = 212_000;
+const LIMIT_BYTES = 212_500;
 
 type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never;
 type Names<T> = keyof T;

@@ -162,7 +162,7 @@ impl Lease {
     /// that it is like one that was never taken.
     pub(crate) fn lost_error(&self, operation: Operation) -> Option<Error> {
         let reason = self.lost_reason()?;
-        Some(Error::lost_and_forgotten(operation, reason).with_lock(self.name.as_ref()))
+        Some(Error::lost_and_forgotten(operation, Some(reason)).with_lock(self.name.as_ref()))
     }
 
     /// Whether it was released before it was lost.

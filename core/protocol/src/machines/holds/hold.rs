@@ -255,7 +255,7 @@ pub(super) fn lost_error(lost: Option<LostReason>, is_renewed: bool, name: &Lock
     let reason = lost.unwrap_or(LostReason::Expired);
     let error = match is_renewed {
         true => Error::lost(operation, Some(reason)),
-        false => Error::lost_and_forgotten(operation, reason),
+        false => Error::lost_and_forgotten(operation, Some(reason)),
     };
     error.with_lock(name.as_str())
 }
