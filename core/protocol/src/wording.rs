@@ -8,7 +8,6 @@ use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::kinds::{Keys, Kind};
 use crate::name::Word;
-use crate::owner::OwnerId;
 use crate::reply::{CallError, Refusal};
 use crate::shown::shown;
 
@@ -50,11 +49,7 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
         "WRONGTYPE" => no_lock(keys.all(), ""),
         "STEADLOCK_FORM" => no_lock(keys.records(), message),
-        // An owner id is ours or Redisson's, which has no mutex of this form.
-        "STEADLOCK_KIND" => match OwnerId::parts(message) {
-            Some(_) => other_kind(keys),
-            None => no_lock(keys.records(), ""),
-        },
+        "STEADLOCK_KIND" => other_kind(keys),
         "STEADLOCK_TOKEN" => {
             let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);

@@ -14,15 +14,15 @@ local function is_owner(text)
 end
 
 -- The holder of a `lock` or `fair_lock`; nil if nobody holds it. If the hash is no such record: nil and the refusal.
--- Two fields are asked for, at random, as a hash of any other program may have millions. Of a STRING the refusal says
--- what it holds: it may be a `mutex`.
+-- Two fields are asked for, at random, as a hash of any other program may have millions. The refusal of
+-- a STRING with an owner id is STEADLOCK_KIND: a `mutex` has the name.
 local function holder_of(lock)
   local record = redis.pcall('HRANDFIELD', lock, 2, 'WITHVALUES')
   local holder, count = record[1], record[2]
   if record.err then
     local text = redis.pcall('GET', lock)
-    if type(text) == 'string' then
-      record = redis.error_reply('STEADLOCK_KIND ' .. string.sub(text, 1, MOST_TEXT))
+    if type(text) == 'string' and is_owner(text) then
+      record = redis.error_reply('STEADLOCK_KIND mutex')
     end
     return nil, record
   elseif not holder then

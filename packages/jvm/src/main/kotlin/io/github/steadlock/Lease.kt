@@ -136,7 +136,7 @@ public class Lease internal constructor(
      * [NamedLock.lockAsync] re-enter, [NamedLock.unlock] releases the innermost level, and
      * [NamedLock.isHeldByCurrentThread] is true. Without it a thread waits for a lease that `lockAsync` or a coroutine
      * acquired as for anybody else's. `lockAsync` does not re-enter by a lease that a thread acquired. Does not ask the
-     * server.
+     * server. A thread unlocks what it locks before the scope ends: afterwards it is not the owner any more.
      *
      * ```java
      * lock.lockAsync().thenAccept(lease -> {
