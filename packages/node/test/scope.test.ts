@@ -55,7 +55,7 @@ describe('a scope', () => {
         assert.ok(error instanceof LockLostError, `${error}`);
         assert.deepEqual([error.operation, error.lockName, error.reason], ['release', 'lost', 'expired']);
         assert.equal(error.cause, 'its deadline passed, or its record was gone before that');
-        assert.match(error.message, /^release of lock "lost": the lease was lost: its deadline passed .*; check /);
+        assert.match(error.message, /^release of lock "lost": the lease was lost: its deadline passed, .*; check /);
         return true;
       },
     );
