@@ -94,7 +94,7 @@ public @interface DistributedLock {
     String busyHandler() default "";
 
     /**
-     * What becomes of the lock if the caller cancels the {@code CompletableFuture} of a method that
+     * The fate of the lock if the caller cancels the {@code CompletableFuture} of a method that
      * gives a {@code CompletionStage}. Of such methods only: a publisher and a suspend function are
      * always cancelled themselves.
      */

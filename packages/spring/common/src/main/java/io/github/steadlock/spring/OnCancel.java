@@ -1,7 +1,7 @@
 package io.github.steadlock.spring;
 
 /**
- * What becomes of the lock of a call whose {@code CompletableFuture} is cancelled while the method
+ * The fate of the lock of a call whose {@code CompletableFuture} is cancelled while the method
  * works for it.
  */
 public enum OnCancel {

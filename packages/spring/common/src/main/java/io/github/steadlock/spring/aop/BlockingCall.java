@@ -2,7 +2,6 @@ package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.Lease;
 import io.github.steadlock.NamedLock;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
 import io.github.steadlock.spring.LockInterruptedException;
 import org.aopalliance.intercept.MethodInvocation;
@@ -11,18 +10,14 @@ import org.aopalliance.intercept.MethodInvocation;
 final class BlockingCall {
     private BlockingCall() {}
 
-    static Object run(
-            MethodInvocation invocation,
-            LockedMethod method,
-            SteadlockClient client,
-            LockReasons reasons)
+    static Object run(MethodInvocation invocation, LockedMethod method, LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
         HeldLease held;
         reasons.begin(method, target);
         try {
-            held = acquire(method, target, enclosing, client);
+            held = acquire(method, target, enclosing);
         } catch (SteadlockException failure) {
             reasons.end(method, target);
             if (!method.busy.isFor(failure)) {
@@ -50,10 +45,9 @@ final class BlockingCall {
         return result;
     }
 
-    private static HeldLease acquire(
-            LockedMethod method, LockTarget target, Enclosing enclosing, SteadlockClient client)
+    private static HeldLease acquire(LockedMethod method, LockTarget target, Enclosing enclosing)
             throws InterruptedException {
-        NamedLock lock = target.of(client, enclosing.options(method, true));
+        NamedLock lock = target.lock(enclosing.options(method, true));
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {

@@ -1,6 +1,5 @@
 package io.github.steadlock.spring.aop;
 
-import io.github.steadlock.SteadlockClient;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 
@@ -20,12 +19,11 @@ final class DistributedLockInterceptor implements MethodInterceptor {
         Class<?> targetClass =
                 target == null ? invocation.getMethod().getDeclaringClass() : target.getClass();
         LockedMethod method = methods.of(invocation.getMethod(), targetClass);
-        SteadlockClient client = method.client.get();
         return switch (method.shape) {
-            case BLOCKING -> BlockingCall.run(invocation, method, client, reasons);
-            case STAGE -> StageCall.run(invocation, method, client, reasons);
+            case BLOCKING -> BlockingCall.run(invocation, method, reasons);
+            case STAGE -> StageCall.run(invocation, method, reasons);
             case REACTIVE, SUSPENDING, SUSPENDING_FLOW ->
-                    ReactiveCall.run(invocation, method, client, reasons);
+                    ReactiveCall.run(invocation, method, reasons);
         };
     }
 }

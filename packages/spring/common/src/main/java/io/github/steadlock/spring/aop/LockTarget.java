@@ -25,12 +25,13 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         KEPT_OUT
     }
 
-    NamedLock of(SteadlockClient client, LockOptions options) {
+    /** The lock itself. */
+    NamedLock lock(LockOptions options) {
         if (names.size() == 1) {
-            return one(client, names.get(0), options);
+            return one(names.get(0), options);
         }
         List<NamedLock> members =
-                names.stream().map(name -> one(client, name, LockOptions.DEFAULT)).toList();
+                names.stream().map(name -> one(name, LockOptions.DEFAULT)).toList();
         return client.multiLock(members, options);
     }
 
@@ -68,7 +69,7 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         return kind == LockKind.READ || kind == LockKind.WRITE;
     }
 
-    private NamedLock one(SteadlockClient client, String name, LockOptions options) {
+    private NamedLock one(String name, LockOptions options) {
         return switch (kind) {
             case LOCK -> client.lock(name, options);
             case FAIR -> client.fairLock(name, options);

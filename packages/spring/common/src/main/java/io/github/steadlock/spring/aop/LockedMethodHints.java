@@ -12,8 +12,6 @@ import org.springframework.beans.factory.aot.BeanRegistrationAotContribution;
 import org.springframework.beans.factory.aot.BeanRegistrationAotProcessor;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.RegisteredBean;
-import org.springframework.core.MethodIntrospector;
-import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.core.annotation.MergedAnnotations;
 import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
 import org.springframework.util.ClassUtils;
@@ -27,14 +25,7 @@ final class LockedMethodHints implements BeanRegistrationAotProcessor {
     @Override
     public BeanRegistrationAotContribution processAheadOfTime(RegisteredBean bean) {
         Class<?> type = ClassUtils.getUserClass(bean.getBeanClass());
-        if (!AnnotationUtils.isCandidateClass(type, DistributedLock.class)) {
-            return null;
-        }
-        Map<Method, DistributedLock> annotated =
-                MethodIntrospector.selectMethods(
-                        type,
-                        (MethodIntrospector.MetadataLookup<DistributedLock>)
-                                LockedMethods::annotationOf);
+        Map<Method, DistributedLock> annotated = LockedMethods.annotatedOf(type);
         if (annotated.isEmpty()) {
             return null;
         }

@@ -9,7 +9,9 @@ import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
 import org.springframework.core.MethodClassKey;
+import org.springframework.core.MethodIntrospector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.core.env.Environment;
 import org.springframework.util.ClassUtils;
 
@@ -32,6 +34,16 @@ final class LockedMethods {
      */
     static DistributedLock annotationOf(Method method) {
         return AnnotatedElementUtils.findMergedAnnotation(method, DistributedLock.class);
+    }
+
+    /** The annotated methods of a class, each with its annotation. */
+    static Map<Method, DistributedLock> annotatedOf(Class<?> type) {
+        return AnnotationUtils.isCandidateClass(type, DistributedLock.class)
+                ? MethodIntrospector.selectMethods(
+                        type,
+                        (MethodIntrospector.MetadataLookup<DistributedLock>)
+                                LockedMethods::annotationOf)
+                : Map.of();
     }
 
     /**

@@ -27,8 +27,8 @@ import org.springframework.scheduling.annotation.Async;
 import org.springframework.util.StringUtils;
 
 /**
- * What other annotations of a locked method do with its lock. What contradicts the properties stops
- * the start; what is rarely meant is a warning, one for each method and problem.
+ * Checks the other annotations of a locked method. A contradiction to the properties stops the
+ * start; a combination that is rarely meant is a warning, one for each method and problem.
  */
 final class OtherAnnotations {
     private static final Logger LOG = LoggerFactory.getLogger(OtherAnnotations.class);

@@ -3,7 +3,6 @@ package io.github.steadlock.spring.aop;
 import io.github.steadlock.Lease;
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.NamedLock;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -30,20 +29,14 @@ final class ReactiveCall {
 
     private final ProxyMethodInvocation invocation;
     private final LockedMethod method;
-    private final SteadlockClient client;
     private final LockReasons reasons;
 
     /** Null for suspend functions, whose publishers Spring takes as they are. */
     private final ReactiveAdapter adapter;
 
-    private ReactiveCall(
-            MethodInvocation invocation,
-            LockedMethod method,
-            SteadlockClient client,
-            LockReasons reasons) {
+    private ReactiveCall(MethodInvocation invocation, LockedMethod method, LockReasons reasons) {
         this.invocation = (ProxyMethodInvocation) invocation;
         this.method = method;
-        this.client = client;
         this.reasons = reasons;
         this.adapter =
                 method.shape == CallShape.REACTIVE
@@ -52,12 +45,8 @@ final class ReactiveCall {
                         : null;
     }
 
-    static Object run(
-            MethodInvocation invocation,
-            LockedMethod method,
-            SteadlockClient client,
-            LockReasons reasons) {
-        var call = new ReactiveCall(invocation, method, client, reasons);
+    static Object run(MethodInvocation invocation, LockedMethod method, LockReasons reasons) {
+        var call = new ReactiveCall(invocation, method, reasons);
         Flux<Object> all = Flux.deferContextual(call::start);
         if (call.adapter == null) {
             return method.shape == CallShape.SUSPENDING ? all.singleOrEmpty() : all;
@@ -69,7 +58,7 @@ final class ReactiveCall {
     private Flux<Object> start(ContextView context) {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ContextLeases.of(context));
-        NamedLock lock = target.of(client, LockOptions.DEFAULT);
+        NamedLock lock = target.lock(LockOptions.DEFAULT);
         reasons.begin(method, target);
         Mono<Hold> acquired =
                 acquire(lock, enclosing.options(method, false))

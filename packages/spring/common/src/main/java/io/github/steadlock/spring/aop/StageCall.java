@@ -1,7 +1,6 @@
 package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.Lease;
-import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.SteadlockException;
 import io.github.steadlock.spring.OnCancel;
 import java.util.concurrent.CompletableFuture;
@@ -29,18 +28,14 @@ final class StageCall {
         this.ended = ended;
     }
 
-    static Object run(
-            MethodInvocation invocation,
-            LockedMethod method,
-            SteadlockClient client,
-            LockReasons reasons)
+    static Object run(MethodInvocation invocation, LockedMethod method, LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
         reasons.begin(method, target);
         HeldLease held;
         try {
-            var request = target.of(client, enclosing.options(method, false)).lockAsync();
+            var request = target.lock(enclosing.options(method, false)).lockAsync();
             held = new HeldLease(target, granted(request.toCompletableFuture()), false);
         } catch (SteadlockException failure) {
             reasons.end(method, target);

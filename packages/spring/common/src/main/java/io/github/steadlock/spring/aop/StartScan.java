@@ -17,8 +17,6 @@ import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
-import org.springframework.core.MethodIntrospector;
-import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.util.ClassUtils;
 import org.springframework.util.function.SingletonSupplier;
 
@@ -48,7 +46,7 @@ final class StartScan implements SmartInitializingSingleton {
         for (String name : beans.getBeanNamesForType(Object.class, true, false)) {
             Class<?> type = classOf(name);
             if (type != null && seen.add(type)) {
-                Map<Method, DistributedLock> annotated = annotatedOf(type);
+                Map<Method, DistributedLock> annotated = LockedMethods.annotatedOf(type);
                 if (!annotated.isEmpty()) {
                     scan(name, type, annotated);
                 }
@@ -62,15 +60,6 @@ final class StartScan implements SmartInitializingSingleton {
         }
         Class<?> type = AutoProxyUtils.determineTargetClass(beans, beanName);
         return type == null ? null : ClassUtils.getUserClass(type);
-    }
-
-    private static Map<Method, DistributedLock> annotatedOf(Class<?> type) {
-        return AnnotationUtils.isCandidateClass(type, DistributedLock.class)
-                ? MethodIntrospector.selectMethods(
-                        type,
-                        (MethodIntrospector.MetadataLookup<DistributedLock>)
-                                LockedMethods::annotationOf)
-                : Map.of();
     }
 
     private void scan(String beanName, Class<?> type, Map<Method, DistributedLock> annotated) {
