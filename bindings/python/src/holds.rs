@@ -142,14 +142,10 @@ impl Holds {
         let mut struck = Struck::default();
         for owner in owners {
             let held = self.0.pages().held_by(py, owner);
-            let mut levels: HashMap<Box<str>, usize> = HashMap::new();
+            let mut levels: HashMap<Box<str>, Levels> = HashMap::new();
             for (key, _) in &held {
-                *levels.entry(key.clone()).or_default() += 1;
+                levels.entry(key.clone()).or_default().add();
             }
-            let levels: HashMap<_, _> = levels
-                .into_iter()
-                .map(|(key, count)| (key, Levels::of(count)))
-                .collect();
             for (key, entry) in held {
                 let levels = levels.get(&key).cloned().unwrap_or_default();
                 self.0.leave(py, (owner, &*key), entry, levels, &mut struck)?;
@@ -302,8 +298,8 @@ struct LastReference {
 struct Levels(Arc<AtomicUsize>);
 
 impl Levels {
-    fn of(count: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(count)))
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     fn is_last(&self) -> bool {
