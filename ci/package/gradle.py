@@ -26,7 +26,7 @@ def marked(pom: str) -> str:
 
 
 def metadata(pom: str, jar: Path, java: int, instead: Mapping[str, str]) -> str:
-    """What the pom says, with other versions of some artifacts."""
+    """The pom as Gradle reads it, with other versions of some artifacts."""
     project = ElementTree.fromstring(pom.encode())
     variants = [
         {

@@ -126,7 +126,7 @@ class Program(NamedTuple):
 
     @property
     def class_path(self) -> tuple[str, str, str]:
-        """Of programs that have the same, one is compiled and run."""
+        """Programs with the same class path are compiled and run once."""
         return self.compiler, self.stdlib, "" if self.is_refused else self.coroutines
 
     @property

@@ -93,7 +93,7 @@ impl From<&ClientInfo> for NativeClientInfo {
     }
 }
 
-/// What a caller gets whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
+/// The error for a caller whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
 #[napi(catch_unwind)]
 pub fn lost_error(name: String, reason: String, is_forgotten: bool, at_release: bool) -> NativeFailure {
     let operation = if at_release {

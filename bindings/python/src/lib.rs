@@ -66,7 +66,7 @@ mod _native {
         steadlock::host::shown(name).into_owned()
     }
 
-    /// What a release raises if the lease was lost for this reason, and perhaps forgotten.
+    /// The error that a release raises if the lease was lost for this reason, and perhaps forgotten.
     #[pyfunction]
     fn lost_error(py: Python<'_>, name: &str, reason: &str, is_forgotten: bool) -> PyErr {
         crate::convert::error(

@@ -47,7 +47,7 @@ fn client(info: &ClientInfo) -> JsValue {
     ])
 }
 
-/// What a caller gets whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
+/// The error for a caller whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
 #[wasm_bindgen(js_name = lostError)]
 pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, at_release: bool) -> JsValue {
     let operation = if at_release {

@@ -111,7 +111,7 @@ fn every_verb_refuses(verbs: &[Verb], command: &[&str], codes: &[&str]) {
 
 const FORM: &[&str] = &["STEADLOCK_FORM"];
 const TYPE: &[&str] = &["WRONGTYPE"];
-/// Of a lock of another kind; the verbs of an owner need not know which.
+/// The codes for a lock of another kind; the verbs of an owner need not know which.
 const KIND_OR_TYPE: &[&str] = &["STEADLOCK_KIND", "WRONGTYPE"];
 
 #[test]

@@ -101,7 +101,7 @@ export interface ClientOptions {
  */
 export declare function closeAtExit(clients: Array<NativeClient>, timeoutMs: number): void;
 
-/** What a caller gets whose lease was lost for this reason, and perhaps forgotten: at its release, or before that. */
+/** The error for a caller whose lease was lost for this reason, and perhaps forgotten: at its release, or before that. */
 export declare function lostError(
   name: string,
   reason: string,

@@ -4,7 +4,7 @@ import java.lang.ref.WeakReference
 import java.util.concurrent.atomic.AtomicLong
 
 /**
- * Who owns a hold: a platform or virtual thread, or a stage or coroutine, which is no thread.
+ * The owner of a hold: a platform or virtual thread, or a stage or coroutine, which is no thread.
  *
  * @property context a number that is never another owner's, unlike a thread id, which is used again
  */

@@ -75,7 +75,7 @@ internal class Request(
 }
 
 /**
- * What an acquisition asked for.
+ * The wishes of an acquisition.
  *
  * @property context the owner of the hold, which is another one than [owner] if the acquisition re-enters by a lease
  * @property isRenewed whether the lease is renewed until it is released
