@@ -2,6 +2,7 @@ package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.aop.OtherAnnotationsTableTest.Row;
+import io.github.steadlock.spring.aop.OtherAnnotationsTableTest.Shop;
 import io.github.steadlock.spring.aop.OtherAnnotationsTableTest.Work;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -59,11 +60,9 @@ final class FrameworkRetries {
         }
     }
 
-    static class Plain {
-        private final Work work;
-
+    static class Plain extends Shop {
         Plain(Work work) {
-            this.work = work;
+            super(work);
         }
 
         @Retryable(maxRetries = 1, delay = 1)
@@ -73,11 +72,9 @@ final class FrameworkRetries {
         }
     }
 
-    static class Transacted {
-        private final Work work;
-
+    static class Transacted extends Shop {
         Transacted(Work work) {
-            this.work = work;
+            super(work);
         }
 
         @Retryable(maxRetries = 1, delay = 1)
@@ -88,11 +85,9 @@ final class FrameworkRetries {
         }
     }
 
-    static class Reactive {
-        private final Work work;
-
+    static class Reactive extends Shop {
         Reactive(Work work) {
-            this.work = work;
+            super(work);
         }
 
         @Retryable(maxRetries = 1, delay = 1)
@@ -102,11 +97,9 @@ final class FrameworkRetries {
         }
     }
 
-    static class Stage {
-        private final Work work;
-
+    static class Stage extends Shop {
         Stage(Work work) {
-            this.work = work;
+            super(work);
         }
 
         @Retryable(maxRetries = 1, delay = 1)
