@@ -5,19 +5,24 @@ import io.github.steadlock.NamedLock;
 import io.github.steadlock.SteadlockException;
 import io.github.steadlock.spring.LockInterruptedException;
 import org.aopalliance.intercept.MethodInvocation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** A method that is done when it returns. Its thread owns the lock. */
 final class BlockingCall {
+    private static final Logger LOG = LoggerFactory.getLogger(BlockingCall.class);
+
     private BlockingCall() {}
 
     static Object run(MethodInvocation invocation, LockedMethod method, LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
+        NamedLock lock = target.lock(enclosing.options(method, true));
         HeldLease held;
         reasons.begin(method, target);
         try {
-            held = acquire(method, target, enclosing);
+            held = acquire(target, lock);
         } catch (SteadlockException failure) {
             reasons.end(method, target);
             if (!method.busy.isFor(failure)) {
@@ -34,20 +39,22 @@ final class BlockingCall {
         ThreadHold hold =
                 ThreadHold.begin(
                         method, held, enclosing.isReentry(), () -> reasons.end(method, target));
+        int levels = lock.getHoldCount();
         Object result;
         try {
-            result = invocation.proceed();
+            result = method.checked(invocation.proceed());
         } catch (Throwable failure) {
+            warnOfLevels(method, target, lock.getHoldCount() - levels);
             hold.endAfter(failure);
             throw failure;
         }
+        warnOfLevels(method, target, lock.getHoldCount() - levels);
         hold.end();
         return result;
     }
 
-    private static HeldLease acquire(LockedMethod method, LockTarget target, Enclosing enclosing)
+    private static HeldLease acquire(LockTarget target, NamedLock lock)
             throws InterruptedException {
-        NamedLock lock = target.lock(enclosing.options(method, true));
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {
@@ -57,6 +64,16 @@ final class BlockingCall {
             throw new IllegalStateException("lock \"" + target.shown() + "\" has no lease");
         }
         return new HeldLease(target, lease, true);
+    }
+
+    private static void warnOfLevels(LockedMethod method, LockTarget target, int levels) {
+        if (levels > 0) {
+            LOG.warn(
+                    "{} has acquired lock \"{}\" by a client and not released it: its thread still holds it. Call"
+                            + " unlock() in a finally block",
+                    method.where,
+                    target.shown());
+        }
     }
 
     /** What an interrupt during the wait comes to. */

@@ -10,16 +10,30 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import org.springframework.core.CoroutinesUtils;
 import org.springframework.core.KotlinDetector;
 import org.springframework.core.MethodParameter;
+import org.springframework.core.ResolvableType;
 import org.springframework.util.ReflectionUtils;
+import reactor.core.publisher.Mono;
 
 /** What becomes of a call whose lock was not granted. */
 final class BusyAnswer {
+    /** What stands for nothing in place of null. */
+    private static final Map<Class<?>, Object> EMPTY =
+            Map.of(
+                    Optional.class, Optional.empty(),
+                    OptionalInt.class, OptionalInt.empty(),
+                    OptionalLong.class, OptionalLong.empty(),
+                    OptionalDouble.class, OptionalDouble.empty());
+
     private final OnBusy onBusy;
-    private final Method method;
+    private final Object nothing;
     private final Method handler;
 
     /**
@@ -30,11 +44,14 @@ final class BusyAnswer {
             DistributedLock lock,
             Method method,
             Class<?> targetClass,
-            CallShape shape) {
+            CallShape shape,
+            ResolvableType result) {
         this.onBusy = lock.onBusy();
-        this.method = method;
+        this.nothing = nothingOf(shape, result.toClass());
         this.handler =
-                lock.busyHandler().isEmpty() ? null : handler(where, lock, method, targetClass);
+                lock.busyHandler().isEmpty()
+                        ? null
+                        : handler(where, lock, method, targetClass, result);
         if (onBusy == OnBusy.SKIP) {
             checkSkip(where, method, shape);
         }
@@ -51,7 +68,7 @@ final class BusyAnswer {
     /** The answer; null where nothing was to be answered. For suspend functions a publisher. */
     Object of(Object target, Object[] arguments, SteadlockException busy) throws Throwable {
         if (handler == null) {
-            return method.getReturnType() == Optional.class ? Optional.empty() : null;
+            return nothing;
         }
         Object[] given = argumentsFor(arguments, busy);
         if (KotlinDetector.isSuspendingFunction(handler)) {
@@ -62,6 +79,11 @@ final class BusyAnswer {
         } catch (InvocationTargetException thrown) {
             throw thrown.getTargetException();
         }
+    }
+
+    private static Object nothingOf(CallShape shape, Class<?> type) {
+        Object empty = EMPTY.get(type);
+        return empty != null && shape == CallShape.SUSPENDING ? Mono.just(empty) : empty;
     }
 
     private Object[] argumentsFor(Object[] arguments, SteadlockException busy) {
@@ -79,7 +101,11 @@ final class BusyAnswer {
     }
 
     private static Method handler(
-            String where, DistributedLock lock, Method method, Class<?> targetClass) {
+            String where,
+            DistributedLock lock,
+            Method method,
+            Class<?> targetClass,
+            ResolvableType result) {
         String name = lock.busyHandler();
         if (lock.onBusy() != OnBusy.THROW) {
             throw new InvalidAnnotationException(
@@ -94,7 +120,7 @@ final class BusyAnswer {
                         .toList();
         Method handler =
                 named.stream()
-                        .filter(it -> suits(it, method))
+                        .filter(it -> suits(it, method, result))
                         .findFirst()
                         .orElseThrow(
                                 () ->
@@ -110,16 +136,33 @@ final class BusyAnswer {
                                                         + method.getName()
                                                         + ", after them a SteadlockException if it wants to know why, and"
                                                         + " the result "
-                                                        + method.getGenericReturnType()
-                                                                .getTypeName()));
+                                                        + result));
+        for (Class<?> thrown : handler.getExceptionTypes()) {
+            if (!ReflectionUtils.declaresException(method, thrown) && isChecked(thrown)) {
+                throw new InvalidAnnotationException(
+                        where
+                                + ": busyHandler = \""
+                                + name
+                                + "\" throws "
+                                + thrown.getSimpleName()
+                                + ", which "
+                                + method.getName()
+                                + " does not declare; let it declare that too, or throw another");
+            }
+        }
         ReflectionUtils.makeAccessible(handler);
         return handler;
     }
 
-    private static boolean suits(Method handler, Method method) {
+    private static boolean isChecked(Class<?> exception) {
+        return !RuntimeException.class.isAssignableFrom(exception)
+                && !Error.class.isAssignableFrom(exception);
+    }
+
+    private static boolean suits(Method handler, Method method, ResolvableType result) {
         boolean isSuspending = KotlinDetector.isSuspendingFunction(method);
         if (isSuspending != KotlinDetector.isSuspendingFunction(handler)
-                || !method.getReturnType().isAssignableFrom(handler.getReturnType())) {
+                || (!isSuspending && !result.toClass().isAssignableFrom(handler.getReturnType()))) {
             return false;
         }
         List<Class<?>> wanted = parametersOf(method, isSuspending);
@@ -163,7 +206,7 @@ final class BusyAnswer {
         MethodParameter result = new MethodParameter(method, -1);
         Class<?> type = result.getParameterType();
         return type != void.class
-                && type != Optional.class
+                && !EMPTY.containsKey(type)
                 && !type.getName().equals("kotlin.Unit")
                 && !result.isOptional();
     }

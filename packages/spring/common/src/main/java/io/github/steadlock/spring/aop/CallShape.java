@@ -4,11 +4,10 @@ import io.github.steadlock.spring.InvalidAnnotationException;
 import java.lang.reflect.Method;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.Future;
 import org.springframework.core.KotlinDetector;
-import org.springframework.core.MethodParameter;
 import org.springframework.core.ReactiveAdapter;
 import org.springframework.core.ReactiveAdapterRegistry;
+import org.springframework.core.ResolvableType;
 
 /** How a method comes to its end, which is when its lock is released. */
 enum CallShape {
@@ -36,9 +35,28 @@ enum CallShape {
     private static final String FLOW = "kotlinx.coroutines.flow.Flow";
 
     /**
+     * @param result of the method as it is called on objects of its class
      * @throws InvalidAnnotationException if its end cannot be seen
      */
-    static CallShape of(String where, Method method) {
+    static CallShape of(String where, Method method, ResolvableType result) {
+        CallShape shape = shapeOf(where, method, result.toClass());
+        boolean isLate =
+                shape == BLOCKING || shape == SUSPENDING
+                        ? LateWork.isBehind(result)
+                        : LateWork.isInside(result);
+        if (isLate) {
+            throw new InvalidAnnotationException(
+                    where
+                            + ": work goes on behind a "
+                            + result
+                            + " when it is returned, so the lock would be released too early;"
+                            + " return a CompletableFuture or a publisher that Spring knows"
+                            + " (with reactor-core, and for a Flow kotlinx-coroutines-reactor, on the class path)");
+        }
+        return shape;
+    }
+
+    private static CallShape shapeOf(String where, Method method, Class<?> type) {
         if (KotlinDetector.isSuspendingFunction(method)) {
             if (!Present.COROUTINES || !KotlinDetector.isKotlinReflectPresent()) {
                 throw new InvalidAnnotationException(
@@ -46,31 +64,13 @@ enum CallShape {
                                 + " is a suspend function, which needs kotlinx-coroutines-reactor and kotlin-reflect on"
                                 + " the class path; without them Spring hands on a result that has not come yet");
             }
-            boolean isFlow =
-                    FLOW.equals(new MethodParameter(method, -1).getParameterType().getName());
-            return isFlow ? SUSPENDING_FLOW : SUSPENDING;
+            return FLOW.equals(type.getName()) ? SUSPENDING_FLOW : SUSPENDING;
         }
-        Class<?> type = method.getReturnType();
         if (type == CompletionStage.class || type == CompletableFuture.class) {
             return STAGE;
         }
         ReactiveAdapter adapter = ReactiveAdapterRegistry.getSharedInstance().getAdapter(type);
-        if (Present.REACTOR && adapter != null && adapter.getDescriptor().isDeferred()) {
-            return REACTIVE;
-        }
-        if (adapter != null
-                || Future.class.isAssignableFrom(type)
-                || CompletionStage.class.isAssignableFrom(type)
-                || FLOW.equals(type.getName())
-                || type.getName().equals("org.reactivestreams.Publisher")) {
-            throw new InvalidAnnotationException(
-                    where
-                            + ": it is not seen when a "
-                            + type.getName()
-                            + " is done, so the lock would be released too"
-                            + " early; return a CompletableFuture or a publisher that Spring knows"
-                            + " (with reactor-core, and for a Flow kotlinx-coroutines-reactor, on the class path)");
-        }
-        return BLOCKING;
+        boolean isDeferred = adapter != null && adapter.getDescriptor().isDeferred();
+        return Present.REACTOR && isDeferred ? REACTIVE : BLOCKING;
     }
 }

@@ -13,12 +13,18 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.aopalliance.intercept.MethodInvocation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
+import org.springframework.core.KotlinDetector;
+import org.springframework.core.MethodParameter;
+import org.springframework.core.ResolvableType;
 import org.springframework.util.function.SingletonSupplier;
 
 /** A method with its {@link DistributedLock}, read and checked once. */
 final class LockedMethod {
+    private static final Logger LOG = LoggerFactory.getLogger(LockedMethod.class);
     private static final Duration SHORTEST_LEASE = Duration.ofMillis(100);
     private static final Duration LONGEST_LEASE = Duration.ofHours(24);
     private static final int LARGEST_LIMIT = 1_000_000;
@@ -28,6 +34,10 @@ final class LockedMethod {
 
     final Method method;
     final CallShape shape;
+
+    /** What it gives when it is called on objects of its class. */
+    final ResolvableType result;
+
     final BusyAnswer busy;
     final LockOptions options;
     final String reason;
@@ -67,8 +77,9 @@ final class LockedMethod {
         this.reason = lock.reason();
         this.onCancel = lock.onCancel();
         this.client = SingletonSupplier.of(() -> clients.of(where, lock.client()));
-        this.shape = CallShape.of(where, method);
-        this.busy = new BusyAnswer(where, lock, method, targetClass, shape);
+        this.result = resultOf(method, targetClass);
+        this.shape = CallShape.of(where, method, result);
+        this.busy = new BusyAnswer(where, lock, method, targetClass, shape, result);
         this.name = new LockName(where, method, lock.name(), beans);
         this.options = options(defaultWait, beans);
         checkLimit();
@@ -92,6 +103,53 @@ final class LockedMethod {
     boolean declaresInterruption() {
         return Arrays.stream(method.getExceptionTypes())
                 .anyMatch(type -> type.isAssignableFrom(InterruptedException.class));
+    }
+
+    /** Warns of a result whose work is left to the caller of the method. */
+    void warnOfLateWork() {
+        if (LateWork.isLeftToTheCallerOf(result)) {
+            LOG.warn(
+                    "{} gives a {}. What its caller does with that is done without the lock, which is released when the"
+                            + " method returns. Return what is done already, such as a List",
+                    where,
+                    result);
+        }
+    }
+
+    /** Returns what the method gave, or throws {@link #refusalOf} it. */
+    <T> T checked(T given) {
+        InvalidAnnotationException refusal = refusalOf(given);
+        if (refusal != null) {
+            throw refusal;
+        }
+        return given;
+    }
+
+    /**
+     * What is wrong if work goes on behind a result of which the method's type does not tell; else
+     * null.
+     */
+    InvalidAnnotationException refusalOf(Object given) {
+        return LateWork.isBehind(given)
+                ? new InvalidAnnotationException(
+                        where
+                                + ": it is declared to give "
+                                + (result.resolve() == null
+                                        ? method.getGenericReturnType().getTypeName()
+                                        : result)
+                                + " and gave "
+                                + given.getClass().getName()
+                                + ", behind which work goes on without the lock; declare the type"
+                                + " that it gives")
+                : null;
+    }
+
+    private static ResolvableType resultOf(Method method, Class<?> targetClass) {
+        return KotlinDetector.isSuspendingFunction(method)
+                        && KotlinDetector.isKotlinReflectPresent()
+                ? ResolvableType.forMethodParameter(
+                        new MethodParameter(method, -1).withContainingClass(targetClass))
+                : ResolvableType.forMethodReturnType(method, targetClass);
     }
 
     /** True the first time. */

@@ -39,8 +39,9 @@ final class LockedMethodHints implements BeanRegistrationAotProcessor {
 
     private static void registerAlways(RuntimeHints hints, Class<?> type) {
         ClassLoader loader = LockedMethodHints.class.getClassLoader();
-        Present.CLASSES.forEach(
-                name -> hints.reflection().registerTypeIfPresent(loader, name, hint -> {}));
+        Stream.concat(Present.CLASSES.stream(), LateWork.CLASSES.stream())
+                .forEach(
+                        name -> hints.reflection().registerTypeIfPresent(loader, name, hint -> {}));
         // Spring merges a composed annotation into a proxy of this type.
         hints.proxies().registerJdkProxy(DistributedLock.class);
         for (Class<?> one : ClassUtils.getAllInterfacesForClass(type)) {

@@ -32,7 +32,7 @@ final class Present {
 
     private Present() {}
 
-    private static boolean isPresent(String className) {
+    static boolean isPresent(String className) {
         return ClassUtils.isPresent(className, Present.class.getClassLoader());
     }
 }

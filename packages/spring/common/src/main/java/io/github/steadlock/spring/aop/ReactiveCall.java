@@ -41,7 +41,7 @@ final class ReactiveCall {
         this.adapter =
                 method.shape == CallShape.REACTIVE
                         ? ReactiveAdapterRegistry.getSharedInstance()
-                                .getAdapter(method.method.getReturnType())
+                                .getAdapter(method.result.toClass())
                         : null;
     }
 
@@ -105,6 +105,7 @@ final class ReactiveCall {
         return hold.joinTransaction()
                 .thenMany(
                         Flux.defer(() -> proceed(hold))
+                                .doOnNext(method::checked)
                                 // Not on the thread that told of the grant, which has others to
                                 // tell.
                                 .subscribeOn(Schedulers.parallel())

@@ -7,6 +7,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.aopalliance.intercept.MethodInvocation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -21,6 +22,7 @@ final class StageCall {
     private final LockedMethod method;
     private final HeldLease held;
     private final Runnable ended;
+    private final AtomicBoolean hasEnded = new AtomicBoolean();
 
     private StageCall(LockedMethod method, HeldLease held, Runnable ended) {
         this.method = method;
@@ -114,31 +116,40 @@ final class StageCall {
         var result = new CompletableFuture<Object>();
         stage.whenComplete(
                 (value, failure) -> {
-                    if (transaction == null || !held.lease().isValid()) {
-                        release()
-                                .whenComplete(
-                                        (none, second) -> {
-                                            if (result.isCancelled()) {
-                                                logged(second); // The caller has gone away.
-                                            }
-                                            settle(result, value, failure, second);
-                                        });
-                    } else {
-                        transaction
-                                .thenCompose(none -> release())
-                                .whenComplete((none, second) -> logged(second));
-                        settle(result, value, failure, null);
-                    }
+                    Throwable refused = failure == null ? method.refusalOf(value) : failure;
+                    end(result, value, refused, transaction);
                 });
         if (method.onCancel == OnCancel.RELEASE) {
+            // Cancelled, or ended otherwise before its time, as orTimeout does.
             result.whenComplete(
                     (value, failure) -> {
-                        if (result.isCancelled()) {
+                        try {
                             stage.toCompletableFuture().cancel(false);
+                        } finally {
+                            end(result, value, failure, transaction);
                         }
                     });
         }
         return result;
+    }
+
+    /** The first end counts, that of the method or that of its caller. */
+    private void end(
+            CompletableFuture<Object> result,
+            Object value,
+            Throwable failure,
+            CompletableFuture<Void> transaction) {
+        if (!hasEnded.compareAndSet(false, true)) {
+            return;
+        }
+        if (transaction == null || !held.lease().isValid()) {
+            release().whenComplete((none, second) -> settle(result, value, failure, second));
+        } else {
+            transaction
+                    .thenCompose(none -> release())
+                    .whenComplete((none, second) -> logged(second));
+            settle(result, value, failure, null);
+        }
     }
 
     /** Fails with {@link io.github.steadlock.LockLostException} if the lease was lost. */
@@ -150,18 +161,22 @@ final class StageCall {
                 .toCompletableFuture();
     }
 
-    private static void settle(
+    private void settle(
             CompletableFuture<Object> result, Object value, Throwable failure, Throwable second) {
         Throwable cause = second instanceof CompletionException ? second.getCause() : second;
+        boolean isTold;
         if (failure != null) {
             if (cause != null && cause != failure) {
                 failure.addSuppressed(cause);
             }
-            result.completeExceptionally(failure);
+            isTold = result.completeExceptionally(failure);
         } else if (cause != null) {
-            result.completeExceptionally(cause);
+            isTold = result.completeExceptionally(cause);
         } else {
-            result.complete(value);
+            isTold = result.complete(value);
+        }
+        if (!isTold) {
+            logged(second); // The caller has gone away.
         }
     }
 

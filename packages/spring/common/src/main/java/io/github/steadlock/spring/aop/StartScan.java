@@ -71,7 +71,9 @@ final class StartScan implements SmartInitializingSingleton {
         Object singleton = beans.containsSingleton(beanName) ? beans.getSingleton(beanName) : null;
         boolean isIntercepted = singleton == null || AopUtils.isAopProxy(singleton);
         for (Method method : annotated.keySet()) {
-            methods.of(method, type).client.get();
+            LockedMethod locked = methods.of(method, type);
+            locked.client.get();
+            locked.warnOfLateWork();
             bySignature.put(method.getName() + Type.getMethodDescriptor(method), method);
             warnOfModifiers(type, method, isIntercepted);
             others.get().check(type, method, annotated.get(method), singleton);

@@ -9,6 +9,9 @@ import io.github.steadlock.SteadlockException;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.OnBusy;
 import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
@@ -26,6 +29,9 @@ class BusyTest {
                     shop.skipVoid();
                     assertThat(shop.skip()).isNull();
                     assertThat(shop.skipOptional()).isEmpty();
+                    assertThat(shop.skipOptionalInt()).isEmpty();
+                    assertThat(shop.skipOptionalLong()).isEmpty();
+                    assertThat(shop.skipOptionalDouble()).isEmpty();
                     assertThat(shop.skipStage()).isCompletedWithValue(null);
                     assertThat(shop.skipMono().blockOptional()).isEmpty();
                     assertThat(shop.skipFlux().collectList().block()).isEmpty();
@@ -115,6 +121,21 @@ class BusyTest {
 
         @DistributedLock(name = "'busy'", waitTime = "0s", onBusy = OnBusy.SKIP)
         public Optional<String> skipOptional() {
+            throw new AssertionError("it ran");
+        }
+
+        @DistributedLock(name = "'busy'", waitTime = "0s", onBusy = OnBusy.SKIP)
+        public OptionalInt skipOptionalInt() {
+            throw new AssertionError("it ran");
+        }
+
+        @DistributedLock(name = "'busy'", waitTime = "0s", onBusy = OnBusy.SKIP)
+        public OptionalLong skipOptionalLong() {
+            throw new AssertionError("it ran");
+        }
+
+        @DistributedLock(name = "'busy'", waitTime = "0s", onBusy = OnBusy.SKIP)
+        public OptionalDouble skipOptionalDouble() {
             throw new AssertionError("it ran");
         }
 

@@ -11,6 +11,7 @@ import io.github.steadlock.spring.LockKind;
 import io.github.steadlock.spring.OnBusy;
 import io.github.steadlock.spring.OnCancel;
 import java.time.LocalDate;
+import java.io.IOException;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Future;
@@ -101,7 +102,7 @@ class NameTest {
                     @DistributedLock(name = "'order:' + #oder")
                     public void sell(long order) {}
                 },
-                "an argument #oder, which there is not");
+                "an argument #oder, which there is not; it has #order, ");
         stopped(
                 new Object() {
                     @DistributedLock(name = "${no.such}:1")
@@ -194,6 +195,18 @@ class NameTest {
                     }
                 },
                 "exclude each other");
+        stopped(
+                new Object() {
+                    @DistributedLock(name = "'a'", busyHandler = "busy")
+                    public String sell() {
+                        return "";
+                    }
+
+                    String busy() throws IOException {
+                        throw new IOException("no");
+                    }
+                },
+                "busyHandler = \"busy\" throws IOException, which sell does not declare");
     }
 
     @Test

@@ -10,13 +10,16 @@ import io.github.steadlock.spring.CurrentLease;
 import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.LockKind;
 import io.github.steadlock.spring.OnCancel;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -251,6 +254,39 @@ class ReactiveTest {
     }
 
     @Test
+    void the_lock_of_such_a_stage_is_released_however_its_caller_ends_it() {
+        List<Consumer<CompletableFuture<String>>> ends =
+                List.of(
+                        result -> result.orTimeout(1, TimeUnit.MILLISECONDS),
+                        result -> result.completeOnTimeout("late", 1, TimeUnit.MILLISECONDS),
+                        result -> result.completeExceptionally(new IOException("gone")),
+                        result -> result.complete("enough"));
+        with(
+                (shop, client) -> {
+                    for (var end : ends) {
+                        var work = new CompletableFuture<String>();
+                        end.accept(shop.cancellable(work));
+                        free(client);
+                        assertThat(work).isCancelled();
+                    }
+                });
+    }
+
+    @Test
+    void the_lock_of_a_stage_that_cannot_be_cancelled_is_released_with_its_caller() {
+        with(
+                (shop, client) -> {
+                    var work = new CompletableFuture<String>();
+                    var result = shop.minimal(work).toCompletableFuture();
+                    result.cancel(true);
+                    free(client);
+                    assertThat(work).isNotDone();
+                    work.complete("done");
+                    assertThat(result).isCancelled();
+                });
+    }
+
+    @Test
     void the_code_of_a_stage_enters_its_lock_again_by_the_client() {
         with(
                 (shop, client) -> {
@@ -396,6 +432,11 @@ class ReactiveTest {
         @DistributedLock(name = "'stock'", onCancel = OnCancel.RELEASE)
         public <T> CompletableFuture<T> cancellable(CompletableFuture<T> body) {
             return body;
+        }
+
+        @DistributedLock(name = "'stock'", onCancel = OnCancel.RELEASE)
+        public <T> CompletionStage<T> minimal(CompletableFuture<T> body) {
+            return body.minimalCompletionStage();
         }
 
         @DistributedLock(name = "'stock'")

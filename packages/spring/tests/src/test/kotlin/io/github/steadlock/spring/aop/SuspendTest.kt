@@ -28,6 +28,7 @@ import org.assertj.core.api.Assertions.assertThat
 import org.junit.jupiter.api.Test
 import org.springframework.context.annotation.Bean
 import org.springframework.context.annotation.Configuration
+import java.util.Optional
 import java.util.concurrent.CompletableFuture
 
 /** Suspend functions and flows. */
@@ -119,6 +120,7 @@ class SuspendTest {
             val lease = client.lock("voucher:7").lockAsync().await()
             assertThat(runCatching { shop.impatient(7) }.exceptionOrNull()).isInstanceOf(LockTimeoutException::class.java)
             assertThat(shop.skipped(7)).isNull()
+            assertThat(shop.skippedOptional(7)).isEmpty
             assertThat(shop.answered(7)).isEqualTo("busy: 7 LockTimeoutException")
             lease.release()
             assertThat(shop.skipped(7)).isEqualTo("done")
@@ -184,6 +186,9 @@ class SuspendTest {
 
         @DistributedLock(name = "'voucher:' + #userId", waitTime = "0s", onBusy = OnBusy.SKIP)
         open suspend fun skipped(userId: Long): String? = "done"
+
+        @DistributedLock(name = "'voucher:' + #userId", waitTime = "0s", onBusy = OnBusy.SKIP)
+        open suspend fun skippedOptional(userId: Long): Optional<String> = Optional.of("done")
 
         @DistributedLock(name = "'voucher:' + #userId", waitTime = "0s", busyHandler = "busy")
         open suspend fun answered(userId: Long): String = "done"

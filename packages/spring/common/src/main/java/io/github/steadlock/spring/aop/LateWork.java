@@ -1,0 +1,129 @@
+package io.github.steadlock.spring.aop;
+
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Spliterator;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Flow;
+import java.util.concurrent.Future;
+import java.util.function.Supplier;
+import java.util.stream.BaseStream;
+import java.util.stream.Stream;
+import org.springframework.core.ReactiveAdapterRegistry;
+import org.springframework.core.ResolvableType;
+import org.springframework.http.HttpEntity;
+import org.springframework.util.ClassUtils;
+
+/** Results behind which work goes on when their method has returned, and its lock is released. */
+final class LateWork {
+    /** Types that the JDK, Kotlin and Spring's web layers go on with by themselves. */
+    private static final List<String> RUNNING_CLASSES =
+            List.of(
+                    Future.class.getName(),
+                    CompletionStage.class.getName(),
+                    Flow.Publisher.class.getName(),
+                    "org.reactivestreams.Publisher",
+                    "kotlinx.coroutines.flow.Flow",
+                    "kotlinx.coroutines.Job",
+                    "org.springframework.web.context.request.async.DeferredResult",
+                    "org.springframework.web.context.request.async.WebAsyncTask",
+                    "org.springframework.web.servlet.mvc.method.annotation.ResponseBodyEmitter",
+                    "org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody");
+
+    /** Types whose caller does the work, perhaps at once and perhaps later. */
+    private static final List<String> LAZY_CLASSES =
+            List.of(
+                    BaseStream.class.getName(),
+                    Iterator.class.getName(),
+                    Spliterator.class.getName(),
+                    Supplier.class.getName(),
+                    Runnable.class.getName(),
+                    "kotlin.sequences.Sequence",
+                    "kotlin.Function");
+
+    private static final String WEB_CLASS = "org.springframework.http.HttpEntity";
+
+    /** The classes asked for by name, which a native image has to know. */
+    static final List<String> CLASSES =
+            Stream.of(RUNNING_CLASSES, LAZY_CLASSES, List.of(WEB_CLASS))
+                    .flatMap(List::stream)
+                    .toList();
+
+    private static final List<Class<?>> RUNNING = present(RUNNING_CLASSES);
+    private static final List<Class<?>> LAZY = present(LAZY_CLASSES);
+    private static final boolean WEB = Present.isPresent(WEB_CLASS);
+
+    /** How deep one container may be in another. Some types contain themselves. */
+    private static final int DEPTH = 4;
+
+    private static final ClassValue<Boolean> IS_RUNNING =
+            new ClassValue<>() {
+                @Override
+                protected Boolean computeValue(Class<?> type) {
+                    return RUNNING.stream().anyMatch(it -> it.isAssignableFrom(type))
+                            || ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
+                }
+            };
+
+    private LateWork() {}
+
+    /** Whether work goes on behind a result of this type, or of one that it contains. */
+    static boolean isBehind(ResolvableType type) {
+        return isBehind(type, DEPTH);
+    }
+
+    /** The same of what is in a stage or a publisher, whose own end is seen. */
+    static boolean isInside(ResolvableType type) {
+        return isContained(type, DEPTH)
+                || Stream.of(type.getGenerics()).anyMatch(it -> isBehind(it, DEPTH));
+    }
+
+    /** Whether the caller of a method with this result may do its work when it has the result. */
+    static boolean isLeftToTheCallerOf(ResolvableType type) {
+        Class<?> raw = type.toClass();
+        boolean isOfALanguage =
+                raw.getName().startsWith("java.") || raw.getName().startsWith("kotlin.");
+        return isOfALanguage && LAZY.stream().anyMatch(it -> it.isAssignableFrom(raw));
+    }
+
+    /** Whether work goes on behind a result, of whose type its method tells too little. */
+    static boolean isBehind(Object result) {
+        if (result instanceof Optional<?> optional) {
+            return optional.isPresent() && isBehind(optional.get());
+        }
+        if (WEB && result instanceof HttpEntity<?> response) {
+            return isBehind(response.getBody());
+        }
+        return result != null && IS_RUNNING.get(result.getClass());
+    }
+
+    private static boolean isBehind(ResolvableType type, int depth) {
+        Class<?> raw = type.toClass();
+        return raw == Callable.class || IS_RUNNING.get(raw) || isContained(type, depth);
+    }
+
+    private static boolean isContained(ResolvableType type, int depth) {
+        if (depth == 0) {
+            return false;
+        }
+        return Stream.of(
+                        type.as(Optional.class).getGeneric(),
+                        type.as(Iterable.class).getGeneric(),
+                        type.as(Map.class).getGeneric(1),
+                        WEB ? type.as(HttpEntity.class).getGeneric() : ResolvableType.NONE,
+                        type.getComponentType())
+                .filter(content -> content != ResolvableType.NONE)
+                .anyMatch(content -> isBehind(content, depth - 1));
+    }
+
+    private static List<Class<?>> present(List<String> names) {
+        return names.stream()
+                .filter(Present::isPresent)
+                .<Class<?>>map(
+                        name -> ClassUtils.resolveClassName(name, LateWork.class.getClassLoader()))
+                .toList();
+    }
+}
