@@ -55,6 +55,16 @@ class LockActivityTest {
         }
 
     @Test
+    fun `a thread without a name, as virtual ones are, is told by its number`() =
+        watched { client, activity ->
+            var told: String? = null
+            val nameless = Thread(null, { client.lock("stock").withLock { told = activity.held().single().thread } }, "")
+            nameless.start()
+            nameless.join(10_000)
+            assertEquals("#${nameless.id}", told)
+        }
+
+    @Test
     fun `a waiter is told until its lock is granted, it times out, or it goes away`() =
         watched { client, activity ->
             val lease = client.lock("busy").lockAsync().toCompletableFuture().get()

@@ -9,8 +9,8 @@ import java.util.concurrent.atomic.AtomicLong
  * @property context a number that is never another owner's, unlike a thread id, which is used again
  */
 internal class Owner private constructor(val context: Long, thread: Thread?) {
-    /** Null of an owner that is no thread. */
-    val threadName: String? = thread?.name
+    /** Null of an owner that is no thread. Virtual threads may have no name. */
+    val threadName: String? = thread?.run { name.ifEmpty { "#$id" } }
     private val thread = thread?.let(::WeakReference)
 
     /** Whether it is a thread that can run no more; a thread that was collected cannot. */

@@ -9,6 +9,7 @@ import io.github.steadlock.spring.OnBusy;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -121,7 +122,8 @@ final class BusyAnswer {
         Method handler =
                 named.stream()
                         .filter(it -> suits(it, method, result))
-                        .findFirst()
+                        // Of two the one that wants to know why.
+                        .max(Comparator.comparing(Method::getParameterCount))
                         .orElseThrow(
                                 () ->
                                         new InvalidAnnotationException(
@@ -137,6 +139,14 @@ final class BusyAnswer {
                                                         + ", after them a SteadlockException if it wants to know why, and"
                                                         + " the result "
                                                         + result));
+        if (LockedMethods.annotationOf(handler) != null) {
+            throw new InvalidAnnotationException(
+                    where
+                            + ": busyHandler = \""
+                            + name
+                            + "\" is annotated with @DistributedLock itself, and would run without its lock; name"
+                            + " a method without it");
+        }
         for (Class<?> thrown : handler.getExceptionTypes()) {
             if (!ReflectionUtils.declaresException(method, thrown) && isChecked(thrown)) {
                 throw new InvalidAnnotationException(

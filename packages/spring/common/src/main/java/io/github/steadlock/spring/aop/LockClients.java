@@ -18,7 +18,8 @@ final class LockClients {
     }
 
     /**
-     * The client of an annotated method.
+     * The client of an annotated method. A refusal has no cause: Spring Boot would tell of that
+     * one.
      *
      * @param where the method, for messages
      * @param attribute the name of a bean, or a placeholder; empty for the single or the primary
@@ -37,14 +38,12 @@ final class LockClients {
                     where
                             + " names no client, and none of several is @Primary: "
                             + names()
-                            + "; name one by client = \"…\", or let one be @Primary",
-                    several);
+                            + "; name one by client = \"…\", or let one be @Primary");
         } catch (NoSuchBeanDefinitionException none) {
             throw new InvalidAnnotationException(
                     where
                             + " needs a SteadlockClient, and there is none: set steadlock.url (and leave"
-                            + " steadlock.enabled out), or let the program have a bean of its own",
-                    none);
+                            + " steadlock.enabled out), or let the program have a bean of its own");
         }
     }
 
@@ -58,11 +57,10 @@ final class LockClients {
                             + "names a bean of "
                             + other.getActualType().getName()
                             + ", which is no SteadlockClient; "
-                            + known(),
-                    other);
+                            + known());
         } catch (NoSuchBeanDefinitionException none) {
             throw new InvalidAnnotationException(
-                    said + "names no bean (\"" + none.getBeanName() + "\"); " + known(), none);
+                    said + "names no bean (\"" + none.getBeanName() + "\"); " + known());
         }
     }
 

@@ -176,12 +176,7 @@ final class LockedMethod {
         if (wait != null) {
             if (wait.isNegative()) {
                 throw new InvalidAnnotationException(
-                        lock.waitTime().isEmpty()
-                                ? "steadlock.wait is less than nothing: " + wait
-                                : where
-                                        + ": waitTime = \""
-                                        + lock.waitTime()
-                                        + "\" is less than nothing");
+                        where + ": waitTime = \"" + lock.waitTime() + "\" is less than nothing");
             }
             options = options.withWait(wait);
         }

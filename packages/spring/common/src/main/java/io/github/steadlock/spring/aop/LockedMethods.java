@@ -1,6 +1,7 @@
 package io.github.steadlock.spring.aop;
 
 import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.InvalidAnnotationException;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Map;
@@ -20,12 +21,12 @@ final class LockedMethods {
     private final Map<MethodClassKey, LockedMethod> known = new ConcurrentHashMap<>();
     private final ConfigurableListableBeanFactory beans;
     private final LockClients clients;
-    private final Environment environment;
+    private final Duration defaultWait;
 
     LockedMethods(ConfigurableListableBeanFactory beans, Environment environment) {
         this.beans = beans;
         this.clients = new LockClients(beans);
-        this.environment = environment;
+        this.defaultWait = defaultWait(environment);
     }
 
     /**
@@ -68,13 +69,20 @@ final class LockedMethods {
                 specific,
                 userClass,
                 joins,
-                defaultWait(),
+                defaultWait,
                 clients,
                 beans);
     }
 
-    private Duration defaultWait() {
-        String wait = environment.getProperty("steadlock.wait");
-        return wait == null || wait.isEmpty() ? null : DurationStyle.detectAndParse(wait);
+    private static Duration defaultWait(Environment environment) {
+        String given = environment.getProperty("steadlock.wait");
+        if (given == null || given.isEmpty()) {
+            return null;
+        }
+        Duration wait = DurationStyle.detectAndParse(given);
+        if (wait.isNegative()) {
+            throw new InvalidAnnotationException("steadlock.wait is less than nothing: " + given);
+        }
+        return wait;
     }
 }

@@ -110,6 +110,7 @@ final class ReactiveCall {
                                 // tell.
                                 .subscribeOn(Schedulers.parallel())
                                 .takeUntilOther(hold.lost())
+                                .onErrorResume(hold::cancelledByLoss)
                                 .contextWrite(context -> ContextLeases.with(hold.held, context)))
                 .onErrorResume(hold::endAfter)
                 .concatWith(Mono.defer(hold::end));
@@ -169,6 +170,7 @@ final class ReactiveCall {
         private final boolean isReentry;
         private final AtomicBoolean isPutOff = new AtomicBoolean();
         private final AtomicBoolean isLossTold = new AtomicBoolean();
+        private final AtomicBoolean isCutOff = new AtomicBoolean();
 
         /** Null of what is no coroutine. */
         final CoroutineLease coroutine;
@@ -199,7 +201,13 @@ final class ReactiveCall {
         Mono<Boolean> lost() {
             return Mono.create(
                     sink -> {
-                        AutoCloseable listener = held.lease().onLost(reason -> sink.success(true));
+                        AutoCloseable listener =
+                                held.lease()
+                                        .onLost(
+                                                reason -> {
+                                                    isCutOff.set(true);
+                                                    sink.success(true);
+                                                });
                         sink.onDispose(
                                 () -> {
                                     try {
@@ -209,6 +217,11 @@ final class ReactiveCall {
                                     }
                                 });
                     });
+        }
+
+        /** An interrupted body may fail before it is cancelled; the loss is what counts. */
+        Mono<Object> cancelledByLoss(Throwable failure) {
+            return isCutOff.get() ? Mono.empty() : Mono.error(failure);
         }
 
         /**

@@ -9,13 +9,17 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.objectweb.asm.Type;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.DisposableBean;
+import org.springframework.beans.factory.InitializingBean;
 import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.util.ClassUtils;
 import org.springframework.util.function.SingletonSupplier;
@@ -26,6 +30,9 @@ import org.springframework.util.function.SingletonSupplier;
  */
 final class StartScan implements SmartInitializingSingleton {
     private static final Logger LOG = LoggerFactory.getLogger(StartScan.class);
+
+    private static final Set<String> LIFECYCLE =
+            Set.of("jakarta.annotation.PostConstruct", "jakarta.annotation.PreDestroy");
 
     private final ConfigurableListableBeanFactory beans;
     private final LockedMethods methods;
@@ -67,8 +74,10 @@ final class StartScan implements SmartInitializingSingleton {
             TransactionOrder.check(beans, order);
         }
         Map<String, Method> bySignature = new HashMap<>();
-        // Null if there is no object of it yet: then it is taken to be a proxy.
-        Object singleton = beans.containsSingleton(beanName) ? beans.getSingleton(beanName) : null;
+        // Null if there is no object of it yet, or only what makes it: then it is taken to be a
+        // proxy.
+        boolean isThere = beans.containsSingleton(beanName) && !isOfFactory(beanName);
+        Object singleton = isThere ? beans.getSingleton(beanName) : null;
         boolean isIntercepted = singleton == null || AopUtils.isAopProxy(singleton);
         for (Method method : annotated.keySet()) {
             LockedMethod locked = methods.of(method, type);
@@ -76,6 +85,7 @@ final class StartScan implements SmartInitializingSingleton {
             locked.warnOfLateWork();
             bySignature.put(method.getName() + Type.getMethodDescriptor(method), method);
             warnOfModifiers(type, method, isIntercepted);
+            warnOfLifecycle(beanName, type, method);
             others.get().check(type, method, annotated.get(method), singleton);
         }
         for (SelfInvocations.Call call : SelfInvocations.in(type, bySignature.keySet())) {
@@ -84,6 +94,35 @@ final class StartScan implements SmartInitializingSingleton {
                             + " proxy, so no lock is acquired. Move one of the two methods to another bean",
                     LockedMethod.nameOf(bySignature.get(call.callee()), type),
                     call.caller());
+        }
+    }
+
+    private boolean isOfFactory(String beanName) {
+        return beans.containsBean(beanName) && beans.isFactoryBean(beanName);
+    }
+
+    /** Spring begins and ends a bean without its proxy. */
+    private void warnOfLifecycle(String beanName, Class<?> type, Method method) {
+        BeanDefinition bean =
+                beans.containsBeanDefinition(beanName)
+                        ? beans.getMergedBeanDefinition(beanName)
+                        : null;
+        String name = method.getName();
+        boolean isNamed =
+                bean != null
+                        && (name.equals(bean.getInitMethodName())
+                                || name.equals(bean.getDestroyMethodName()));
+        boolean isOfInterface =
+                (InitializingBean.class.isAssignableFrom(type) && name.equals("afterPropertiesSet"))
+                        || (DisposableBean.class.isAssignableFrom(type) && name.equals("destroy"));
+        boolean isAnnotated =
+                Stream.of(method.getAnnotations())
+                        .anyMatch(it -> LIFECYCLE.contains(it.annotationType().getName()));
+        if (method.getParameterCount() == 0 && (isNamed || isOfInterface || isAnnotated)) {
+            LOG.warn(
+                    "@DistributedLock on {} does not count where Spring calls it to begin or to end the bean, without its"
+                            + " proxy; call an annotated method of another bean in it",
+                    LockedMethod.nameOf(method, type));
         }
     }
 

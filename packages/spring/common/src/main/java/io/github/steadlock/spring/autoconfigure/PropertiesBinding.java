@@ -108,6 +108,11 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
         var others = new TreeSet<ConfigurationProperty>();
         for (ConfigurationPropertySource source : ServiceLinks.without(sources)) {
             boolean isEnvironment = ServiceLinks.isEnvironment(source);
+            ConfigurationProperty ofRoot = source.getConfigurationProperty(root);
+            // A file may have the key with nothing below it.
+            if (ofRoot != null && !String.valueOf(ofRoot.getValue()).isBlank()) {
+                (isEnvironment ? others : wrong).add(ofRoot);
+            }
             if ((isEnvironment || isOfSystem(source))
                     && source instanceof IterableConfigurationPropertySource all) {
                 all.stream()

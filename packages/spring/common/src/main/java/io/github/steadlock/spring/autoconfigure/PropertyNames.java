@@ -55,6 +55,9 @@ final class PropertyNames {
      * a list whose name it begins with.
      */
     static List<String> near(ConfigurationPropertyName name) {
+        if (name.getNumberOfElements() == 1) {
+            return List.of("steadlock.url");
+        }
         String given = ServiceLinks.variable(name, "_").toLowerCase(Locale.ROOT);
         given = given.substring(given.indexOf('_') + 1);
         String letters = given.replace("_", "");

@@ -45,6 +45,7 @@ class BusyTest {
                     assertThat(shop.handled(7)).isEqualTo("busy 7");
                     assertThat(shop.handledWithCause(7)).isEqualTo("busy 7: LockTimeoutException");
                     assertThat(shop.handledMono(7).block()).isEqualTo("busy 7");
+                    assertThat(shop.handledByTwo(7)).isEqualTo("busy 7: LockTimeoutException");
                 });
     }
 
@@ -182,6 +183,19 @@ class BusyTest {
         @DistributedLock(name = "'busy'", waitTime = "0s", busyHandler = "throwing")
         public String handledByThrowing() {
             throw new AssertionError("it ran");
+        }
+
+        @DistributedLock(name = "'busy'", waitTime = "0s", busyHandler = "busyTwice")
+        public String handledByTwo(long id) {
+            throw new AssertionError("it ran");
+        }
+
+        private String busyTwice(long id) {
+            throw new AssertionError("the other knows more");
+        }
+
+        private String busyTwice(long id, SteadlockException why) {
+            return busyWithCause(id, why);
         }
 
         private String busy(long id) {

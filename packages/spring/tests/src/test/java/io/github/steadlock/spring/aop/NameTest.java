@@ -158,6 +158,19 @@ class NameTest {
     }
 
     @Test
+    void a_wait_of_all_methods_is_checked_whether_one_uses_it_or_not() {
+        Programs.program()
+                .withPropertyValues("steadlock.wait=-1s")
+                .run(
+                        context ->
+                                assertThat(context)
+                                        .getFailure()
+                                        .rootCause()
+                                        .isInstanceOf(InvalidAnnotationException.class)
+                                        .hasMessage("steadlock.wait is less than nothing: -1s"));
+    }
+
+    @Test
     void an_answer_that_does_not_suit_stops_the_start() {
         stopped(
                 new Object() {
@@ -207,6 +220,14 @@ class NameTest {
                     }
                 },
                 "busyHandler = \"busy\" throws IOException, which sell does not declare");
+        stopped(
+                new Object() {
+                    @DistributedLock(name = "'a'", busyHandler = "sell")
+                    public String sell() {
+                        return "";
+                    }
+                },
+                "busyHandler = \"sell\" is annotated with @DistributedLock itself");
     }
 
     @Test

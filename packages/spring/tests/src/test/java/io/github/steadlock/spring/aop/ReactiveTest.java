@@ -21,6 +21,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
+import org.reactivestreams.Publisher;
+import org.reactivestreams.Subscription;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import reactor.core.Disposable;
@@ -154,6 +156,35 @@ class ReactiveTest {
                                     .withThrowableThat()
                                     .withCauseInstanceOf(LockLostException.class);
                             Programs.await(cancelled);
+                        });
+    }
+
+    @Test
+    void the_subscriber_is_told_of_the_loss_and_not_of_what_the_body_makes_of_its_cancellation() {
+        Programs.program(Config.class)
+                .withPropertyValues("steadlock.lease=300ms")
+                .run(
+                        context -> {
+                            var client = context.getBean(SteadlockClient.class);
+                            var running = new CountDownLatch(1);
+                            Publisher<String> failing =
+                                    subscriber -> {
+                                        subscriber.onSubscribe(
+                                                new Cancelling(
+                                                        () ->
+                                                                subscriber.onError(
+                                                                        new IllegalStateException(
+                                                                                "interrupted"))));
+                                        running.countDown();
+                                    };
+                            var call =
+                                    context.getBean(Shop.class).mono(Mono.from(failing)).toFuture();
+                            Programs.await(running);
+                            client.forceRelease(client.lock("stock"));
+                            assertThat(call)
+                                    .failsWithin(LONG)
+                                    .withThrowableThat()
+                                    .withCauseInstanceOf(LockLostException.class);
                         });
     }
 
@@ -373,6 +404,17 @@ class ReactiveTest {
     }
 
     /** Comes back once the lock is free; not before. */
+    /** Of a publisher that gives nothing, and does something when it is cancelled. */
+    private record Cancelling(Runnable cancelled) implements Subscription {
+        @Override
+        public void request(long number) {}
+
+        @Override
+        public void cancel() {
+            cancelled.run();
+        }
+    }
+
     private static void free(SteadlockClient client) throws Exception {
         client.lock("stock").lockAsync().toCompletableFuture().get(20, TimeUnit.SECONDS).release();
     }

@@ -1,14 +1,25 @@
 package io.github.steadlock.spring.aop;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.steadlock.SteadlockClient;
 import io.github.steadlock.spring.CurrentLease;
 import io.github.steadlock.spring.DistributedLock;
+import io.github.steadlock.spring.autoconfigure.SteadlockAutoConfiguration;
+import jakarta.annotation.PostConstruct;
+import jakarta.annotation.PreDestroy;
+import java.util.List;
 import java.util.concurrent.Callable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.springframework.beans.factory.DisposableBean;
+import org.springframework.beans.factory.FactoryBean;
+import org.springframework.beans.factory.InitializingBean;
 import org.springframework.beans.factory.config.BeanPostProcessor;
+import org.springframework.boot.WebApplicationType;
+import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Bean;
@@ -69,6 +80,47 @@ class StartScanTest {
         assertThat(log.getOut())
                 .contains(
                         "Early.run() does not count, so no lock is acquired: its bean was made before the proxies");
+    }
+
+    @Test
+    void it_warns_of_methods_that_spring_calls_to_begin_or_to_end_a_bean(CapturedOutput log) {
+        Programs.program(WithLifecycle.class).run(context -> assertThat(context).hasNotFailed());
+        for (String method :
+                List.of("begin", "end", "start", "stop", "afterPropertiesSet", "destroy")) {
+            assertThat(log.getOut())
+                    .contains("$Living." + method + "() does not count where Spring calls it");
+        }
+        assertThat(log.getOut()).doesNotContain("Living.work()");
+    }
+
+    @Test
+    void it_does_not_warn_of_what_a_factory_makes(CapturedOutput log) {
+        Programs.program()
+                .withBean("product", Factory.class)
+                .run(
+                        context -> {
+                            var product = context.getBean(Product.class);
+                            assertThat(product.isLocked()).isTrue();
+                        });
+        assertThat(log.getOut()).doesNotContain("does not count");
+    }
+
+    @Test
+    void a_failed_start_tells_of_the_annotation(CapturedOutput log) {
+        for (Class<?> wrong : List.of(WrongClient.class, WrongName.class)) {
+            var program =
+                    new SpringApplicationBuilder(wrong, Started.class)
+                            .web(WebApplicationType.NONE)
+                            .properties("steadlock.url=memory://");
+            assertThatThrownBy(program::run).isInstanceOf(RuntimeException.class);
+            assertThat(log.getOut())
+                    .contains("APPLICATION FAILED TO START")
+                    .contains("Description:\n\n@DistributedLock on " + wrong.getName() + ".sell()")
+                    .contains("Correct the annotation as the message says.");
+        }
+        assertThat(log.getOut())
+                .contains("client = \"nope\" names no bean (\"nope\"); the clients are ")
+                .doesNotContain("Consider defining a bean");
     }
 
     @Test
@@ -176,6 +228,77 @@ class StartScanTest {
                 each.locked();
             }
         }
+    }
+
+    static class Living implements InitializingBean, DisposableBean {
+        @PostConstruct
+        @DistributedLock(name = "'a'")
+        public void begin() {}
+
+        @PreDestroy
+        @DistributedLock(name = "'a'")
+        public void end() {}
+
+        @DistributedLock(name = "'a'")
+        public void start() {}
+
+        @DistributedLock(name = "'a'")
+        public void stop() {}
+
+        @Override
+        @DistributedLock(name = "'a'")
+        public void afterPropertiesSet() {}
+
+        @Override
+        @DistributedLock(name = "'a'")
+        public void destroy() {}
+
+        @DistributedLock(name = "'a'")
+        public void work() {}
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithLifecycle {
+        @Bean(initMethod = "start", destroyMethod = "stop")
+        Living living() {
+            return new Living();
+        }
+    }
+
+    static class Product {
+        @DistributedLock(name = "'a'")
+        public boolean isLocked() {
+            return CurrentLease.find().isPresent();
+        }
+    }
+
+    static class Factory implements FactoryBean<Product> {
+        @Override
+        public Product getObject() {
+            return new Product();
+        }
+
+        @Override
+        public Class<?> getObjectType() {
+            return Product.class;
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ImportAutoConfiguration({
+        SteadlockAutoConfiguration.class,
+        DistributedLockAutoConfiguration.class
+    })
+    static class Started {}
+
+    static class WrongClient {
+        @DistributedLock(name = "'a'", client = "nope")
+        public void sell() {}
+    }
+
+    static class WrongName {
+        @DistributedLock(name = "stock")
+        public void sell() {}
     }
 
     static class Later {

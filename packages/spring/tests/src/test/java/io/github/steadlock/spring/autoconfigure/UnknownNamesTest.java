@@ -54,6 +54,22 @@ class UnknownNamesTest {
     }
 
     @Test
+    void a_value_in_place_of_all_properties_stops_the_start(CapturedOutput output) {
+        assertThatThrownBy(() -> builder().properties("steadlock=redis://:" + SECRET + "@a").run());
+        assertThat(output)
+                .contains("There is no such property: steadlock (")
+                .contains("did you mean steadlock.url?")
+                .doesNotContain(SECRET);
+    }
+
+    @Test
+    void a_key_with_nothing_below_it_does_not() {
+        try (var context = builder().properties(MEMORY, "steadlock=").run()) {
+            assertThat(context.isActive()).isTrue();
+        }
+    }
+
+    @Test
     void a_name_in_a_file_is_answered_with_the_one_that_is_meant(CapturedOutput output) {
         assertThatThrownBy(() -> builder().properties(MEMORY, "steadlock.timeout=3s").run());
         assertThat(output)
