@@ -141,8 +141,9 @@ final class StartScan implements SmartInitializingSingleton {
             problem =
                     Modifier.isFinal(type.getModifiers())
                             ? "its class is final; leave final out, or in Kotlin say open or use the plugin kotlin-spring"
-                            : "its bean was made before the proxies were, as others that Spring itself needs depend on"
-                                    + " it; move the method to a bean of its own";
+                            : "its bean has no proxy: it was made before the proxies were, as others that Spring itself"
+                                    + " needs depend on it (move the method to a bean of its own), or something, such as a"
+                                    + " mock, is in its place";
         }
         if (problem != null) {
             LOG.warn(

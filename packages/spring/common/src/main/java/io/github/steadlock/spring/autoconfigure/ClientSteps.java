@@ -94,7 +94,9 @@ final class ClientSteps implements SteadlockServer {
     }
 
     private void addServer(SteadlockConnectionDetails details, SslBundles bundles) {
-        ServerSteps.Named own = ServerSteps.of(PREFIX, ServerSteps.Parts.of(properties));
+        ServerSteps.Parts parts = ServerSteps.Parts.of(properties);
+        parts.withoutPlace().ifPresent(name -> refuseBeside(details, PREFIX + "." + name));
+        ServerSteps.Named own = ServerSteps.of(PREFIX, parts);
         isSpring = own.steps().isEmpty();
         if (!isSpring) {
             addServer(own);
@@ -113,6 +115,19 @@ final class ClientSteps implements SteadlockServer {
             }
         }
         useBundle(PREFIX + ".ssl.bundle", properties.ssl().bundle(), bundles);
+    }
+
+    /** A login alone is for {@code localhost}, unless Spring knows another server. */
+    private void refuseBeside(SteadlockConnectionDetails details, String property) {
+        boolean isOther = details != null && !details.origin().startsWith(SpringRedis.PREFIX);
+        if (isOther || redis.namesServer()) {
+            String other = isOther ? details.origin() : SpringRedis.PREFIX + ".*";
+            throw SteadlockStartException.ofProperties(
+                    List.of(property),
+                    null,
+                    "it does not say of which server, and " + other + " names one",
+                    "Give steadlock.host too, or leave " + property + " out.");
+        }
     }
 
     private void addOnly(String url, String property) {

@@ -4,12 +4,15 @@ import io.github.steadlock.SteadlockBuilder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
 /** The steps that name a server by its parts: {@code steadlock.host} and the like, or Spring's. */
 final class ServerSteps {
+    private static final String PARTS = "parts";
+
     private final String prefix;
     private final List<Step> steps = new ArrayList<>();
     private RedisUrl url;
@@ -102,12 +105,18 @@ final class ServerSteps {
             boolean isByParts = !ways.containsKey("url") && !ways.containsKey("primaries");
             if (ways.isEmpty() || !isByParts) {
                 // Of the one server, or of none: a URL has its own.
-                put(ways, "parts", "ssl.enabled", tlsAsGiven);
-                put(ways, "parts", "database", database);
-                put(ways, "parts", "password", password);
-                put(ways, "parts", "username", username);
+                put(ways, PARTS, "ssl.enabled", tlsAsGiven);
+                put(ways, PARTS, "database", database);
+                put(ways, PARTS, "password", password);
+                put(ways, PARTS, "username", username);
             }
             return ways;
+        }
+
+        /** A property of a server whose place no property names, if that is all there is. */
+        Optional<String> withoutPlace() {
+            Map<String, String> ways = ways();
+            return ways.size() == 1 ? Optional.ofNullable(ways.get(PARTS)) : Optional.empty();
         }
 
         private static void put(Map<String, String> ways, String way, String name, Object value) {

@@ -79,7 +79,7 @@ class StartScanTest {
         Programs.program(EarlyConfig.class).run(context -> assertThat(context).hasNotFailed());
         assertThat(log.getOut())
                 .contains(
-                        "Early.run() does not count, so no lock is acquired: its bean was made before the proxies");
+                        "Early.run() does not count, so no lock is acquired: its bean has no proxy: it was made before");
     }
 
     @Test

@@ -2,6 +2,7 @@ package io.github.steadlock.spring.autoconfigure;
 
 import static io.github.steadlock.spring.autoconfigure.Contexts.runner;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.mockito.Mockito.mock;
 
 import io.github.steadlock.LockOptions;
 import io.github.steadlock.Steadlock;
@@ -13,6 +14,8 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -21,6 +24,15 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
 /** The client as a bean. */
 class ClientTest {
+    @Test
+    void a_mock_of_a_test_has_no_metrics() {
+        var registry = new SimpleMeterRegistry();
+        try (var metrics = new ClientMetrics(Map.of("locks", mock(SteadlockClient.class)))) {
+            metrics.bindTo(registry);
+        }
+        assertThat(registry.getMeters()).isEmpty();
+    }
+
     @Test
     void a_url_gives_a_client_that_is_closed_with_the_context() {
         var seen = new SteadlockClient[1];

@@ -43,6 +43,18 @@ class WrongPropertiesTest {
                         "steadlock.cluster.nodes=a:1",
                         "steadlock.password=" + SECRET,
                         "steadlock.database=1"),
+                one(
+                        "steadlock.database",
+                        "spring.data.redis.port=1",
+                        "steadlock.database=1"),
+                one(
+                        "steadlock.password",
+                        "spring.data.redis.cluster.nodes=a",
+                        "steadlock.password=" + SECRET),
+                one(
+                        "steadlock.ssl.enabled",
+                        "spring.data.redis.url=redis://a",
+                        "steadlock.ssl.enabled=true"),
                 one("steadlock.cluster.nodes", "steadlock.cluster.nodes=a b"),
                 one("steadlock.sentinel.nodes", "steadlock.sentinel.master=main"),
                 one("steadlock.sentinel.master", "steadlock.sentinel.nodes=a"),

@@ -339,7 +339,7 @@ class ReturnTypesTest {
         const val BEGIN = "<!-- return types -->\n"
         const val END = "<!-- end of return types -->"
         const val HEAD =
-            "| a method that gives | annotated calls inside | calls of the client in its own code | " +
+            "| a method that gives | annotated calls of the same type inside | calls of the client in its own code | " +
                 "the same where it continues | cancelled while it waits | cancelled while it runs | lease lost |\n" +
                 "|---|---|---|---|---|---|---|\n"
         val README: Path = Path.of("../README.md")
