@@ -5,12 +5,17 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Assumptions.assumeTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.params.ParameterizedTest
 import org.junit.jupiter.params.provider.EnumSource
 import java.time.Duration
+import java.util.Random
+import java.util.concurrent.CancellationException
 import java.util.concurrent.CompletableFuture
+import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.ExecutionException
+import java.util.concurrent.Executor
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicInteger
@@ -47,6 +52,11 @@ class DroppedGrantTest {
             future.thenAccept { }.apply { completeExceptionally(IllegalStateException()) }
         }),
         VALUE_OF_A_DEPENDENT({ future -> future.thenApply { 1 }.apply { complete(2) } }),
+        CANCEL_OF_A_COPY({ future -> future.copy().apply { cancel(true) } }),
+        CANCEL_OF_A_MINIMAL_STAGE({ future ->
+            future.minimalCompletionStage().toCompletableFuture().apply { cancel(true) }
+        }),
+        CANCEL_OF_A_RECOVERY({ future -> future.exceptionally { throw it }.apply { cancel(true) } }),
     }
 
     @ParameterizedTest
@@ -62,6 +72,99 @@ class DroppedGrantTest {
             lock.unlock()
             assertFalse(lock.isLocked)
         }
+    }
+
+    /** Dependents whose function has not begun when the lease is there. */
+    enum class Later(val of: (CompletableFuture<Lease>, Executor, AtomicInteger) -> CompletableFuture<*>) {
+        APPLY({ future, executor, seen -> future.thenApplyAsync({ seen.incrementAndGet() }, executor) }),
+        ACCEPT({ future, executor, seen -> future.thenAcceptAsync({ seen.incrementAndGet() }, executor) }),
+        RUN({ future, executor, seen -> future.thenRunAsync({ seen.incrementAndGet() }, executor) }),
+        HANDLE({ future, executor, seen -> future.handleAsync({ _, _ -> seen.incrementAndGet() }, executor) }),
+        COMPLETE({ future, executor, seen -> future.whenCompleteAsync({ _, _ -> seen.incrementAndGet() }, executor) }),
+        COMPOSE({ future, executor, seen ->
+            future.thenComposeAsync({ CompletableFuture.completedFuture(seen.incrementAndGet()) }, executor)
+        }),
+        COMBINE({ future, executor, seen ->
+            future.thenCombineAsync(CompletableFuture.completedFuture(1), { _, _ -> seen.incrementAndGet() }, executor)
+        }),
+        EITHER({ future, executor, seen ->
+            future.applyToEitherAsync(CompletableFuture<Lease>(), { seen.incrementAndGet() }, executor)
+        }),
+        OF_A_COPY({
+            future,
+            executor,
+            seen,
+            ->
+            future.thenApplyAsync({ it }, executor).thenApply { seen.incrementAndGet() }
+        }),
+        WITH_ANOTHER({ future, _, seen ->
+            future.thenAcceptBoth(CompletableFuture<Int>()) { _, _ -> seen.incrementAndGet() }
+        }),
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    fun `what is cancelled before its function has begun releases the lease`(later: Later) {
+        val seen = AtomicInteger()
+        val tasks = ConcurrentLinkedQueue<Runnable>()
+        val stage = lock.lockAsync().toCompletableFuture()
+        val dependent = later.of(stage, tasks::add, seen)
+        awaitTrue("it is granted") { stage.isDone }
+        assertTrue(dependent.cancel(true))
+        awaitTrue("it is free") { !lock.isLocked }
+        tasks.forEach { it.run() }
+        assertEquals(0, seen.get())
+        assertThrows(CancellationException::class.java) { stage.join() }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    fun `what runs its function has the lease, whatever is cancelled then`(later: Later) {
+        assumeTrue(later != Later.WITH_ANOTHER && later != Later.OF_A_COPY)
+        val seen = AtomicInteger()
+        val stage = lock.lockAsync().toCompletableFuture()
+        val dependent = later.of(stage, { it.run() }, seen)
+        val next = dependent.thenApplyAsync({ }, { })
+        awaitTrue("it has run") { dependent.isDone }
+        assertTrue(next.cancel(true))
+        assertFalse(stage.thenApplyAsync({ }, { }).cancel(true) && !lock.isLocked)
+        assertEquals(1, seen.get())
+        assertTrue(lock.isLocked)
+        assertTrue(stage.join().isValid)
+        stage.join().release()
+    }
+
+    @Test
+    fun `a stage that lost against another is released when it is granted`() {
+        lock.lock()
+        val stage = lock.lockAsync()
+        val instead = CompletableFuture<Lease?>()
+        val either = stage.applyToEither(instead) { it == null }
+        instead.complete(null)
+        assertTrue(either.toCompletableFuture().get(5, TimeUnit.SECONDS))
+        lock.unlock()
+        awaitTrue("it is granted") { stage.toCompletableFuture().isDone }
+        awaitTrue("it is free") { !lock.isLocked }
+    }
+
+    @Test
+    fun `a dependent that is cancelled as the grant comes runs its function or leaves nothing behind`() {
+        val ran = AtomicInteger()
+        val random = Random(7)
+        repeat(3_000) { round ->
+            val name = "race:${round % 8}"
+            val dependent =
+                client.lock(name).lockAsync().thenApply {
+                    ran.incrementAndGet()
+                    it.releaseAsync()
+                }
+            val end = System.nanoTime() + random.nextInt(100_000)
+            while (System.nanoTime() < end) Thread.onSpinWait()
+            dependent.toCompletableFuture().cancel(true)
+        }
+        awaitTrue("all are free") { (0 until 8).none { client.lock("race:$it").isLocked } }
+        assertTrue(ran.get() in 1..2_999, "$ran ran")
+        assertEquals(0, dropped())
     }
 
     @Test

@@ -58,7 +58,8 @@ class LockActivityTest {
     fun `a thread without a name, as virtual ones are, is told by its number`() =
         watched { client, activity ->
             var told: String? = null
-            val nameless = Thread(null, { client.lock("stock").withLock { told = activity.held().single().thread } }, "")
+            val nameless =
+                Thread(null, { client.lock("stock").withLock { told = activity.held().single().thread } }, "")
             nameless.start()
             nameless.join(10_000)
             assertEquals("#${nameless.id}", told)
