@@ -260,7 +260,7 @@ build-contender:
 [private]
 build-tests:
     cargo test --locked {{ tested }} --no-run
-    cargo test --locked {{ core }} {{ schedule_tests }} --no-run
+    cargo test --locked {{ tested }} {{ schedule_tests }} --no-run
 
 # The other lock libraries that ours is set beside
 [group('build')]
@@ -292,7 +292,7 @@ test-transitions:
 # Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
 [group('test')]
 test-schedules *options:
-    cargo test --locked {{ core }} {{ schedule_tests }} schedules:: "$@"
+    cargo test --locked {{ tested }} {{ schedule_tests }} schedules:: "$@"
 
 # The Rust tests that meet a server, on each version that ci/support/server has, side by side
 [group('test')]
