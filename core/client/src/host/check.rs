@@ -22,6 +22,11 @@ impl Check<'_> {
         if self.generation > 0 && self.settings.is_private() && !matches!(op, Op::Close) {
             return Err(forked(self.settings, Operation::Acquire));
         }
+        let operation = op.operation();
+        self.checked(op).map_err(|error| error.with_operation(operation))
+    }
+
+    fn checked(&self, op: Op) -> Result<Checked, Error> {
         Ok(match op {
             Op::Acquire(acquire) => self.check_acquire(acquire)?,
             Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
@@ -42,9 +47,7 @@ impl Check<'_> {
                 Subject::One(kind, name) => Checked::ForceRelease(kind, name),
                 Subject::All(_) => return Err(several(Operation::Release)),
             },
-            Op::SetLimit { lock } => self
-                .check_limit(lock)
-                .map_err(|error| error.with_operation(Operation::SetLimit))?,
+            Op::SetLimit { lock } => self.check_limit(lock)?,
             Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
             Op::Close => Checked::Close,
         })

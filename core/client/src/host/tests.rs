@@ -281,6 +281,45 @@ fn granted_again(host: &Host, lease: &Lease) {
 }
 
 #[test]
+fn what_is_refused_names_its_own_operation() {
+    let host = open("memory://names_its_own_operation");
+    let lease = granted(acquire(&host)).id();
+    let no_name = || LockRef::One(Kind::Lock, "".into());
+    for (op, operation) in [
+        (
+            Op::Extend {
+                lease,
+                by_ms: Some(9e7),
+            },
+            Operation::Extend,
+        ),
+        (
+            Op::Extend {
+                lease,
+                by_ms: Some(0.0),
+            },
+            Operation::Extend,
+        ),
+        (Op::Inspect { lock: no_name() }, Operation::Inspect),
+        (
+            Op::Held {
+                lock: no_name(),
+                context: 1,
+            },
+            Operation::Inspect,
+        ),
+        (Op::ForceRelease { lock: no_name() }, Operation::Release),
+        (Op::SetLimit { lock: no_name() }, Operation::SetLimit),
+    ] {
+        let refused = run(&host, op).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.operation()),
+            (ErrorKind::InvalidArgument, operation)
+        );
+    }
+}
+
+#[test]
 fn a_release_after_the_close_says_what_became_of_the_lease() {
     let host = open("memory://released_after_the_close");
     let (held, lost) = (granted(acquire(&host)), granted(acquire_lock(&host, "b")));
