@@ -3,6 +3,7 @@ package io.github.steadlock
 import io.github.steadlock.internal.Failure
 import io.github.steadlock.internal.LoadedFace
 import io.github.steadlock.internal.shown
+import java.io.Serializable
 import java.time.Duration
 import java.time.Instant
 
@@ -161,7 +162,11 @@ public class UnavailableException internal constructor(failure: Failure) :
  * @property remaining what was left of its record, or null if the record has no end
  * @property client which program it is, or null if that is not known, as of other libraries' holders
  */
-public data class Holder(val owner: String, val remaining: Duration?, val client: ClientInfo? = null)
+public data class Holder(val owner: String, val remaining: Duration?, val client: ClientInfo? = null) : Serializable {
+    private companion object {
+        private const val serialVersionUID = 1L
+    }
+}
 
 /**
  * Which program on which machine a client is, as it says itself: for people, since nothing vouches for it.
@@ -182,4 +187,8 @@ public data class ClientInfo(
     val version: String,
     val since: Instant,
     val label: String,
-)
+) : Serializable {
+    private companion object {
+        private const val serialVersionUID = 1L
+    }
+}
