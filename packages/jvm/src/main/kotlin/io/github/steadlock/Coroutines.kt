@@ -118,7 +118,8 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
     if (options.within == null && (CoroutineHold.keepsOut(this) || CurrentLeases.keepsOut(engine, key))) {
         val message =
             "acquire of lock \"${shown(name)}\": an enclosing call holds it, so this would wait for itself; " +
-                "pass its lease as within to re-enter"
+                "pass its lease as within to re-enter, or release it first if it cannot be re-entered, as a mutex, " +
+                "several locks as one, and a read lock by a write lock"
         throw invalidArgument(message, name, "acquire")
     }
     val held = engine.acquireSuspending(key, options)

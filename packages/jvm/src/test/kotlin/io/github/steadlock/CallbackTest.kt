@@ -36,6 +36,7 @@ import java.util.concurrent.ThreadPoolExecutor
 import java.util.concurrent.TimeUnit
 import kotlin.coroutines.CoroutineContext
 import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
 
 /** A program's own code never runs where events are fetched, so whatever it does, everything else goes on. */
 @Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
@@ -50,6 +51,36 @@ class CallbackTest {
         REJECTS({ Executor { throw RejectedExecutionException("shut down") } }),
         THROWS({ Executor { error("a broken executor") } }),
         THROWS_AN_ERROR({ Executor { throw StackOverflowError("a broken executor") } }),
+    }
+
+    @Test
+    fun `callbacks that block keep no coroutine waiting, and a warning tells of them`() {
+        val gate = CountDownLatch(1)
+        val blocked = CountDownLatch(Callbacks.MOST)
+        Steadlock.connect("memory://").use { client ->
+            val warnings = Warnings()
+            repeat(Callbacks.MOST) { number ->
+                client.lock("blocked:$number").lockAsync().thenAccept { lease ->
+                    blocked.countDown()
+                    gate.await()
+                    lease.close()
+                }
+            }
+            assertTrue(blocked.await(20, TimeUnit.SECONDS))
+            runBlocking {
+                assertTrue(client.withLock("free", wait = 10.seconds) { it.isValid })
+                assertThrows(LockLostException::class.java) {
+                    runBlocking { client.withLock("lapses", lease = 150.milliseconds) { awaitCancellation() } }
+                }
+            }
+            var more = 0
+            awaitTrue("it is told") {
+                client.lock("more:${more++}").lockAsync()
+                warnings.any { it.contains("callbacks have not returned") }
+            }
+            gate.countDown()
+            warnings.close()
+        }
     }
 
     @ParameterizedTest

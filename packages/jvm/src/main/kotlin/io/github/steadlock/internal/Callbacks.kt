@@ -16,6 +16,7 @@ import kotlin.concurrent.withLock
  * or throw. So only the threads here call it. There are as many of them as tasks at once, but no more than [MOST] at
  * work; further tasks wait for one of them. One that waits for an answer of the client ([whileWaiting]) is not at work:
  * what it waits for may be the affair of a task that still waits. They end when there is nothing to do for a while.
+ * What the library itself has to do ([runHere]) has threads of its own: blocked callbacks keep no coroutine waiting.
  */
 internal class Callbacks(private val executor: Executor?) {
     private val monitor = ReentrantLock()
@@ -23,6 +24,9 @@ internal class Callbacks(private val executor: Executor?) {
     private val waiting = ArrayDeque<Runnable>()
     private var workers = 0
     private var idle = 0
+    private var lastBegun = System.nanoTime()
+    private var lastWarned = lastBegun - WARN_NANOS
+    private val own by lazy { Callbacks(null) }
 
     /** Has the user's executor run [task], or does so here if there is none or it fails. Never throws. */
     fun run(task: Runnable) {
@@ -30,17 +34,28 @@ internal class Callbacks(private val executor: Executor?) {
         if (executor == null) submit(once) else submit { executor.executeOrRun(once) }
     }
 
-    /** Runs [task] on a thread of this pool. Never throws. */
-    fun runHere(task: Runnable) = submit(Once(task))
+    /** Runs a task of the library, whatever callbacks do. Never throws. */
+    fun runHere(task: Runnable) = own.submit(Once(task))
 
     private fun submit(task: Runnable) {
         val isWorkerMissing =
             monitor.withLock {
                 waiting += task
                 changed.signal()
-                countMissing()
+                countMissing().also { warnOfStandstill() }
             }
         if (isWorkerMissing) start()
+    }
+
+    /** Short callbacks begin one after the other, however many there are. */
+    private fun warnOfStandstill() {
+        val now = System.nanoTime()
+        if (workers < MOST || now - lastBegun < STANDSTILL_NANOS || now - lastWarned < WARN_NANOS) return
+        lastWarned = now
+        Log.warn(
+            "$MOST callbacks have not returned, so that others wait, and with them the news of lost leases: " +
+                "a callback that blocks is for an executor of its own (callbackExecutor)",
+        )
     }
 
     /** Whether another thread is to be started, which counts already. */
@@ -109,7 +124,7 @@ internal class Callbacks(private val executor: Executor?) {
             } finally {
                 idle--
             }
-            waiting.removeFirstOrNull().also { if (it == null) workers-- }
+            waiting.removeFirstOrNull().also { if (it == null) workers-- else lastBegun = System.nanoTime() }
         }
 
     private fun Executor.executeOrRun(task: Once) {
@@ -150,6 +165,8 @@ internal class Callbacks(private val executor: Executor?) {
         /** The most threads that callbacks of one client take. */
         const val MOST = 64
         private val IDLE_NANOS = TimeUnit.SECONDS.toNanos(5)
+        private val STANDSTILL_NANOS = TimeUnit.SECONDS.toNanos(1)
+        private val WARN_NANOS = TimeUnit.MINUTES.toNanos(1)
         private val count = AtomicInteger()
 
         /** Whether the calling thread runs callbacks, and so has to be replaced while it waits. */
