@@ -53,7 +53,7 @@ internal class Callbacks(private val executor: Executor?) {
         if (workers < MOST || now - lastBegun < STANDSTILL_NANOS || now - lastWarned < WARN_NANOS) return
         lastWarned = now
         Log.warn(
-            "$MOST callbacks have not returned, so that others wait, and with them the news of lost leases: " +
+            "$MOST callbacks have not returned, so that others wait, and with them notices of lost leases: " +
                 "a callback that blocks is for an executor of its own (callbackExecutor)",
         )
     }
