@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -14,9 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import redis
+
+if TYPE_CHECKING:
+    import steadlock
 
 
 @functools.cache
@@ -118,6 +122,14 @@ def script_calls(store: Store) -> int:
     stats = store.info("commandstats")
     assert isinstance(stats, dict)
     return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_evalsha", "cmdstat_eval"))
+
+
+def is_refused(client: steadlock.Client) -> None:
+    """Waits until a caller of a client with metrics was refused a lock, and waits for it."""
+    waiting = re.compile(r"^steadlock_waiting{.*} [1-9]", re.MULTILINE)
+    eventually(20, lambda: waiting.search(client.metrics()))
+    # The server answers a client's calls in order.
+    client.lock("another").locked()
 
 
 def eventually(seconds: float, condition: Callable[[], object]) -> float:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 import pytest
-from servers import RedisServer
+from servers import RedisServer, is_refused
 
 import steadlock
 from steadlock import aio
@@ -83,15 +83,16 @@ async def test_what_an_ended_task_left_held_is_released_by_another(client: stead
     assert not lock.locked()
 
 
-async def test_other_threads_of_a_loops_locks_wait_for_it(client: steadlock.Client) -> None:
-    lock = client.lock("door")
-    with lock:
-        waiter = asyncio.create_task(asyncio.to_thread(lock.try_acquire, 30))
-        await asyncio.sleep(0.05)
-        assert not waiter.done()
-    lease = await waiter
-    assert lease is not None
-    assert lease.release() == "released"
+async def test_other_threads_of_a_loops_locks_wait_for_it(url: str) -> None:
+    with steadlock.connect(url, metrics=True) as client:
+        lock = client.lock("door")
+        with lock:
+            waiter = asyncio.create_task(asyncio.to_thread(lock.try_acquire, 30))
+            await asyncio.to_thread(is_refused, client)
+            assert not waiter.done()
+        lease = await waiter
+        assert lease is not None
+        assert lease.release() == "released"
 
 
 def in_job(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:

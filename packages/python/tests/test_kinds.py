@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from servers import RedisServer, Store
+from servers import RedisServer, Store, is_refused
 from test_threads import in_another_thread
 
 import steadlock
@@ -181,20 +181,22 @@ def test_permits_are_a_lock(client: steadlock.Client) -> None:
             seats.permits(wrong).acquire()
 
 
-def test_a_thread_waits_for_a_permit(client: steadlock.Client) -> None:
-    seats = client.semaphore("seats", 1)
-    entered = threading.Event()
+def test_a_thread_waits_for_a_permit(url: str) -> None:
+    with steadlock.connect(url, metrics=True) as client:
+        seats = client.semaphore("seats", 1)
+        entered = threading.Event()
 
-    def work() -> None:
+        def work() -> None:
+            with seats:
+                entered.set()
+
         with seats:
-            entered.set()
-
-    with seats:
-        thread = threading.Thread(target=work)
-        thread.start()
-        assert not entered.wait(0.05)
-    assert entered.wait(5)
-    thread.join(5)
+            thread = threading.Thread(target=work)
+            thread.start()
+            is_refused(client)
+            assert not entered.is_set()
+        assert entered.wait(5)
+        thread.join(5)
 
 
 @pytest.mark.parametrize("permits", [0, -1, 4, 10**20, 1.5])

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 import pytest
-from servers import RedisServer, Store, script_calls
+from servers import RedisServer, Store, is_refused, script_calls
 
 import steadlock
 
@@ -160,21 +160,22 @@ def test_two_lock_objects_of_one_name_are_one_lock(client: steadlock.Client) -> 
     assert not client.lock("door").locked()
 
 
-def test_a_second_thread_waits_for_the_first(client: steadlock.Client) -> None:
-    lock = client.lock("door")
-    order: list[str] = []
+def test_a_second_thread_waits_for_the_first(url: str) -> None:
+    with steadlock.connect(url, metrics=True) as client:
+        lock = client.lock("door")
+        order: list[str] = []
 
-    def second() -> None:
+        def second() -> None:
+            with lock:
+                order.append("second")
+
         with lock:
-            order.append("second")
-
-    with lock:
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join(0.1)
-        order.append("first")
-    thread.join(5)
-    assert order == ["first", "second"]
+            thread = threading.Thread(target=second)
+            thread.start()
+            is_refused(client)
+            order.append("first")
+        thread.join(5)
+        assert order == ["first", "second"]
 
 
 def test_threads_that_come_after_others_own_nothing_of_theirs(client: steadlock.Client) -> None:
