@@ -4,23 +4,40 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use steadlock::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
-use support::{Server, on_time};
+use steadlock::{Client, Error, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
+use steadlock_protocol::Reply;
+use support::{Server, eventually, on_time};
+use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(5);
 
 /// Two clients of one server, for each server there is.
-async fn on_every_server<F: AsyncFn(Client, Client)>(scenario: F) {
+async fn on_every_server<F: AsyncFn(&Server, Client, Client)>(scenario: F) {
     for server in [Server::memory(), Server::redis()] {
         let url = server.url();
         let (one, two) = (
             Client::connect(&url).await.unwrap(),
             Client::connect(&url).await.unwrap(),
         );
-        scenario(one.clone(), two.clone()).await;
+        scenario(&server, one.clone(), two.clone()).await;
         one.close().await;
         two.close().await;
     }
+}
+
+/// Waits for a lock in the background, from when the server knows of somebody who listens for its release.
+async fn waits_at(server: &Server, lock: Lock) -> JoinHandle<Result<Lease, Error>> {
+    let channels = || match server.run(&["PUBSUB", "CHANNELS"]) {
+        Reply::Array(channels) => channels,
+        other => panic!("{other:?}"),
+    };
+    let before = channels();
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    eventually("somebody listens", SOON, || {
+        channels().iter().any(|channel| !before.contains(channel))
+    })
+    .await;
+    waiter
 }
 
 fn kind(result: Result<impl Sized, Error>) -> ErrorKind {
@@ -29,12 +46,10 @@ fn kind(result: Result<impl Sized, Error>) -> ErrorKind {
 
 #[tokio::test]
 async fn a_mutex_excludes_and_wakes() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         let held = one.mutex("m").acquire().await.unwrap();
         assert!(two.mutex("m").try_acquire().await.unwrap().is_none());
-        let lock = two.mutex("m").wait(SOON);
-        let waiter = tokio::spawn(async move { lock.acquire().await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let waiter = waits_at(server, two.mutex("m").wait(SOON)).await;
         let start = Instant::now();
         assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
         let next = waiter.await.unwrap().unwrap();
@@ -49,7 +64,7 @@ async fn a_mutex_excludes_and_wakes() {
 
 #[tokio::test]
 async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
-    on_every_server(async |one, two| {
+    on_every_server(async |_, one, two| {
         let held = one.fair_lock("f").acquire().await.unwrap();
         let (order, mut arrived) = tokio::sync::mpsc::unbounded_channel();
         let mut waiters = Vec::new();
@@ -86,11 +101,9 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
 
 #[tokio::test]
 async fn fair_and_plain_locks_of_a_name_exclude_each_other() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         let plain = one.lock("fp").acquire().await.unwrap();
-        let lock = two.fair_lock("fp").wait(SOON);
-        let waiter = tokio::spawn(async move { lock.acquire().await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let waiter = waits_at(server, two.fair_lock("fp").wait(SOON)).await;
         let start = Instant::now();
         plain.release().await.unwrap();
         let fair = waiter.await.unwrap().unwrap();
@@ -115,13 +128,11 @@ async fn fair_and_plain_locks_of_a_name_exclude_each_other() {
 
 #[tokio::test]
 async fn a_fair_waiter_that_gives_up_leaves_the_queue() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         let held = one.fair_lock("fl").acquire().await.unwrap();
         let short = two.fair_lock("fl").wait(Duration::from_millis(400));
         assert_eq!(kind(short.acquire().await), ErrorKind::LockTimeout);
-        let last = one.fair_lock("fl").wait(SOON);
-        let waiter = tokio::spawn(async move { last.acquire().await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let waiter = waits_at(server, one.fair_lock("fl").wait(SOON)).await;
         let start = Instant::now();
         held.release().await.unwrap();
         waiter.await.unwrap().unwrap().release().await.unwrap();
@@ -132,7 +143,7 @@ async fn a_fair_waiter_that_gives_up_leaves_the_queue() {
 
 #[tokio::test]
 async fn readers_share_and_a_writer_is_alone() {
-    on_every_server(async |one, two| {
+    on_every_server(async |_, one, two| {
         let (a, b) = (one.read_write_lock("rw"), two.read_write_lock("rw"));
         let readers = [
             a.read.acquire().await.unwrap(),
@@ -165,12 +176,10 @@ async fn readers_share_and_a_writer_is_alone() {
 
 #[tokio::test]
 async fn a_writer_reads_inside_its_write_and_keeps_the_read() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         let (a, b) = (one.read_write_lock("rwd"), two.read_write_lock("rwd"));
         let writing = a.write.acquire().await.unwrap();
-        let other = a.read.clone().wait(SOON);
-        let waiting = tokio::spawn(async move { other.acquire().await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let waiting = waits_at(server, a.read.clone().wait(SOON)).await;
         let reading = a.read.within(&writing).acquire().await.unwrap();
         assert!(b.read.try_acquire().await.unwrap().is_none());
         let start = Instant::now();
@@ -197,7 +206,7 @@ async fn a_writer_reads_inside_its_write_and_keeps_the_read() {
 
 #[tokio::test]
 async fn a_semaphore_has_so_many_permits() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         let (a, b) = (one.semaphore("s", 3), two.semaphore("s", 3));
         let two_of_three = a.acquire(2).await.unwrap();
         assert_eq!(b.available().await.unwrap(), 1);
@@ -207,9 +216,7 @@ async fn a_semaphore_has_so_many_permits() {
             kind(two.semaphore("s", 4).try_acquire(1).await),
             ErrorKind::Misconfigured
         );
-        let waiting = a.clone().wait(SOON);
-        let waiter = tokio::spawn(async move { waiting.acquire(3).await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let waiter = waits_at(server, a.clone().wait(SOON).permits(3)).await;
         two_of_three.release().await.unwrap();
         last.release().await.unwrap();
         let all = waiter.await.unwrap().unwrap();
@@ -225,13 +232,11 @@ async fn a_semaphore_has_so_many_permits() {
 
 #[tokio::test]
 async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         let old = one.semaphore("sl", 3).lease(Duration::from_secs(20));
         assert!(!two.set_limit("sl", 2).await.unwrap(), "nobody holds a permit");
         let (two_permits, one_permit) = (old.acquire(2).await.unwrap(), old.acquire(1).await.unwrap());
-        let waiting = old.clone().wait(SOON);
-        let waiter = tokio::spawn(async move { waiting.acquire(1).await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let waiter = waits_at(server, old.clone().wait(SOON).permits(1)).await;
         let start = Instant::now();
         assert!(two.set_limit("sl", 2).await.unwrap());
         assert_eq!(kind(waiter.await.unwrap()), ErrorKind::Misconfigured);
@@ -279,7 +284,7 @@ async fn the_watchdog_renews_permits_of_an_old_limit() {
 
 #[tokio::test]
 async fn several_locks_are_held_together_or_not_at_all() {
-    on_every_server(async |one, two| {
+    on_every_server(async |_, one, two| {
         let a = one.multi_lock([&one.lock("b"), &one.mutex("a"), &one.semaphore("c", 2).permits(2)]);
         let held = a.acquire().await.unwrap();
         assert!(held.is_valid());
@@ -318,7 +323,7 @@ async fn several_locks_are_held_together_or_not_at_all() {
 
 #[tokio::test]
 async fn when_one_of_several_is_lost_all_are() {
-    on_every_server(async |one, two| {
+    on_every_server(async |_, one, two| {
         let lock = one.multi_lock([&one.lock("la"), &one.lock("lb")]);
         let held = lock.lease(Duration::from_millis(600)).acquire().await.unwrap();
         let lost = held.lost();
@@ -345,7 +350,7 @@ async fn when_one_of_several_is_lost_all_are() {
 
 #[tokio::test]
 async fn a_forced_release_lets_the_next_one_in() {
-    on_every_server(async |one, two| {
+    on_every_server(async |server, one, two| {
         for name in ["lock", "fair", "mutex", "write", "semaphore"] {
             let of = |client: &Client| match name {
                 "lock" => client.lock("force"),
@@ -355,9 +360,7 @@ async fn a_forced_release_lets_the_next_one_in() {
                 _ => client.semaphore("force", 1).permits(1),
             };
             let held = of(&one).acquire().await.unwrap();
-            let next = of(&two).wait(SOON);
-            let waiter = tokio::spawn(async move { next.acquire().await });
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            let waiter = waits_at(server, of(&two).wait(SOON)).await;
             let start = Instant::now();
             assert!(two.force_release(&of(&two)).await.unwrap(), "{name}");
             let got = waiter.await.unwrap().unwrap();
