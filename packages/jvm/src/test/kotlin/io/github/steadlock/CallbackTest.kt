@@ -60,10 +60,14 @@ class CallbackTest {
         Steadlock.connect("memory://").use { client ->
             val warnings = Warnings()
             repeat(Callbacks.MOST) { number ->
-                client.lock("blocked:$number").lockAsync().thenAccept { lease ->
-                    blocked.countDown()
-                    gate.await()
-                    lease.close()
+                val lock = client.lock("blocked:$number")
+                // A stage that is granted already would run its function here.
+                lock.withLock {
+                    lock.lockAsync().thenAccept { lease ->
+                        blocked.countDown()
+                        gate.await()
+                        lease.close()
+                    }
                 }
             }
             assertTrue(blocked.await(20, TimeUnit.SECONDS))
