@@ -24,7 +24,6 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
 
     private val fate = AtomicReference(Fate.OPEN)
     private val dependents = ConcurrentLinkedQueue<CompletableFuture<*>>()
-    private val made = AtomicInteger()
 
     /** How many of the dependents do not run their function before it is asked for here. */
     private val watched = AtomicInteger()
@@ -36,8 +35,8 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
     fun grant(granted: HeldLease): Boolean {
         lease = granted
         granted.giveToStage(fate.get() == Fate.SEEN)
-        // What else is attached takes the lease without a word: `allOf`, or a thread that waits.
-        if (made.get() > watched.get() || numberOfDependents > dependents.size) see()
+        // Other dependents take the lease without a word: those of `allOf`, or a thread that waits.
+        if (dependents.size > watched.get() || numberOfDependents > dependents.size) see()
         // Each has its value from another stage.
         val isLate = dependents.isNotEmpty() && numberOfDependents == 0 && dependents.all { it.isDone }
         if (!super.complete(granted.lease())) return false
@@ -62,10 +61,8 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
     override fun cancel(mayInterruptIfRunning: Boolean): Boolean =
         super.cancel(mayInterruptIfRunning).also { if (it) giveUp() }
 
-    override fun <U> newIncompleteFuture(): CompletableFuture<U> {
-        made.incrementAndGet()
-        return Dependent<U>(this).also { if (lease == null) dependents.add(it) }
-    }
+    override fun <U> newIncompleteFuture(): CompletableFuture<U> =
+        Dependent<U>(this).also { if (lease == null) dependents.add(it) }
 
     override fun copy(): CompletableFuture<Lease> = thenApply { it }
 
