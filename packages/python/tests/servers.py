@@ -124,8 +124,8 @@ def script_calls(store: Store) -> int:
     return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_evalsha", "cmdstat_eval"))
 
 
-def is_refused(client: steadlock.Client) -> None:
-    """Waits until a caller of a client with metrics was refused a lock, and waits for it."""
+def until_refused(client: steadlock.Client) -> None:
+    """Waits until a caller of a client with metrics waits for a lock that it was refused."""
     waiting = re.compile(r"^steadlock_waiting{.*} [1-9]", re.MULTILINE)
     eventually(20, lambda: waiting.search(client.metrics()))
     # The server answers a client's calls in order.

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 import pytest
-from servers import RedisServer, is_refused
+from servers import RedisServer, until_refused
 
 import steadlock
 from steadlock import aio
@@ -88,7 +88,7 @@ async def test_other_threads_of_a_loops_locks_wait_for_it(url: str) -> None:
         lock = client.lock("door")
         with lock:
             waiter = asyncio.create_task(asyncio.to_thread(lock.try_acquire, 30))
-            await asyncio.to_thread(is_refused, client)
+            await asyncio.to_thread(until_refused, client)
             assert not waiter.done()
         lease = await waiter
         assert lease is not None

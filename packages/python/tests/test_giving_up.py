@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from servers import RedisServer, Store, eventually, is_refused, store_of
+from servers import RedisServer, Store, eventually, store_of, until_refused
 
 import steadlock
 from steadlock import aio
@@ -569,7 +569,7 @@ def test_waiting_threads_hear_of_a_close(url: str) -> None:
     assert lock.acquire()
     thread = threading.Thread(target=wait)
     thread.start()
-    is_refused(client)
+    until_refused(client)
     client.close()
     thread.join(5)
     assert len(errors) == 1

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from servers import RedisServer, Store, is_refused
+from servers import RedisServer, Store, until_refused
 from test_threads import in_another_thread
 
 import steadlock
@@ -193,7 +193,7 @@ def test_a_thread_waits_for_a_permit(url: str) -> None:
         with seats:
             thread = threading.Thread(target=work)
             thread.start()
-            is_refused(client)
+            until_refused(client)
             assert not entered.is_set()
         assert entered.wait(5)
         thread.join(5)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 import pytest
-from servers import RedisServer, Store, is_refused, script_calls
+from servers import RedisServer, Store, script_calls, until_refused
 
 import steadlock
 
@@ -172,7 +172,7 @@ def test_a_second_thread_waits_for_the_first(url: str) -> None:
         with lock:
             thread = threading.Thread(target=second)
             thread.start()
-            is_refused(client)
+            until_refused(client)
             order.append("first")
         thread.join(5)
         assert order == ["first", "second"]
