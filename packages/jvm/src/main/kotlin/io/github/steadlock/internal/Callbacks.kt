@@ -16,7 +16,7 @@ import kotlin.concurrent.withLock
  * or throw. So only the threads here call it. There are as many of them as tasks at once, but no more than [MOST] at
  * work; further tasks wait for one of them. One that waits for an answer of the client ([whileWaiting]) is not at work:
  * what it waits for may be the affair of a task that still waits. They end when there is nothing to do for a while.
- * What the library itself has to do ([runHere]) has threads of its own: blocked callbacks keep no coroutine waiting.
+ * The library's own tasks ([runHere]) have threads of their own: blocked callbacks keep no coroutine waiting.
  */
 internal class Callbacks(private val executor: Executor?) {
     private val monitor = ReentrantLock()

@@ -122,7 +122,7 @@ final class BusyAnswer {
         Method handler =
                 named.stream()
                         .filter(it -> suits(it, method, result))
-                        // Of two the one that wants to know why.
+                        // The one that takes the exception goes before the other.
                         .max(Comparator.comparing(Method::getParameterCount))
                         .orElseThrow(
                                 () ->

@@ -291,17 +291,17 @@ final class LockName {
                             + "\" reads an argument #"
                             + name
                             + ", which there is not"
-                            + (names != null && count > 0
-                                    ? "; it has #"
-                                            + String.join(
-                                                    ", #", Arrays.asList(names).subList(0, count))
-                                            + ", the names in that class, and #p0 whatever the name"
-                                    : "")
-                            + (names == null && count > 0
-                                    ? "; the names of arguments are not in the class file: compile with -parameters, or"
-                                            + " write #p0"
-                                    : ""));
+                            + (count == 0 ? "" : namesThereAre(names, count)));
         }
+    }
+
+    private static String namesThereAre(String[] names, int count) {
+        return names == null
+                ? "; the names of arguments are not in the class file: compile with -parameters, or"
+                        + " write #p0"
+                : "; it has #"
+                        + String.join(", #", Arrays.asList(names).subList(0, count))
+                        + ", the names in that class, and #p0 whatever the name";
     }
 
     /** An expression, taken apart where it joins texts. */

@@ -126,8 +126,7 @@ final class LockedMethod {
     }
 
     /**
-     * What is wrong if work goes on behind a result of which the method's type does not tell; else
-     * null.
+     * Returns an error if work goes on behind a result though its type does not say so, or null.
      */
     InvalidAnnotationException refusalOf(Object given) {
         return LateWork.isBehind(given)
