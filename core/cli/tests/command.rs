@@ -112,6 +112,13 @@ fn file(name: &str, content: &str) -> PathBuf {
     path
 }
 
+/// The path of a file that nobody has made: of a fixed path, somebody may have.
+fn missing() -> String {
+    let folder = format!("steadlock-cli-{}-missing", std::process::id());
+    let path = std::env::temp_dir().join(folder).join("file");
+    path.into_os_string().into_string().unwrap()
+}
+
 #[test]
 fn serve_answers_and_stops_at_once() {
     for signal in [Signal::TERM, Signal::INT] {
@@ -257,7 +264,8 @@ fn serve_refuses_what_it_cannot_do() {
     assert!(errors(&output).contains(&port), "{}", errors(&output));
 
     let empty = file("empty", "\n");
-    for path in [empty.to_str().unwrap(), "/nonexistent/password"] {
+    let missing = missing();
+    for path in [empty.to_str().unwrap(), &missing] {
         let output = steadlock(&["serve", "--port", "0", "--password-file", path])
             .output()
             .unwrap();
@@ -414,6 +422,7 @@ fn what_cannot_be_run_is_told_apart() {
     let nobody = format!("redis://127.0.0.1:{free}");
     let long = "n".repeat(513);
     let url = served.url();
+    let missing = missing();
     for (arguments, expected) in [
         (&["--url", &nobody, "stock", "--", "true"][..], 69),
         (&["--url", "nonsense", "stock", "--", "true"], 78),
@@ -425,7 +434,7 @@ fn what_cannot_be_run_is_told_apart() {
         (&["--url", &url, "--lease", "-1", "stock", "--", "true"], 2),
         (&["--url", &url, "--wait", "soon", "stock", "--", "true"], 2),
         (&["--url", &url, "stock"], 2),
-        (&["--url", &url, "stock", "--", "/nonexistent/command"], 127),
+        (&["--url", &url, "stock", "--", &missing], 127),
         (&["--url", &url, "stock", "--", "/etc/passwd"], 126),
         (&["--url", &url, "stock", "--", "/no/\u{1b}[2J\u{9b}such"], 127),
     ] {
@@ -441,10 +450,12 @@ fn what_cannot_be_run_is_told_apart() {
 
 #[test]
 fn a_message_names_an_option_as_it_is_called_here() {
-    let options = ["--url", "rediss://localhost:1", "--tls-ca-file", "/nonexistent"];
+    let missing = missing();
+    let options = ["--url", "rediss://localhost:1", "--tls-ca-file", &missing];
     let output = steadlock(&["run"]).args(options).args(["stock", "--", "true"]).output();
     let said = errors(&output.unwrap());
-    assert!(said.contains("--tls-ca-file: there is no file /nonexistent"), "{said}");
+    let expected = format!("--tls-ca-file: there is no file {missing}");
+    assert!(said.contains(&expected), "{said}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Served, secret};
+use crate::support::{Served, secret, temporary};
 
 /// Whether a request was let in.
 fn is_let_in(served: &Served, head: &str) -> bool {
@@ -90,9 +90,11 @@ fn the_network_is_let_in_only_with_a_token_or_on_purpose() {
         let (code, text) = refused(&[alone, "*"]);
         assert_eq!(code, Some(2), "{text}");
     }
+    let missing = temporary("missing").join("s3cret");
+    let missing = missing.to_str().unwrap();
     for (option, wrong) in [
-        ("--http-token-file", "/nonexistent/s3cret"),
-        ("--http-root", "/nonexistent/s3cret"),
+        ("--http-token-file", missing),
+        ("--http-root", missing),
         ("--http-root", env!("CARGO_BIN_EXE_steadlock")),
     ] {
         let (code, text) = refused(&["--http", "0", option, wrong]);

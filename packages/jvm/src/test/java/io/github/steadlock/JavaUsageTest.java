@@ -119,7 +119,7 @@ class JavaUsageTest {
             NamedSemaphore semaphore = client.semaphore("permits", 2);
             int caught = 0;
             try {
-                lock.withLock(lease -> Files.readString(Path.of("/nowhere")));
+                lock.withLock(lease -> Files.readString(Path.of("target/nowhere")));
             } catch (IOException failed) {
                 caught++;
             }

@@ -96,7 +96,7 @@ class BadInputTest {
         for (builder in bad) {
             assertThrows(InvalidArgumentException::class.java) { builder.connect() }
         }
-        val unreadable = Steadlock.builder().url("rediss://127.0.0.1").tlsCaFile(Path.of("/nowhere.pem"))
+        val unreadable = Steadlock.builder().url("rediss://127.0.0.1").tlsCaFile(Path.of("target/nowhere.pem"))
         assertThrows(SteadlockException::class.java) { unreadable.connect() }
     }
 

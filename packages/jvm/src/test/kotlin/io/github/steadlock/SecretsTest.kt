@@ -84,7 +84,7 @@ class SecretsTest {
         try {
             Path.of(given)
         } catch (_: InvalidPathException) {
-            Path.of("/nowhere")
+            Path.of("target/nowhere")
         }
 
     private fun open(builder: SteadlockBuilder) {
