@@ -1,0 +1,41 @@
+"""Finds sentences in comments that open with a clause or with a pronoun in place of their subject.
+
+    python ci/lint/openings.py [FILE...]     without files, all that git lists
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from comments import SOURCES, sentences
+
+#: No sentence opens with these: a reader learns only at its end what it is about.
+CLAUSE = re.compile(r"[\"'`“(*]*(Who|What|So|Those|Of|That|Whom|Whose|Whoever|Whatever)\b")
+#: Nor does a paragraph open with these, as no noun stands before them.
+PRONOUN = re.compile(r"[\"'`“(*]*(It|Its|They|Their|Them|He|She)\b")
+
+
+def wrong_opening(text: str, *, is_first: bool) -> str | None:
+    """The words with which this sentence must not open."""
+    found = CLAUSE.match(text) or (PRONOUN.match(text) if is_first else None)
+    # A question is none: `What a mistake?`
+    return found[1] if found else None
+
+
+def main(files: list[Path]) -> int:
+    status = 0
+    for pattern, prose_of in SOURCES:
+        listed = subprocess.run(["git", "ls-files", "--", pattern], check=True, capture_output=True, text=True)
+        for file in map(Path, listed.stdout.splitlines()):
+            if files and not any(file == other or other in file.parents for other in files):
+                continue
+            for line, text, is_first in sentences(prose_of(file.read_text())):
+                if word := wrong_opening(text, is_first=is_first):
+                    print(f"{file}:{line}: a sentence opens with “{word}”: {text[:80]}")
+                    status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main([Path(file) for file in sys.argv[1:]]))
