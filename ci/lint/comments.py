@@ -45,7 +45,9 @@ of_script = _reader(
     r"|(?<=[=(,:!&|?{;\n])\s*/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n])+/",
 )
 of_lua = _reader(
-    r"--\[(?P<equals>=*)\[.*?\](?P=equals)\]|--[^\n]*", rf"{_PLAIN}|'(?:\\.|[^'\\\n])*'|\[(?P<level>=*)\[.*?\](?P=level)\]"
+    r"--\[(?P<equals>=*)\[.*?\](?P=equals)\]|--[^\n]*",
+    rf"{_PLAIN}|'(?:\\.|[^'\\\n])*'"
+    r"|\[(?P<level>=*)\[.*?\](?P=level)\]",
 )
 
 
@@ -120,6 +122,6 @@ def _split(paragraph: list[tuple[int, str]]) -> Iterator[Sentence]:
         text += line + " "
     begin = 0
     for end in [*(found.end() for found in re.finditer(r"[.!?][)”\"'`*]*\s+(?=[\"'`“(*]*[A-Z])", text)), len(text)]:
-        line = max(number for offset, number in starts if offset <= begin)
-        yield Sentence(line, text[begin:end].strip(), begin == 0)
+        first = max(number for offset, number in starts if offset <= begin)
+        yield Sentence(first, text[begin:end].strip(), begin == 0)
         begin = end

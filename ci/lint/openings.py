@@ -1,6 +1,6 @@
 """Finds sentences in comments that open with a clause or with a pronoun in place of their subject.
 
-    python ci/lint/openings.py [FILE...]     without files, all that git lists
+python ci/lint/openings.py [FILE...]     without files, all that git lists
 """
 
 import re
@@ -19,7 +19,6 @@ PRONOUN = re.compile(r"[\"'`“(*]*(It|Its|They|Their|Them|He|She)\b")
 def wrong_opening(text: str, *, is_first: bool) -> str | None:
     """The words with which this sentence must not open."""
     found = CLAUSE.match(text) or (PRONOUN.match(text) if is_first else None)
-    # A question is none: `What a mistake?`
     return found[1] if found else None
 
 

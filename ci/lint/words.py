@@ -1,14 +1,13 @@
-"""Finds words that the project has replaced, in documents, doc comments and the texts that programs write.
+"""Finds words that the project has replaced, in documents, comments and the texts that programs write.
 
     python ci/lint/words.py [FILE...]     without files, all that git lists
 
 The table "Replaced words" of docs/glossary.md says which word to use, and what it replaces. A phrase is found as whole
 words, in upper and lower case, and across line breaks. Code is not looked at: fenced blocks, code spans, targets of
-links. Neither are tables that are made from code, and the released versions of a changelog. Of a program, its doc
-comments and its string literals are looked at.
+links. Neither are tables that are made from code, and the released versions of a changelog. Of a program, its comments
+and its string literals are looked at.
 """
 
-import ast
 import io
 import re
 import subprocess
@@ -17,6 +16,9 @@ import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import comments
+from comments import blank
 
 GLOSSARY = Path("docs/glossary.md")
 HEADING = "## Replaced words"
@@ -37,11 +39,6 @@ def replaced_words(glossary: str) -> dict[str, str]:
     return {phrase.strip().lower(): instead for instead, phrases in rows for phrase in phrases.split(",")}
 
 
-def blank(text: str) -> str:
-    """As many blanks, in as many lines: what follows keeps its line."""
-    return re.sub(r"[^\n]", " ", text)
-
-
 CODE = re.compile(
     r"^ *(?P<fence>```|~~~).*?^ *(?P=fence)"
     r"|(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)(?P=ticks)(?!`)"
@@ -55,37 +52,6 @@ RELEASED = re.compile(r"^## \[\d.*", re.DOTALL | re.MULTILINE)
 def of_document(text: str) -> str:
     """The prose of a document."""
     return RELEASED.sub(lambda versions: blank(versions[0]), text)
-
-
-def of_rust(text: str) -> str:
-    """The doc comments, `///` and `//!`, without these signs."""
-
-    def comment(line: re.Match[str]) -> str:
-        return blank(line[1]) + line[2] if line[1] else blank(line[2])
-
-    return re.sub(r"^([ \t]*//[/!])?(.*)$", comment, text, flags=re.MULTILINE)
-
-
-def of_blocks(text: str) -> str:
-    """The doc comments between `/**` and `*/`, without their asterisks."""
-
-    def comment(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return blank(found[0])
-        return "   " + re.sub(r"^([ \t]*)\*", r"\1 ", found[1], flags=re.MULTILINE) + "  "
-
-    return re.sub(r"/\*\*(.*?)\*/|[^/]+|.", comment, text, flags=re.DOTALL)
-
-
-def of_python(text: str) -> str:
-    """The docstrings."""
-    lines = text.split("\n")
-    prose = [blank(line) for line in lines]
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            of_string = slice(node.lineno - 1, node.end_lineno)
-            prose[of_string] = lines[of_string]
-    return "\n".join(prose)
 
 
 def strings(quotations: str) -> re.Pattern[str]:
@@ -136,12 +102,7 @@ def of_python_texts(text: str) -> str:
 # What is checked, as patterns of git, and what of such a file is prose.
 SOURCES: list[tuple[str, Callable[[str], str]]] = [
     ("*.md", of_document),
-    ("*.rs", of_rust),
-    ("*.py", of_python),
-    ("*.pyi", of_python),
-    ("*.ts", of_blocks),
-    ("*.kt", of_blocks),
-    ("*.java", of_blocks),
+    *comments.SOURCES,
     ("core/client/src/*.rs", of_texts),
     ("core/protocol/src/*.rs", of_texts),
     ("core/cli/src/*.rs", of_texts),
