@@ -83,7 +83,7 @@ def test_what_the_starters_share_brings_no_version_of_spring() -> None:
         for dependency in project.findall("{*}dependencies/{*}dependency")
         if dependency.findtext("{*}optional") != "true"
     }
-    assert brought == {"steadlock", "asm-analysis"}
+    assert brought == {"steadlock"}
 
 
 def test_no_class_is_twice_on_a_class_path() -> None:

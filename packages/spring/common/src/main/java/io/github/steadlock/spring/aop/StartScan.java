@@ -4,13 +4,11 @@ import io.github.steadlock.spring.DistributedLock;
 import io.github.steadlock.spring.autoconfigure.SteadlockProperties.Annotation.Retry;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
-import org.objectweb.asm.Type;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
@@ -73,7 +71,6 @@ final class StartScan implements SmartInitializingSingleton {
         if (Present.TRANSACTIONS) {
             TransactionOrder.check(beans, order);
         }
-        Map<String, Method> bySignature = new HashMap<>();
         // Null if there is no object of it yet, or only what makes it: then it is taken to be a
         // proxy.
         boolean isThere = beans.containsSingleton(beanName) && !isOfFactory(beanName);
@@ -83,17 +80,9 @@ final class StartScan implements SmartInitializingSingleton {
             LockedMethod locked = methods.of(method, type);
             locked.client.get();
             locked.warnOfLateWork();
-            bySignature.put(method.getName() + Type.getMethodDescriptor(method), method);
             warnOfModifiers(type, method, isIntercepted);
             warnOfLifecycle(beanName, type, method);
             others.get().check(type, method, annotated.get(method), singleton);
-        }
-        for (SelfInvocations.Call call : SelfInvocations.in(type, bySignature.keySet())) {
-            LOG.warn(
-                    "@DistributedLock on {} does not count where {}() calls it on this: the call does not go through the"
-                            + " proxy, so no lock is acquired. Move one of the two methods to another bean",
-                    LockedMethod.nameOf(bySignature.get(call.callee()), type),
-                    call.caller());
         }
     }
 

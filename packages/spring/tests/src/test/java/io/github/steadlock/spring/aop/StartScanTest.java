@@ -24,7 +24,6 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.context.annotation.Lazy;
 import org.springframework.core.PriorityOrdered;
 import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.EnableAsync;
@@ -43,27 +42,6 @@ class StartScanTest {
                 .contains(
                         "Unreachable.ofTheClass() does not count, so no lock is acquired: it is static")
                 .doesNotContain("Unreachable.fine()");
-    }
-
-    @Test
-    void it_warns_of_calls_on_this(CapturedOutput log) {
-        started(Selfish.class);
-        assertThat(log.getOut())
-                .contains(
-                        "Selfish.locked(String, long) does not count where direct() calls it on this")
-                .contains(
-                        "Selfish.locked(String, long) does not count where inLambda() calls it on this")
-                .contains("Selfish.run() does not count where byReference() calls it on this")
-                .contains(
-                        "Selfish.locked(String, long) does not count where withBranches() calls it on this")
-                .contains(
-                        "Selfish.locked(String, long) does not count where inherited() calls it on this");
-    }
-
-    @Test
-    void it_does_not_warn_of_calls_on_another_object_of_the_class(CapturedOutput log) {
-        started(ThroughProxy.class);
-        assertThat(log.getOut()).doesNotContain("does not count");
     }
 
     @Test
@@ -176,58 +154,6 @@ class StartScanTest {
 
         @DistributedLock(name = "'a'")
         public void fine() {}
-    }
-
-    static class Parent {
-        @DistributedLock(name = "'a'")
-        public String locked(String argument, long number) {
-            return argument;
-        }
-
-        public void inherited() {
-            locked("", 1);
-        }
-    }
-
-    static class Selfish extends Parent {
-        @DistributedLock(name = "'a'")
-        public void run() {}
-
-        public String direct() {
-            return locked("x", 1);
-        }
-
-        public Callable<String> inLambda() {
-            return () -> locked("x", System.nanoTime());
-        }
-
-        public Runnable byReference() {
-            return this::run;
-        }
-
-        public String withBranches(boolean which) {
-            return locked(which ? "a" : "b", which ? 1 : 2);
-        }
-    }
-
-    static class ThroughProxy {
-        private final ThroughProxy self;
-
-        ThroughProxy(@Lazy ThroughProxy self) {
-            this.self = self;
-        }
-
-        @DistributedLock(name = "'a'")
-        public void locked() {}
-
-        public void through() {
-            self.locked();
-            Runnable reference = self::locked;
-            reference.run();
-            for (ThroughProxy each : new ThroughProxy[] {self}) {
-                each.locked();
-            }
-        }
     }
 
     static class Living implements InitializingBean, DisposableBean {
