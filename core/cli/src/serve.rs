@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use steadlock_store::Embedded;
 use steadlock_store::server::Server;
+use steadlock_store::{Embedded, Scripts};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -24,8 +24,9 @@ use crate::signals::Signals;
 ///
 ///     steadlock: listening on redis://127.0.0.1:6390
 ///
-/// Clients cannot bring it down: scripts end after 100 ms of CPU time (BUSY),
-/// keys and values may take 96 MB (OOM), and the whole process stays below 512 MB.
+/// Clients cannot take all of the machine: scripts end after 100 ms of CPU time
+/// (BUSY), keys and values may take 96 MB (OOM), and the whole process stays below
+/// 512 MB.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Serve {
@@ -41,6 +42,12 @@ pub(crate) struct Serve {
     /// Let the whole network in without a password.
     #[arg(long)]
     insecure: bool,
+    /// Which scripts clients may send with EVAL and SCRIPT LOAD: `own`, those of this version of Steadlock, or `any`.
+    /// The default is `any` if only this machine reaches the server, and else `own`.
+    ///
+    /// A script can hang or crash the server, as nothing ends a single call of Lua's string functions.
+    #[arg(long, value_name = "WHICH", value_enum)]
+    scripts: Option<Accepted>,
     /// Answer GET /metrics for Prometheus on this port of loopback, or at this address and port; 0 takes a free
     /// port. Anybody who reaches it may read the metrics: they have numbers, and no names.
     ///
@@ -68,6 +75,13 @@ pub(crate) struct Serve {
     http_root: Option<PathBuf>,
 }
 
+/// The scripts of clients that the server runs.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Accepted {
+    Own,
+    Any,
+}
+
 /// Where it listens, beside the address for Redis clients.
 struct Others<Page, Http> {
     metrics: Option<Page>,
@@ -89,7 +103,8 @@ impl Serve {
         // Before the banner: whoever reads it may stop us right away.
         let mut signals = Signals::listen()?;
         let place = SocketAddr::new(self.bind, self.port);
-        let (address, others) = serve_on_a_thread(place, password, others).await?;
+        let store = Embedded::served(self.scripts());
+        let (address, others) = serve_on_a_thread(place, password, store, others).await?;
         eprintln!(
             "steadlock {}: a development server. It keeps nothing on disk and has no replica;\n\
              steadlock: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
@@ -105,6 +120,18 @@ impl Serve {
         }
         signals.next().await;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Only clients on this machine are trusted with scripts of their own, unless the operator trusts more.
+    fn scripts(&self) -> Scripts {
+        let http = self.http.map(|address| address.ip());
+        let is_local = is_loopback(self.bind) && http.is_none_or(is_loopback);
+        match self.scripts {
+            Some(Accepted::Any) => Scripts::Any,
+            Some(Accepted::Own) => Scripts::Own,
+            None if is_local => Scripts::Any,
+            None => Scripts::Own,
+        }
     }
 
     /// The network is let in only on purpose.
@@ -175,6 +202,7 @@ const fn raise_open_files() -> usize {
 async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,
+    store: Embedded,
     others: Others<SocketAddr, (SocketAddr, Site)>,
 ) -> Result<(SocketAddr, Others<SocketAddr, SocketAddr>), Exit> {
     let (tell, told) = oneshot::channel();
@@ -184,7 +212,7 @@ async fn serve_on_a_thread(
             .build()
             .map_err(|error| (address, error))
             .and_then(|runtime| {
-                let bound = runtime.block_on(bind(address, password, others))?;
+                let bound = runtime.block_on(bind(address, password, store, others))?;
                 Ok((runtime, bound))
             });
         match bound {
@@ -225,9 +253,10 @@ async fn serve_on_a_thread(
 async fn bind(
     address: SocketAddr,
     password: Option<Vec<u8>>,
+    store: Embedded,
     others: Others<SocketAddr, (SocketAddr, Site)>,
 ) -> Result<(Server, Others<Page, Http>), (SocketAddr, std::io::Error)> {
-    let server = Server::bind(address, password, Embedded::served())
+    let server = Server::bind(address, password, store)
         .await
         .map_err(|error| (address, error))?;
     let mut bound = Others {

@@ -49,8 +49,10 @@ impl Served {
             .spawn()
             .unwrap();
         let line = first_line(&mut BufReader::new(process.stdout.take().unwrap()));
-        let port = line.strip_prefix("steadlock: listening on redis://127.0.0.1:");
-        let port = port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap();
+        let port = line.strip_prefix("steadlock: listening on redis://");
+        let port = port.and_then(|address| address.rsplit_once(':'));
+        let (_, port) = port.unwrap_or_else(|| panic!("it says {line:?}"));
+        let port = port.parse().unwrap();
         Self { process, port }
     }
 
@@ -60,7 +62,11 @@ impl Served {
 
     /// Sends a command as one would type it, and gives the first line of the reply.
     fn say(&self, line: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.say_to("127.0.0.1", line)
+    }
+
+    fn say_to(&self, host: &str, line: &str) -> String {
+        let mut stream = TcpStream::connect((host, self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         first_line(&mut BufReader::new(stream))
     }
@@ -311,6 +317,39 @@ fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
         assert_eq!(wait(&mut child), 0);
     }
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn beyond_loopback_only_own_scripts_run_unless_told_otherwise() {
+    let open = ["--bind", "0.0.0.0", "--insecure"];
+    let refused = "-ERR this server runs only the scripts of Steadlock";
+    for (arguments, is_refused) in [
+        (&[][..], false),
+        (&["--bind", "127.0.0.2"], false),
+        (&["--scripts", "own"], true),
+        (&open, true),
+        (&["--http", "0.0.0.0:0", "--insecure"], true),
+        (&["--http", "0"], false),
+        (&["--bind", "0.0.0.0", "--insecure", "--scripts", "any"], false),
+    ] {
+        let served = Served::start(arguments);
+        for line in ["EVAL \"return 'mine'\" 0", "SCRIPT LOAD \"return 'mine'\""] {
+            let host = if arguments.contains(&"127.0.0.2") {
+                "127.0.0.2"
+            } else {
+                "127.0.0.1"
+            };
+            let said = served.say_to(host, line);
+            assert_eq!(said.starts_with(refused), is_refused, "{arguments:?}: {said}");
+            let names_all = said.contains(env!("CARGO_PKG_VERSION")) && said.contains("--scripts any");
+            assert!(!is_refused || names_all, "{said}");
+        }
+    }
+    let served = Served::start(&open);
+    let output = served.run(&["stock", "--", "true"]).output().unwrap();
+    assert_eq!(status(&output), 0, "locks work there: {}", errors(&output));
+    let sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    assert!(served.say(&format!("EVALSHA {sha1} 0")).starts_with("-NOSCRIPT"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ mod zset;
 
 pub use data::Transit;
 pub use embedded::{Embedded, Subscriber};
-pub use limits::Limits;
+pub use limits::{Limits, Scripts};
 pub use pubsub::{Delivery, SubscriberId};
 pub use reply::{Reply, StoreError};
 pub use store::Store;

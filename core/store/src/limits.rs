@@ -10,10 +10,12 @@ use std::time::Duration;
 /// Bounds of a store. A size of `usize::MAX` is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Which scripts clients may send.
+    pub scripts: Scripts,
     /// Bytes of Lua's heap: scripts, and all they build while they run. A script that needs more fails with
     /// `not enough memory`. Zero is no bound.
     pub lua_bytes: usize,
-    /// Steps of one script: instructions, steps of pattern matching, and a few for every command.
+    /// Steps of one script: its instructions, and a few for every command.
     pub script_steps: u64,
     /// Bytes of a script's text: Lua's parser cannot be stopped, and its time grows faster than the text.
     pub script_text: usize,
@@ -38,9 +40,20 @@ pub struct Limits {
     pub published_bytes: usize,
 }
 
+/// Which scripts a store runs for its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scripts {
+    /// Every script. Lua's own libraries run it, and no bound ends a single call of theirs: a pattern can keep the
+    /// store busy for ever, or take the whole stack of its thread.
+    Any,
+    /// Only the scripts of this version of Steadlock.
+    Own,
+}
+
 impl Limits {
-    /// No bounds, but those on a pattern's depth and on a list that is unpacked, which keep the process alive.
+    /// No bounds.
     pub const NONE: Self = Self {
+        scripts: Scripts::Any,
         lua_bytes: 0,
         script_steps: u64::MAX,
         script_text: usize::MAX,
@@ -57,6 +70,7 @@ impl Limits {
 
     /// What a server allows: with everything at its bound, the process stays below 512 MB.
     pub const SERVED: Self = Self {
+        scripts: Scripts::Own,
         lua_bytes: 20 * MB,
         script_steps: 50_000_000,
         script_text: 64 * 1024,
@@ -77,18 +91,8 @@ const MB: usize = 1024 * 1024;
 /// Bytes beyond `data_bytes` that a script may add once it has written: it would be left half done otherwise.
 pub(crate) const HALF_DONE_BYTES: usize = MB;
 
-/// Values that a script may unpack into arguments or results: as many as Lua 5.1 has room for on a C function's
-/// stack, less some for the arguments before them.
-pub(crate) const UNPACKED: f64 = 7_000.0;
-
-/// Items of a pattern that can be open at once; each takes a frame of the machine's stack.
-pub(crate) const PATTERN_DEPTH: usize = 1_000;
-
 /// How deep a script's reply may be nested; a table can hold itself.
 pub(crate) const REPLY_DEPTH: usize = 64;
-
-/// How far `table.insert` moves elements; Lua would go on to the place named, however far.
-pub(crate) const INSERT_MOVES: f64 = 1_000_000.0;
 
 /// Instructions between two looks at a script's budget. The dearest compares megabytes of NULs, some
 /// 30 ms long, so they are few.

@@ -1,12 +1,15 @@
 //! What a store with limits refuses, and that everything else goes on.
 
 use steadlock_protocol::Script;
-use steadlock_store::{Limits, Reply, ServerTime, Store, SubscriberId};
+use steadlock_store::{Limits, Reply, Scripts, ServerTime, Store, SubscriberId};
 
 const NOW: ServerTime = ServerTime::from_micros(1_700_000_000_000_000);
 
 fn limited(change: impl FnOnce(&mut Limits)) -> Store {
-    let mut limits = Limits::SERVED;
+    let mut limits = Limits {
+        scripts: Scripts::Any,
+        ..Limits::SERVED
+    };
     change(&mut limits);
     Store::with_limits(limits)
 }
@@ -190,13 +193,28 @@ fn scripts_that_were_loaded_stay_and_one_too_many_is_refused() {
 }
 
 #[test]
+fn a_store_that_trusts_nobody_runs_its_own_scripts_only() {
+    let mut store = limited(|limits| limits.scripts = Scripts::Own);
+    for words in [&["EVAL", "return 1", "0"][..], &["SCRIPT", "LOAD", "return 1"]] {
+        assert!(refusal(call(&mut store, words)).contains("only the scripts of Steadlock"));
+    }
+    for script in Script::ALL {
+        let loaded = call(&mut store, &["SCRIPT", "LOAD", script.text()]);
+        assert_eq!(loaded, Reply::Bytes(script.sha1().into()));
+    }
+    let Reply::Error(error) = call(&mut store, &["EVAL", Script::LockAcquire.text(), "0"]) else {
+        panic!("it has no keys")
+    };
+    assert!(!error.to_string().contains("only the scripts"), "{error}");
+}
+
+#[test]
 fn a_script_may_not_be_too_long() {
     let mut store = limited(|limits| limits.script_text = 1_000);
     let text = format!("return 1 -- {}", "x".repeat(1_000));
     assert!(refusal(eval(&mut store, &text)).contains("longer than 1000 bytes"));
 }
 
-/// One that Lua's own libraries have and nobody has looked at may run without end.
 #[test]
 fn scripts_see_no_function_that_is_not_known_here() {
     let mut store = limited(|_| {});

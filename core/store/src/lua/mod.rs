@@ -4,10 +4,8 @@ mod convert;
 mod guard;
 mod kept;
 mod native;
-mod pattern;
 mod problem;
 mod random;
-mod strings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -24,7 +22,7 @@ pub(crate) use self::kept::Origin;
 use self::native::{native, sha1_hex};
 use self::problem::{CHUNK_NAME, failure};
 use crate::data::Data;
-use crate::limits::Limits;
+use crate::limits::{Limits, Scripts};
 use crate::reply::{Reply, StoreError};
 
 /// Compiled scripts and the world they run in.
@@ -54,7 +52,7 @@ impl Engine {
         let (environment, run, forget) = lua
             .load(include_str!("sandbox.lua"))
             .set_name("@sandbox")
-            .call(native(&lua, data, &guard, &limits)?)?;
+            .call(native(&lua, data, &guard)?)?;
         // CVE-2025-49844: the parser holds on to the name of what it parses, but the collector does not know that.
         // Short strings are one object, so that this one keeps it.
         lua.set_named_registry_value("steadlock.chunk_name", CHUNK_NAME)?;
@@ -78,6 +76,9 @@ impl Engine {
         let sha1 = sha1_hex(text);
         if self.kept.touch(&sha1, origin)? {
             return Ok(sha1);
+        }
+        if self.limits.scripts == Scripts::Own && !Script::ALL.iter().any(|own| own.sha1() == sha1) {
+            return Err(StoreError::err(FOREIGN_SCRIPT));
         }
         if text.len() > self.limits.script_text {
             return Err(StoreError::err(format!(
@@ -252,6 +253,13 @@ impl Engine {
         Ok(table)
     }
 }
+
+/// Names the version, as the script can be that of a client of another one.
+const FOREIGN_SCRIPT: &str = concat!(
+    "this server runs only the scripts of Steadlock ",
+    env!("CARGO_PKG_VERSION"),
+    "; `steadlock serve --scripts any` runs all, and then a client can hang or crash it"
+);
 
 /// Bytes that may be sent to one of Steadlock's scripts for it to run with Lua's memory unbounded.
 const TRUSTED_BYTES: usize = 64 * 1024;

@@ -6,23 +6,18 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::guard::Guard;
 use super::problem::{raise, script_line, seen};
-use super::{convert, random, strings};
+use super::{convert, random};
 use crate::data::Data;
 use crate::dispatch;
-use crate::limits::{INSERT_MOVES, Limits, STEPS_PER_COMMAND};
+use crate::limits::STEPS_PER_COMMAND;
 use crate::reply::{Reply, StoreError};
 
 /// All of them, in the table that the sandbox is called with.
-pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>, limits: &Limits) -> mlua::Result<Table> {
+pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     install_calls(lua, &native, data, guard)?;
-    install_budget(lua, &native, guard)?;
-    let most_bytes = if limits.lua_bytes == 0 {
-        usize::MAX
-    } else {
-        limits.lua_bytes
-    };
-    strings::install(lua, &native, guard, most_bytes)?;
+    let over = Arc::clone(guard);
+    native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
     install_sha1hex(lua, &native, guard)?;
     random::install(lua, &native, data)?;
     install_log(lua, &native)?;
@@ -75,36 +70,6 @@ fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
     let args: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     dispatch::run_in_script(&mut data.lock().unwrap_or_else(PoisonError::into_inner), &args)
 }
-
-/// What the sandbox's own functions cost, and whether the script is over.
-fn install_budget(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
-    let over = Arc::clone(guard);
-    native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
-    native.set("is_bounded", guard.is_on())?;
-    let own = Arc::clone(guard);
-    // A step is some ten bytes.
-    let charge = lua.create_function(move |_, size: f64| own.charge(steps_of(size)))?;
-    native.set("charge", charge)?;
-    let own = Arc::clone(guard);
-    let weigh = lua.create_function(move |_, args: MultiValue| {
-        let bytes = args.iter().map(|arg| match arg {
-            Value::String(text) => text.as_bytes().len(),
-            _ => 0,
-        });
-        let bytes: usize = bytes.filter(|length| *length > SHORT_TEXT).sum();
-        own.charge(u64::try_from(bytes / 10).unwrap_or(u64::MAX))
-    })?;
-    native.set("weigh", weigh)?;
-    native.set("most_moves", INSERT_MOVES)
-}
-
-/// What working through so many bytes or items costs.
-fn steps_of(size: f64) -> u64 {
-    u64::try_from(convert::truncate(size / 10.0)).unwrap_or(0)
-}
-
-/// Longer than any number that somebody means.
-const SHORT_TEXT: usize = 64;
 
 fn install_sha1hex(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
     let guard = Arc::clone(guard);

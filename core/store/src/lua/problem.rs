@@ -74,11 +74,6 @@ impl std::fmt::Display for LuaProblem {
 
 impl std::error::Error for LuaProblem {}
 
-/// As Lua itself says it: without a place.
-pub(super) fn not_enough_memory() -> mlua::Error {
-    mlua::Error::external(LuaProblem("not enough memory".into()))
-}
-
 /// The line of the innermost function of a script that is on the stack.
 pub(super) fn script_line(lua: &Lua) -> Option<usize> {
     for level in 0..MAX_FRAMES {

@@ -10,9 +10,9 @@
 --                        of the fields that have a meaning in replies
 --           forget()     lets go of the last run's keys and argv
 --
--- A script may be hostile. What could run for long inside one call of a C
--- function, where no hook looks at its budget, is replaced: by the store's own
--- functions, or by Lua, in which the hook counts.
+-- The libraries are Lua's own, as on a server: a hook ends a script that runs
+-- for too long, but not inside one call of a C function. Whoever cannot be
+-- trusted with such calls may not send scripts; see `Limits::scripts`.
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
 -- see an empty shadow of each such table: reads fall through to the real one,
@@ -22,8 +22,7 @@ local native = ...
 
 local error, getmetatable, ipairs, next, pairs, pcall, xpcall = error, getmetatable, ipairs, next, pairs, pcall, xpcall
 local rawget, rawset, setmetatable, tostring, type = rawget, rawset, setmetatable, tostring, type
-local resume, insert, sort, concat = coroutine.resume, table.insert, table.sort, table.concat
-local find, match, next_match, sub = native.find, native.match, native.next_match, string.sub
+local resume, insert, unpack = coroutine.resume, table.insert, unpack
 
 local READ_ONLY = 'Attempt to modify a readonly table'
 
@@ -78,7 +77,16 @@ for _, name in ipairs({
   globals[name] = _G[name]
 end
 
-globals.unpack = native.unpack
+-- CVE-2025-46817: Lua 5.1 computes the count in an int, which overflows.
+local MOST_UNPACKED = 7000
+
+function globals.unpack(list, first, last)
+  local from, to = tonumber(first or 1), tonumber(last or type(list) == 'table' and #list or 0)
+  if from and to and not (from > to or to - from < MOST_UNPACKED) then
+    error('too many results to unpack', 2)
+  end
+  return unpack(list, first, last)
+end
 
 function globals.pcall(...)
   return after_pcall(pcall(...))
@@ -147,177 +155,13 @@ local function library(name, replaced)
   globals[name] = shadow(copy)
 end
 
--- The matches of a pattern, one call at a time.
-local function gmatch(...)
-  local text, pattern = native.gmatch_arguments(...)
-  local from = 1
-  local function found(start, after, ...)
-    if start then
-      from = after > start and after or after + 1
-      return ...
-    end
-    from = #text + 2
-  end
-  return function()
-    if from <= #text + 1 then
-      return found(next_match(text, pattern, from, false, false))
-    end
-  end
-end
-
-local function replaced(whole, with, is_call, first, ...)
-  local value
-  if is_call then
-    value = with(first, ...)
-  else
-    value = with[first]
-  end
-  if not value then
-    return whole
-  end
-  if type(value) ~= 'string' and type(value) ~= 'number' then
-    native.raise('invalid replacement value (a ' .. type(value) .. ')')
-  end
-  return value
-end
-
--- Here and not in the store, for an error of the replacing function must come through as it is.
-local function gsub_by(with, is_call, ...)
-  local text, pattern, most, is_anchored = native.gsub_arguments(...)
-  local pieces, count, from, ends = {}, 0, 1, false
-  local function take(start, after, ...)
-    if not start then
-      return false
-    end
-    count = count + 1
-    pieces[#pieces + 1] = sub(text, from, start - 1)
-    pieces[#pieces + 1] = replaced(sub(text, start, after - 1), with, is_call, ...)
-    if after > start then
-      from = after
-    elseif start <= #text then
-      pieces[#pieces + 1] = sub(text, start, start)
-      from = start + 1
-    else
-      from, ends = start, true
-    end
-    return true
-  end
-  while count < most and not ends do
-    if not take(next_match(text, pattern, from, is_anchored, not is_call)) or is_anchored then
-      break
-    end
-  end
-  pieces[#pieces + 1] = sub(text, from)
-  return concat(pieces), count
-end
-
--- A function of C's that works through the whole of a text, or of a list, and looks at no budget itself.
-local function charged(run)
-  return function(of, ...)
-    if type(of) == 'string' or type(of) == 'table' then
-      native.charge(#of)
-    end
-    return run(of, ...)
-  end
-end
-
--- A function of C's that reads numbers out of texts: a text of megabytes may come as an argument many times.
-local function weighed(run)
-  return function(...)
-    native.weigh(...)
-    return run(...)
-  end
-end
-
--- Where nobody is hostile, Lua's own are quicker.
-library('string', native.is_bounded and {
-  find = find,
-  match = match,
-  gmatch = gmatch,
-  -- The same by its older name.
-  gfind = gmatch,
-  upper = charged(string.upper),
-  lower = charged(string.lower),
-  reverse = charged(string.reverse),
-  byte = weighed(string.byte),
-  char = weighed(string.char),
-  sub = weighed(sub),
-  format = function(...)
-    native.weigh(...)
-    local text = string.format(...)
-    native.charge(#text)
-    return text
-  end,
-  gsub = function(...)
-    local _, _, with = ...
-    if type(with) == 'function' or type(with) == 'table' then
-      return gsub_by(with, type(with) == 'function', ...)
-    end
-    return native.gsub(...)
-  end,
-  rep = native.rep,
-} or {})
-
--- Comparing long texts takes long, and C compares without an end in sight.
-local LONG_TEXT = 256
-
-local function is_quickly_sorted(list)
-  for index = 1, #list do
-    local item = rawget(list, index)
-    if type(item) == 'string' and #item > LONG_TEXT then
-      return false
-    end
-  end
-  return true
-end
-
-local function is_less(a, b)
-  return a < b
-end
-
-if native.is_bounded then
-  globals.tonumber = charged(tonumber)
-end
-
-local function charged_if_bounded(run)
-  return native.is_bounded and charged(run) or run
-end
-
+library('string')
 library('table', {
-  concat = charged_if_bounded(concat),
-  foreach = charged_if_bounded(table.foreach),
-  foreachi = charged_if_bounded(table.foreachi),
-  maxn = charged_if_bounded(table.maxn),
-  remove = charged_if_bounded(table.remove),
   insert = function(into, ...)
     if real_of[into] then
       error(READ_ONLY, 0)
     end
-    local place = ...
-    if select('#', ...) == 2 and type(into) == 'table' and tonumber(place) then
-      place = tonumber(place)
-      -- Beyond C's int it would become another place; what is no number is in no range.
-      local is_int = place >= -2147483648 and place < 2147483648
-      if not is_int or #into - place > native.most_moves then
-        native.raise("bad argument #2 to 'insert' (position out of bounds)")
-      end
-    end
     return insert(into, ...)
-  end,
-  sort = function(list, ...)
-    if native.is_bounded and type(list) == 'table' then
-      local less = ...
-      if type(less) == 'function' then
-        -- If it is one of C's, no look at the budget is taken in it.
-        return sort(list, function(a, b)
-          return (less(a, b))
-        end)
-      end
-      if less == nil and not is_quickly_sorted(list) then
-        return sort(list, is_less)
-      end
-    end
-    return sort(list, ...)
   end,
 })
 library('coroutine', {
@@ -325,14 +169,7 @@ library('coroutine', {
     return after_resume(resume(...))
   end,
 })
-local numeric = {}
-if native.is_bounded then
-  for name, value in pairs(math) do
-    numeric[name] = type(value) == 'function' and weighed(value) or nil
-  end
-end
-numeric.random, numeric.randomseed = native.random, native.randomseed
-library('math', numeric)
+library('math', { random = native.random, randomseed = native.randomseed })
 
 -- ("x"):rep(3) reaches the string functions through the metatable of strings.
 local string_meta = getmetatable('')

@@ -35,14 +35,19 @@ use self::shared::Shared;
 use self::stream::Stream;
 use self::watch::CpuWatch;
 use crate::embedded::Embedded;
-use crate::limits::Limits;
 use crate::limits::server::{CLIENTS, OTHER_FILES};
+use crate::limits::{Limits, Scripts};
 
 impl Embedded {
-    /// A store for clients that may be hostile: what each can use up is bounded by [`Limits::SERVED`].
+    /// Returns a store for clients that can be hostile: [`Limits::SERVED`] bounds what each can use. Clients that are
+    /// not trusted must not send [any](Scripts::Any) script.
     #[must_use]
-    pub fn served() -> Self {
-        Self::watched(Limits::SERVED, Some(Arc::new(CpuWatch::new())))
+    pub fn served(scripts: Scripts) -> Self {
+        let limits = Limits {
+            scripts,
+            ..Limits::SERVED
+        };
+        Self::watched(limits, Some(Arc::new(CpuWatch::new())))
     }
 }
 
