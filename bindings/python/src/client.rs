@@ -1,6 +1,5 @@
 //! The class `Client`.
 
-use std::collections::HashMap;
 use std::mem;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use steadlock::host::{Acquire, AddressMap, Completion, Event, Host, Level, OnUnavailable, Op, Options};
+use steadlock::host::{Acquire, Completion, Event, Host, Level, OnUnavailable, Op, Options};
 
 use crate::addresses;
 use crate::bell::Bell;
@@ -47,76 +46,23 @@ impl Client {
     #[classattr]
     const CONNECT: u64 = Host::CONNECT;
 
+    /// `options` are the core's, by their names; `address_function` stands for a table of addresses.
     #[new]
-    #[pyo3(signature = (
-        *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
-        tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy,
-        breaker_failures, breaker_pause_ms, on_unavailable, log, metrics, metrics_groups,
-        metrics_queues, client_info, client_label, program, language
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
-    fn new(
-        py: Python<'_>,
-        url: Option<String>,
-        primaries: Option<Vec<String>>,
-        lease_ms: Option<f64>,
-        command_timeout_ms: Option<f64>,
-        connect_timeout_ms: Option<f64>,
-        retry_interval_ms: Option<(f64, f64)>,
-        key_prefix: Option<String>,
-        tls_ca_file: Option<String>,
-        tls_cert_file: Option<String>,
-        tls_key_file: Option<String>,
-        tls_server_name: Option<String>,
-        address_map: Option<HashMap<String, String>>,
-        address_function: Option<Py<PyAny>>,
-        lazy: bool,
-        breaker_failures: Option<u32>,
-        breaker_pause_ms: Option<f64>,
-        on_unavailable: Option<&str>,
-        log: Option<&str>,
-        metrics: bool,
-        metrics_groups: Option<f64>,
-        metrics_queues: Option<Vec<String>>,
-        client_info: bool,
-        client_label: Option<String>,
-        program: Option<String>,
-        language: String,
-    ) -> PyResult<Self> {
-        let options = Options {
-            url,
-            primaries,
-            lease_ms,
-            command_timeout_ms,
-            connect_timeout_ms,
-            retry_interval_ms,
-            key_prefix,
-            tls_ca_file,
-            tls_cert_file,
-            tls_key_file,
-            tls_server_name,
-            address_map: match address_function {
-                Some(ask) => Some(addresses::map(ask)),
-                None => address_map.map(AddressMap::from),
-            },
-            lazy,
-            breaker_failures,
-            breaker_pause_ms,
-            on_unavailable: on_unavailable.and_then(OnUnavailable::parse),
-            log: log.and_then(Level::parse),
-            metrics,
-            metrics_groups,
-            metrics_queues,
-            client_info: Some(client_info),
-            client_label,
-            program,
-            language: Some(language),
-            ..Options::default()
-        };
+    #[pyo3(signature = (options, address_function))]
+    fn new(py: Python<'_>, options: &Bound<'_, PyDict>, address_function: Option<Py<PyAny>>) -> PyResult<Self> {
+        let mut given = Options::default();
+        for (name, value) in options.iter() {
+            let name: String = name.extract()?;
+            let value = convert::option_value(&value)?;
+            given.set(&name, value).map_err(|error| convert::error(py, &error))?;
+        }
+        if let Some(ask) = address_function {
+            given.address_map = Some(addresses::map(ask));
+        }
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);
         let host = py
-            .detach(|| Host::open(options, Box::new(move || ring_unless_ending(&rung))))
+            .detach(|| Host::open(given, Box::new(move || ring_unless_ending(&rung))))
             .map_err(|error| convert::error(py, &error))?;
         Ok(Self {
             host,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict};
-use steadlock::host::{Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, OnUnavailable};
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+use steadlock::host::{
+    Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, OnUnavailable, OptionValue,
+};
 
 use crate::lease::Lease;
 
@@ -23,6 +25,25 @@ pub(crate) fn lock_kinds() -> Vec<&'static str> {
 /// What may become of an acquisition in an outage, for the package to check what it is given.
 pub(crate) fn outage_policies() -> Vec<&'static str> {
     OnUnavailable::ALL.iter().map(|policy| policy.as_str()).collect()
+}
+
+/// The value of an option. The package has checked its type.
+pub(crate) fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
+    // A bool is a number, too.
+    Ok(if value.is_instance_of::<PyBool>() {
+        OptionValue::Flag(value.extract()?)
+    } else if value.is_instance_of::<PyString>() {
+        OptionValue::Text(value.extract()?)
+    } else if value.is_instance_of::<PyList>() {
+        OptionValue::Texts(value.extract()?)
+    } else if value.is_instance_of::<PyTuple>() {
+        let (low, high) = value.extract()?;
+        OptionValue::Range(low, high)
+    } else if value.is_instance_of::<PyDict>() {
+        OptionValue::Table(value.extract()?)
+    } else {
+        OptionValue::Number(value.extract()?)
+    })
 }
 
 /// The exception to raise for `error`.

@@ -42,7 +42,7 @@ pub use crate::observe::{Field, Level, Line};
 pub use crate::own_file::OwnFile;
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
-pub use crate::settings::Options;
+pub use crate::settings::{OptionKind, OptionValue, Options};
 pub use crate::target::AddressMap;
 /// What goes out and comes in, for a program that turns the engine.
 #[cfg(not(feature = "native"))]

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod number;
+mod options;
 #[cfg(test)]
 mod tests;
 
@@ -10,132 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    Breaker, Config, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
+    Breaker, Config, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation,
 };
 #[cfg(feature = "admin")]
 use steadlock_protocol::{ClientId, Scratch};
 
 use self::number::Number;
+pub use self::options::{OptionKind, OptionValue, Options};
 use crate::errors::invalid;
 use crate::introduction::Introduction;
 use crate::observe::metrics::Grouping;
-use crate::observe::{GroupBy, Level, LogLevel, Observer, Observers};
-use crate::target::{AddressMap, Mapping, Target};
-use crate::tls::{TlsOptions, shown_path};
+use crate::observe::{LogLevel, Observers};
+use crate::target::{Mapping, Target};
+use crate::tls::TlsOptions;
 use crate::world::World;
-
-/// What a client is configured with. `None` stands for the default.
-#[derive(Clone, Default)]
-pub struct Options {
-    /// Where the server is: `redis://[user:password@]host[:port][/db]`,
-    /// `redis+sentinel://[user:password@]host[:port],host/service[/db]`,
-    /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as
-    /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`. `valkey` may stand for
-    /// `redis`. Blanks around it are dropped; blanks inside and quotes around it are refused.
-    /// Default: the environment variable `STEADLOCK_URL`.
-    pub url: Option<String>,
-    /// Where several independent primaries are, an odd number from 3 to 15: then
-    /// every lock is a RedLock, held by a majority of them, and `url` is not given.
-    pub primaries: Option<Vec<String>>,
-    /// The lease of an acquisition that gives none, 300 ms to 24 h. Default 30,000.
-    pub lease_ms: Option<f64>,
-    /// The watchdog renews that lease. Default: yes.
-    pub renew: Option<bool>,
-    /// How long an answer may take. Default 3,000.
-    pub command_timeout_ms: Option<f64>,
-    /// How long connecting may take. Default 5,000.
-    pub connect_timeout_ms: Option<f64>,
-    /// A waiter asks again after a time between these two. Default (500, 750).
-    pub retry_interval_ms: Option<(f64, f64)>,
-    /// Put before every lock's name, as it stands, before the name is checked; see
-    /// [`KeyPrefix::parse`]. Default: nothing.
-    pub key_prefix: Option<String>,
-    /// A PEM file of the certificate authorities to trust instead of the system's.
-    pub tls_ca_file: Option<String>,
-    /// A PEM file of the client's certificate, for a server that demands one; the
-    /// certificates that lead to its authority may follow. Together with `tls_key_file`.
-    pub tls_cert_file: Option<String>,
-    /// A PEM file of that certificate's private key, not encrypted.
-    pub tls_key_file: Option<String>,
-    /// What the certificates of all servers are to be for, also as SNI, instead of the host that
-    /// is connected to: for nodes that announce IP addresses which no certificate names. A name of a host
-    /// or an IP address, without a port; with TLS only.
-    pub tls_server_name: Option<String>,
-    /// Where the servers are reached that a cluster's nodes and sentinels announce. Those of the
-    /// URL are reached as they stand there. Default: as they are announced.
-    pub address_map: Option<AddressMap>,
-    /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
-    pub lazy: bool,
-    /// A circuit breaker for each primary opens after so many failures in a row: 1 to 1,000,000.
-    /// Default: none, or 5 if one of the next two is given.
-    pub breaker_failures: Option<u32>,
-    /// The time between two probes while it is open. Default 10,000, if there is one.
-    pub breaker_pause_ms: Option<f64>,
-    /// What becomes of an acquisition while it is open; each may have it otherwise. Default:
-    /// [`OnUnavailable::Fail`].
-    pub on_unavailable: Option<OnUnavailable>,
-    /// Tell the servers which program on which machine this client is, and ask them which one holds a lock: a call
-    /// at the first use, then one in 30 s while it is in use. Default: yes, where the program is a process.
-    pub client_info: Option<bool>,
-    /// What else it says of itself, up to 200 characters of one line. Default: nothing. Not without `client_info`.
-    pub client_label: Option<String>,
-    /// The program's name, as the host's language knows it. Default: that of the executable.
-    pub program: Option<String>,
-    /// The host's language, and its version. Default: `rust`.
-    pub language: Option<String>,
-    /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
-    /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
-    /// [`Host::set_log`](crate::host::Host::set_log) changes it.
-    pub log: Option<Level>,
-    /// Who else is told what happens, on the engine's thread. Default: nobody.
-    pub observers: Vec<Arc<dyn Observer>>,
-    /// Count what [`Host::metrics`](crate::host::Host::metrics) gives. Default: no, at no cost.
-    pub metrics: bool,
-    /// How many groups of locks are told apart in the metrics, 1 to 10,000; further ones count as
-    /// `other`. Default 100. Only with `metrics`.
-    pub metrics_groups: Option<f64>,
-    /// Fair locks whose queues on the server are counted, up to 100: each is asked for every 15 s. Default: none. Only
-    /// with `metrics`, and not with `primaries`.
-    pub metrics_queues: Option<Vec<String>>,
-    /// Which group a lock counts for. Default: what stands before the first `:` of its name. Only with `metrics`.
-    pub metrics_group: Option<GroupBy>,
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            // A URL may carry a password.
-            .field("url", &self.url.as_ref().map(|_| ".."))
-            .field("primaries", &self.primaries.as_ref().map(Vec::len))
-            .field("lease_ms", &self.lease_ms)
-            .field("renew", &self.renew)
-            .field("command_timeout_ms", &self.command_timeout_ms)
-            .field("connect_timeout_ms", &self.connect_timeout_ms)
-            .field("retry_interval_ms", &self.retry_interval_ms)
-            .field("key_prefix", &self.key_prefix.as_deref().map(shown))
-            .field("tls_ca_file", &self.tls_ca_file.as_deref().map(shown_path))
-            .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
-            .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
-            // It may be anything, also a URL.
-            .field("tls_server_name", &self.tls_server_name.as_ref().map(|_| ".."))
-            .field("address_map", &self.address_map)
-            .field("lazy", &self.lazy)
-            .field("breaker_failures", &self.breaker_failures)
-            .field("breaker_pause_ms", &self.breaker_pause_ms)
-            .field("on_unavailable", &self.on_unavailable)
-            .field("client_info", &self.client_info)
-            .field("client_label", &self.client_label.as_deref().map(shown))
-            .field("program", &self.program)
-            .field("language", &self.language)
-            .field("log", &self.log)
-            .field("observers", &self.observers.len())
-            .field("metrics", &self.metrics)
-            .field("metrics_groups", &self.metrics_groups)
-            .field("metrics_queues", &self.metrics_queues.as_ref().map(Vec::len))
-            .field("metrics_group", &self.metrics_group)
-            .finish()
-    }
-}
 
 /// Options that were checked.
 pub(crate) struct Settings {
@@ -225,12 +114,20 @@ impl Settings {
             },
             retry_interval,
             address_map,
-            lazy: options.lazy,
+            lazy: options.lazy.unwrap_or(false),
             world: World::default(),
             log: LogLevel::new(options.log),
             observers: Observers::new(options.observers),
-            queues: metrics::queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
-            metrics: metrics::grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
+            queues: metrics::queues(
+                &key_prefix,
+                options.metrics == Some(true) && !several,
+                options.metrics_queues,
+            )?,
+            metrics: metrics::grouping(
+                options.metrics == Some(true),
+                options.metrics_groups,
+                options.metrics_group,
+            )?,
             key_prefix,
         })
     }
@@ -303,12 +200,15 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     if options.breaker_failures.is_none() && options.breaker_pause_ms.is_none() && options.on_unavailable.is_none() {
         return Ok(None);
     }
-    let failures = options.breaker_failures.unwrap_or(Breaker::DEFAULT.failures);
-    if !(1..=1_000_000).contains(&failures) {
-        return Err(invalid(format!(
-            "the circuit breaker's failures are {failures}; give 1 to 1,000,000"
-        )));
-    }
+    let failures = match options.breaker_failures {
+        None => Breaker::DEFAULT.failures,
+        Some(number) => whole(number, 1_000_000).ok_or_else(|| {
+            invalid(format!(
+                "the circuit breaker's failures are {}; give a whole number from 1 to 1,000,000",
+                Number(number)
+            ))
+        })?,
+    };
     let pause = match options.breaker_pause_ms {
         None => Breaker::DEFAULT.pause,
         Some(ms) => timeout("the circuit breaker's pause", ms)?,
@@ -402,4 +302,10 @@ fn timeout(what: &str, ms: f64) -> Result<Duration, Error> {
         return Err(invalid(format!("{what} is {} ms; give 1 ms to 24 h", Number(ms))));
     }
     duration(what, ms, Operation::Connect)
+}
+
+/// The number, if it is a whole one from 1 on.
+fn whole(number: f64, most: u32) -> Option<u32> {
+    let is_whole = number.fract() == 0.0 && (1.0..=f64::from(most)).contains(&number);
+    is_whole.then_some(number as u32)
 }

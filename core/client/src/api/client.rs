@@ -272,7 +272,7 @@ impl Builder {
     /// then every later one does, if the server refuses the password or is one that locks
     /// cannot work with.
     pub fn lazy(mut self) -> Self {
-        self.options.lazy = true;
+        self.options.lazy = Some(true);
         self
     }
 
@@ -295,7 +295,7 @@ impl Builder {
     /// 10 s, and when a connection opens, the server is asked whether it serves, and any answer of
     /// it closes the breaker. Default: no circuit breaker.
     pub fn breaker(mut self, failures: u32, pause: Duration) -> Self {
-        self.options.breaker_failures = Some(failures);
+        self.options.breaker_failures = Some(failures.into());
         self.options.breaker_pause_ms = Some(millis(pause));
         self
     }
@@ -328,7 +328,7 @@ impl Builder {
     /// Counts acquisitions, waits, holds, renewals, losses and reconnects, for [`Client::metrics`]. By group of
     /// locks, never by name. Default: off, and then nothing is computed.
     pub fn metrics(mut self) -> Self {
-        self.options.metrics = true;
+        self.options.metrics = Some(true);
         self
     }
 
@@ -390,7 +390,7 @@ impl Builder {
 
     /// Whether to connect at the first use.
     pub(super) const fn is_lazy(&self) -> bool {
-        self.options.lazy
+        matches!(self.options.lazy, Some(true))
     }
 
     /// The client's host, which has begun to connect unless it is lazy.

@@ -258,7 +258,7 @@ fn open_waking(url: &str) -> Host {
 fn a_client_that_was_never_used_has_no_waits_to_end() {
     let options = Options {
         url: Some("redis://127.0.0.1:1".into()),
-        lazy: true,
+        lazy: Some(true),
         ..Options::default()
     };
     assert!(Host::open_quiet(options).unwrap().end_waits().is_none());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use steadlock_protocol::{Error, KeyPrefix, LockName, Operation, shown};
 
 use super::number::Number;
+use super::whole;
 use crate::errors::invalid;
 use crate::observe::GroupBy;
 use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
@@ -21,14 +22,12 @@ pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> R
     }
     let most = match most {
         None => Grouping::default().most,
-        Some(number) => (1..=MOST_GROUPS)
-            .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
-            .ok_or_else(|| {
-                invalid(format!(
-                    "the number of metrics' groups is {}; give a whole number from 1 to {MOST_GROUPS}",
-                    Number(number)
-                ))
-            })?,
+        Some(number) => whole(number, MOST_GROUPS).map(|most| most as usize).ok_or_else(|| {
+            invalid(format!(
+                "the number of metrics' groups is {}; give a whole number from 1 to {MOST_GROUPS}",
+                Number(number)
+            ))
+        })?,
     };
     Ok(Some(Grouping { by, most }))
 }

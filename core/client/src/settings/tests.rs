@@ -57,7 +57,7 @@ fn odd_timeouts_are_refused() {
 fn odd_numbers_of_groups_are_refused_and_so_are_groups_without_metrics() {
     for number in [0.0, -1.0, 1.5, 10_001.0, f64::NAN, f64::INFINITY] {
         let options = Options {
-            metrics: true,
+            metrics: Some(true),
             metrics_groups: Some(number),
             ..memory()
         };
@@ -69,7 +69,7 @@ fn odd_numbers_of_groups_are_refused_and_so_are_groups_without_metrics() {
     };
     assert_eq!(refusal(options), ErrorKind::InvalidArgument);
     let options = Options {
-        metrics: true,
+        metrics: Some(true),
         metrics_groups: Some(10_000.0),
         ..memory()
     };

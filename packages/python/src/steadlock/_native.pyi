@@ -3,7 +3,7 @@
 # Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final, overload
 
@@ -222,38 +222,15 @@ class LockSettings(Protocol):
     @property
     def on_unavailable(self) -> str | None: ...
 
+OptionValue: TypeAlias = bool | float | str | list[str] | tuple[float, float] | dict[str, str]
+
 # One connection to one server, or one to each of several primaries, with its engine thread.
 @final
 class Client:
     CONNECT: Final[int]
+    # `options` has the core's names, and only options that are given.
     def __new__(
-        cls,
-        *,
-        url: str | None,
-        primaries: list[str] | None,
-        lease_ms: float | None,
-        command_timeout_ms: float | None,
-        connect_timeout_ms: float | None,
-        retry_interval_ms: tuple[float, float] | None,
-        key_prefix: str | None,
-        tls_ca_file: str | None,
-        tls_cert_file: str | None,
-        tls_key_file: str | None,
-        tls_server_name: str | None,
-        address_map: dict[str, str] | None,
-        address_function: Callable[[str, Answer], None] | None,
-        lazy: bool,
-        breaker_failures: int | None,
-        breaker_pause_ms: float | None,
-        on_unavailable: str | None,
-        metrics: bool,
-        metrics_groups: int | None,
-        metrics_queues: list[str] | None,
-        client_info: bool,
-        client_label: str | None,
-        program: str | None,
-        language: str,
-        log: str | None,
+        cls, options: Mapping[str, OptionValue], address_function: Callable[[str, Answer], None] | None
     ) -> Client: ...
     # A descriptor that is readable while `drain()` has something to give, and a number that no other one has: after
     # the program has closed it there is another one. An `OSError` if none is to be had.

@@ -1,86 +1,95 @@
-"""What a client is told when it is made, and the core's client made of it."""
+"""The options of a client: their types, how they are checked, and the core's client made of them."""
 
 from __future__ import annotations
 
+import inspect
 import os.path
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from os import PathLike, fspath
-from typing import TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from steadlock import _log, _native
 from steadlock._context import refuse_eventlet, start_thread
-from steadlock._settings import Duration, OnUnavailable, checked_policy, flag, milliseconds, optional_milliseconds
+from steadlock._settings import Duration, OnUnavailable, checked_policy, flag, milliseconds
 from steadlock._shown import is_unicode, type_of
 from steadlock.errors import InvalidArgumentError
 
-TlsFiles: TypeAlias = tuple[str | PathLike[str] | None, str | PathLike[str] | None, str | PathLike[str] | None]
-"""The files of the authorities, of the certificate and of its key."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 """From the addresses that servers announce to those where they are reached."""
 
-Outages: TypeAlias = tuple[OnUnavailable | None, int | None, Duration | None]
-"""What becomes of acquisitions in an outage; how many failures open a circuit breaker, and its pause."""
 
-Counted: TypeAlias = tuple[bool, int | None, Iterable[str] | None]
-"""Whether metrics are counted; how many groups they tell apart, and the fair locks whose queues are counted."""
+class ClientOptions(TypedDict, total=False):
+    """The keyword arguments of `connect` and `redlock`, but for `lazy`. Where `None` is allowed it is the default."""
 
-Introduction: TypeAlias = tuple[bool, str | None]
-"""Whether the client says which program it is, and what else it says."""
+    lease: Duration | None
+    command_timeout: Duration | None
+    connect_timeout: Duration | None
+    retry_interval: tuple[Duration, Duration] | None
+    key_prefix: str | None
+    tls_ca_file: str | PathLike[str] | None
+    tls_cert_file: str | PathLike[str] | None
+    tls_key_file: str | PathLike[str] | None
+    tls_server_name: str | None
+    address_map: AddressMap | None
+    on_unavailable: OnUnavailable | None
+    breaker_failures: int | None
+    breaker_pause: Duration | None
+    metrics: bool
+    metrics_groups: int | None
+    metrics_queues: Iterable[str] | None
+    client_info: bool
+    client_label: str | None
+
+
+def with_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Lists the options in the signature of a function that takes them as `**options`, for `help` and other tools."""
+    signature = inspect.signature(function)
+    named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    options = [
+        # The text of an annotation: as here, those of all functions are texts.
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=_FLAGS.get(name), annotation=annotation.__forward_arg__
+        )
+        for name, annotation in inspect.get_annotations(ClientOptions).items()
+    ]
+    function.__signature__ = signature.replace(parameters=named + options)  # type: ignore[attr-defined]
+    return function
+
+
+def refuse_others(function: str, options: ClientOptions) -> None:
+    """Raises what Python raises for a keyword argument that a function does not have."""
+    for name in options:
+        if name not in _CHECKS and name != "address_map":
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def open_native(
     url: str | None,
     primaries: list[str] | None,
-    lease: Duration | None,
-    command_timeout: Duration | None,
-    connect_timeout: Duration | None,
-    retry_interval: tuple[Duration, Duration] | None,
-    key_prefix: str | None,
-    files: TlsFiles,
-    tls_server_name: str | None,
-    address_map: AddressMap | None,
     lazy: bool,
-    outages: Outages,
-    counted: Counted,
-    introduction: Introduction,
+    options: ClientOptions,
 ) -> _native.Client:
     """Starts to connect: to one server, or to several primaries."""
     refuse_eventlet("connect")
-    ca, cert, key = files
-    table, function = _addresses(address_map)
-    on_unavailable, failures, pause = outages
-    metrics, groups, queues = counted
-    is_introduced, label = introduction
-    return _native.Client(
-        url=_text(url, "the URL"),
-        primaries=primaries,
-        lease_ms=optional_milliseconds(lease),
-        command_timeout_ms=optional_milliseconds(command_timeout),
-        connect_timeout_ms=optional_milliseconds(connect_timeout),
-        retry_interval_ms=_retry_bounds(retry_interval),
-        key_prefix=_text(key_prefix, "key_prefix"),
-        tls_ca_file=_path(ca, "tls_ca_file"),
-        tls_cert_file=_path(cert, "tls_cert_file"),
-        tls_key_file=_path(key, "tls_key_file"),
-        tls_server_name=_text(tls_server_name, "tls_server_name"),
-        address_map=table,
-        address_function=function,
-        lazy=flag(lazy, "lazy"),
-        breaker_failures=_failures(failures),
-        breaker_pause_ms=optional_milliseconds(pause),
-        on_unavailable=checked_policy(on_unavailable, "connect"),
-        log=_log.wanted_level(),
-        metrics=flag(metrics, "metrics"),
-        metrics_groups=_groups(groups),
-        metrics_queues=_queues(queues),
-        client_info=flag(is_introduced, "client_info"),
-        client_label=_text(label, "client_label"),
-        program=_program(),
-        language=f"python {sys.version.partition(' ')[0]}",
-    )
+    given: dict[str, Any] = {
+        "url": _text(url, "the URL"),
+        "primaries": primaries,
+        "lazy": flag(lazy, "lazy"),
+        "log": _log.wanted_level(),
+        "program": _program(),
+        "language": f"python {sys.version.partition(' ')[0]}",
+    }
+    for name, value in options.items():
+        if name in _CHECKS and (value is not None or name in _FLAGS):
+            in_core, check = _CHECKS[name]
+            given[in_core] = check(value, name)
+    given["address_map"], function = _addresses(options.get("address_map"))
+    return _native.Client({name: value for name, value in given.items() if value is not None}, function)
 
 
 def url_list(urls: Iterable[str]) -> list[str]:
@@ -90,13 +99,15 @@ def url_list(urls: Iterable[str]) -> list[str]:
     return [_required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
 
 
-def _retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
-    """The bounds in milliseconds, if there are any."""
-    if interval is None:
-        return None
-    if not isinstance(interval, tuple | list) or len(interval) != 2:
-        raise TypeError(f"retry_interval is two durations, the shortest and the longest, not a {type_of(interval)}")
-    return milliseconds(interval[0]), milliseconds(interval[1])
+def _milliseconds(value: Any, what: str) -> float:
+    return milliseconds(value)
+
+
+def _retry_bounds(value: Any, what: str) -> tuple[float, float]:
+    """The bounds in milliseconds."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{what} is two durations, the shortest and the longest, not a {type_of(value)}")
+    return milliseconds(value[0]), milliseconds(value[1])
 
 
 def _addresses(
@@ -128,19 +139,11 @@ def _address(value: str) -> str:
     return _required_text(value, "an address of address_map")
 
 
-def _groups(most: int | None) -> int | None:
-    """The number of groups, if there is any. Its range is the core's affair."""
-    # What no float can tell apart is out of range all the same.
-    return None if most is None else max(-1, min(_integer(most, "metrics_groups"), 2**31))
-
-
-def _queues(names: Iterable[str] | None) -> list[str] | None:
-    """The names of fair locks, which one text is not. All other rules are the core's."""
-    if names is None:
-        return None
-    if isinstance(names, str | bytes | bytearray | Mapping) or not isinstance(names, Iterable):
-        raise TypeError(f"metrics_queues is a list of names, not a {type_of(names)}")
-    return [_required_text(name, "a name of metrics_queues") for name in names]
+def _names(value: Any, what: str) -> list[str]:
+    """The names of locks, which one text is not. All other rules are the core's."""
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} is a list of names, not a {type_of(value)}")
+    return [_required_text(name, f"a name of {what}") for name in value]
 
 
 def _program() -> str | None:
@@ -156,16 +159,16 @@ def _program() -> str | None:
     return name if name not in ("", ".", "-", "-c", "-m") and is_unicode(name) else None
 
 
-def _failures(number: int | None) -> int | None:
-    """The number of failures that open a circuit breaker, if there is any. Its range is the core's affair."""
-    # What the core's type cannot hold is out of range all the same.
-    return None if number is None else max(0, min(_integer(number, "breaker_failures"), 2**31))
-
-
-def _integer(value: int, what: str) -> int:
+def _integer(value: Any, what: str) -> float:
+    """The number. Its range is the core's affair."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} is an int, not a {type_of(value)}")
-    return value
+    # A float cannot hold every int, and what is larger than this is out of range all the same.
+    return float(max(-1, min(value, 2**31)))
+
+
+def _policy(value: Any, what: str) -> str | None:
+    return checked_policy(value, "connect")
 
 
 def _text(value: str | None, what: str) -> str | None:
@@ -173,14 +176,13 @@ def _text(value: str | None, what: str) -> str | None:
     return None if value is None else _required_text(value, what)
 
 
-def _path(value: str | PathLike[str] | None, what: str) -> str | None:
-    """The path of an option, if there is any."""
-    if value is not None and not isinstance(value, str | PathLike):
+def _path(value: Any, what: str) -> str:
+    if not isinstance(value, str | PathLike):
         raise TypeError(f"{what} is a str or a path, not a {type_of(value)}")
-    return None if value is None else _required_text(fspath(value), what)
+    return _required_text(fspath(value), what)
 
 
-def _required_text(value: str, what: str) -> str:
+def _required_text(value: Any, what: str) -> str:
     """The text, if it can be sent at all."""
     if not isinstance(value, str):
         raise TypeError(f"{what} is a str, not a {type_of(value)}")
@@ -189,3 +191,28 @@ def _required_text(value: str, what: str) -> str:
             f"connect: {what} is not valid Unicode; leave lone surrogates out", operation="connect"
         )
     return value
+
+
+_CHECKS: Final[Mapping[str, tuple[str, Callable[[Any, str], object]]]] = {
+    "lease": ("lease_ms", _milliseconds),
+    "command_timeout": ("command_timeout_ms", _milliseconds),
+    "connect_timeout": ("connect_timeout_ms", _milliseconds),
+    "retry_interval": ("retry_interval_ms", _retry_bounds),
+    "key_prefix": ("key_prefix", _required_text),
+    "tls_ca_file": ("tls_ca_file", _path),
+    "tls_cert_file": ("tls_cert_file", _path),
+    "tls_key_file": ("tls_key_file", _path),
+    "tls_server_name": ("tls_server_name", _required_text),
+    "on_unavailable": ("on_unavailable", _policy),
+    "breaker_failures": ("breaker_failures", _integer),
+    "breaker_pause": ("breaker_pause_ms", _milliseconds),
+    "metrics": ("metrics", flag),
+    "metrics_groups": ("metrics_groups", _integer),
+    "metrics_queues": ("metrics_queues", _names),
+    "client_info": ("client_info", flag),
+    "client_label": ("client_label", _required_text),
+}
+"""How the core names each option of `ClientOptions`, and what checks and converts it."""
+
+_FLAGS: Final[Mapping[str, bool]] = {"metrics": False, "client_info": True}
+"""The options that are either true or false, with their defaults."""

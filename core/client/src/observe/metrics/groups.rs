@@ -13,7 +13,7 @@ use crate::unwind::caught;
 
 /// How many groups there may be, if nothing else is asked for, and at the most.
 const DEFAULT_GROUPS: usize = 100;
-pub(crate) const MOST_GROUPS: usize = 10_000;
+pub(crate) const MOST_GROUPS: u32 = 10_000;
 
 /// The group of the locks that have none.
 const NONE: &str = "none";

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from os import PathLike
 from types import TracebackType
-from typing import Literal, ParamSpec, Self, TypeVar, overload
+from typing import Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from steadlock import _log, _native
 from steadlock._client import ClientBase
 from steadlock._context import running_hub
 from steadlock._descriptor import Descriptor
-from steadlock._options import AddressMap, open_native, url_list
+from steadlock._options import ClientOptions, open_native, refuse_others, url_list, with_options
 from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, skips_if_busy
 from steadlock._threads.connection import Connection
 from steadlock._threads.events import wait_for
@@ -27,28 +26,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@with_options
 def connect(
     url: str | None = None,
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: bool = False,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Client:
     """Connects to a server and gives the client.
 
@@ -116,50 +99,16 @@ def connect(
     the other's certificate, and for no URL at all;
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
-    files = (tls_ca_file, tls_cert_file, tls_key_file)
-    outages = (on_unavailable, breaker_failures, breaker_pause)
-    counted = (metrics, metrics_groups, metrics_queues)
-    native = open_native(
-        url,
-        None,
-        lease,
-        command_timeout,
-        connect_timeout,
-        retry_interval,
-        key_prefix,
-        files,
-        tls_server_name,
-        address_map,
-        lazy,
-        outages,
-        counted,
-        (client_info, client_label),
-    )
-    return _client_of(native, lazy)
+    refuse_others("connect", options)
+    return _client_of(open_native(url, None, lazy, options), lazy)
 
 
+@with_options
 def redlock(
     urls: Iterable[str],
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: bool = False,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Client:
     """Connects to several independent primaries, and gives a client whose locks are RedLocks:
     each is held by a majority of the primaries, and goes on while a minority fails.
@@ -189,26 +138,8 @@ def redlock(
     primary is listed twice, `InvalidArgumentError` for an even number of URLs; and otherwise
     what `connect` raises.
     """
-    files = (tls_ca_file, tls_cert_file, tls_key_file)
-    outages = (on_unavailable, breaker_failures, breaker_pause)
-    counted = (metrics, metrics_groups, metrics_queues)
-    native = open_native(
-        None,
-        url_list(urls),
-        lease,
-        command_timeout,
-        connect_timeout,
-        retry_interval,
-        key_prefix,
-        files,
-        tls_server_name,
-        address_map,
-        lazy,
-        outages,
-        counted,
-        (client_info, client_label),
-    )
-    return _client_of(native, lazy)
+    refuse_others("redlock", options)
+    return _client_of(open_native(None, url_list(urls), lazy, options), lazy)
 
 
 class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, Self, TypeVar, Unpack, overload
 
 from steadlock import _native
 from steadlock._client import ClientBase
 from steadlock._copying import HOW_WITH_CLIENTS, Uncopied
-from steadlock._options import AddressMap, open_native, url_list
+from steadlock._options import ClientOptions, open_native, refuse_others, url_list, with_options
 from steadlock._settings import Duration, LockSettings, OnBusy, OnUnavailable, flag, skips_if_busy
 from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 from steadlock.aio._connection import Connection
@@ -28,96 +27,29 @@ R = TypeVar("R")
 def connect(
     url: str | None = None,
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: Literal[False] = False,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connecting: ...
 @overload
 def connect(
     url: str | None = None,
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: Literal[True],
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> LazyClient: ...
 @overload
 def connect(
     url: str | None = None,
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: bool,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connecting | LazyClient: ...
+@with_options
 def connect(
     url: str | None = None,
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: bool = False,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connecting | LazyClient:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
@@ -134,26 +66,10 @@ def connect(
         async def pay(user_id: int) -> None: ...
     """
 
+    refuse_others("connect", options)
+
     def start() -> _native.Client:
-        files = (tls_ca_file, tls_cert_file, tls_key_file)
-        outages = (on_unavailable, breaker_failures, breaker_pause)
-        counted = (metrics, metrics_groups, metrics_queues)
-        return open_native(
-            url,
-            None,
-            lease,
-            command_timeout,
-            connect_timeout,
-            retry_interval,
-            key_prefix,
-            files,
-            tls_server_name,
-            address_map,
-            lazy,
-            outages,
-            counted,
-            (client_info, client_label),
-        )
+        return open_native(url, None, lazy, options)
 
     return LazyClient(Connection(start())) if flag(lazy, "lazy") else Connecting(start)
 
@@ -162,96 +78,29 @@ def connect(
 def redlock(
     urls: Iterable[str],
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: Literal[False] = False,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connecting: ...
 @overload
 def redlock(
     urls: Iterable[str],
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: Literal[True],
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> LazyClient: ...
 @overload
 def redlock(
     urls: Iterable[str],
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: bool,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connecting | LazyClient: ...
+@with_options
 def redlock(
     urls: Iterable[str],
     *,
-    lease: Duration | None = None,
-    command_timeout: Duration | None = None,
-    connect_timeout: Duration | None = None,
-    retry_interval: tuple[Duration, Duration] | None = None,
-    key_prefix: str | None = None,
-    tls_ca_file: str | PathLike[str] | None = None,
-    tls_cert_file: str | PathLike[str] | None = None,
-    tls_key_file: str | PathLike[str] | None = None,
-    tls_server_name: str | None = None,
-    address_map: AddressMap | None = None,
     lazy: bool = False,
-    on_unavailable: OnUnavailable | None = None,
-    breaker_failures: int | None = None,
-    breaker_pause: Duration | None = None,
-    metrics: bool = False,
-    metrics_groups: int | None = None,
-    metrics_queues: Iterable[str] | None = None,
-    client_info: bool = True,
-    client_label: str | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connecting | LazyClient:
     """Connects to several independent primaries, of which a majority holds each lock:
     `client = await redlock(urls)`, or `async with redlock(urls) as client`.
@@ -260,26 +109,10 @@ def redlock(
     come when the result is awaited. `lazy` is as for `connect`.
     """
 
+    refuse_others("redlock", options)
+
     def start() -> _native.Client:
-        files = (tls_ca_file, tls_cert_file, tls_key_file)
-        outages = (on_unavailable, breaker_failures, breaker_pause)
-        counted = (metrics, metrics_groups, metrics_queues)
-        return open_native(
-            None,
-            url_list(urls),
-            lease,
-            command_timeout,
-            connect_timeout,
-            retry_interval,
-            key_prefix,
-            files,
-            tls_server_name,
-            address_map,
-            lazy,
-            outages,
-            counted,
-            (client_info, client_label),
-        )
+        return open_native(None, url_list(urls), lazy, options)
 
     return LazyClient(Connection(start())) if flag(lazy, "lazy") else Connecting(start)
 
