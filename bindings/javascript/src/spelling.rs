@@ -2,32 +2,36 @@
 
 use std::borrow::Cow;
 
-/// Names as the core's messages have them, and as JavaScript has them. `ci/api` compares them with the table of all
-/// languages, and the core's messages with this.
-const NAMES: [(&str, &str); 22] = [
-    ("address_map", "addressMap"),
-    ("breaker_failures", "breakerFailures"),
-    ("breaker_pause", "breakerPauseMs"),
-    ("client_info", "clientInfo"),
-    ("client_label", "clientLabel"),
-    ("command_timeout", "commandTimeoutMs"),
-    ("connect_timeout", "connectTimeoutMs"),
+use steadlock::host::{OptionKind, Options};
+
+/// The core's names of methods and of the options of locks that stand in its messages, as JavaScript has them.
+/// `ci/api` compares them with the table of all languages, and the core's messages with this.
+const NAMES: [(&str, &str); 6] = [
     ("fair_lock", "fairLock"),
     ("force_release", "forceRelease"),
-    ("key_prefix", "keyPrefix"),
     ("max_hold", "maxHoldMs"),
-    ("metrics_groups", "metricsGroups"),
-    ("metrics_queues", "metricsQueues"),
     ("multi_lock", "multiLock"),
-    ("on_unavailable", "onUnavailable"),
     ("read_write_lock", "readWriteLock"),
-    ("retry_interval", "retryIntervalMs"),
     ("set_limit", "setLimit"),
-    ("tls_ca_file", "tlsCaFile"),
-    ("tls_cert_file", "tlsCertFile"),
-    ("tls_key_file", "tlsKeyFile"),
-    ("tls_server_name", "tlsServerName"),
 ];
+
+/// The name that JavaScript has for one of the core's: `leaseMs` for `lease_ms`.
+#[must_use]
+pub fn camel_case(name: &str) -> String {
+    let mut camel = String::with_capacity(name.len());
+    for (index, word) in name.split('_').enumerate() {
+        let head = if index == 0 { "" } else { &word[..1] };
+        camel.push_str(&head.to_ascii_uppercase());
+        camel.push_str(&word[head.len()..]);
+    }
+    camel
+}
+
+/// The option that JavaScript calls by this name: the core's name, and which values it takes.
+#[must_use]
+pub fn option(name: &str) -> Option<(&'static str, OptionKind)> {
+    Options::ALL.iter().copied().find(|(core, _)| camel_case(core) == name)
+}
 
 /// A message as JavaScript spells it. What stands in quotes is a lock's name, a key or the like, and stays.
 #[must_use]
@@ -55,14 +59,22 @@ pub fn spelled(text: &str) -> Cow<'_, str> {
 }
 
 fn put(spelled: &mut String, word: &mut String, is_quoted: bool) {
-    let known = NAMES.iter().find(|(core, _)| !is_quoted && core == word);
-    spelled.push_str(known.map_or(word, |(_, name)| name));
+    let is_name = !is_quoted && word.contains('_');
+    let known = NAMES.iter().find(|(core, _)| is_name && core == word);
+    // Messages name an option without its unit.
+    let in_messages = |core: &str| core.strip_suffix("_ms").unwrap_or(core) == word;
+    let option = Options::ALL.iter().find(|(core, _)| is_name && in_messages(core));
+    match (known, option) {
+        (Some((_, name)), _) => spelled.push_str(name),
+        (None, Some((core, _))) => spelled.push_str(&camel_case(core)),
+        (None, None) => spelled.push_str(word),
+    }
     word.clear();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::spelled;
+    use super::*;
 
     #[test]
     fn names_of_options_are_javascripts_and_those_of_locks_are_their_own() {
@@ -75,6 +87,7 @@ mod tests {
             ),
             (r#"lock "a\" max_hold": max_hold"#, r#"lock "a\" max_hold": maxHoldMs"#),
             ("my_max_hold, max_holds", "my_max_hold, max_holds"),
+            ("breaker_pause, tls_ca_file", "breakerPauseMs, tlsCaFile"),
             ("no name", "no name"),
         ] {
             assert_eq!(spelled(text), told);

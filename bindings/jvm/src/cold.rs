@@ -6,64 +6,59 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use steadlock::host::{
-    AddressMap, Error, ErrorKind, Kind, Level, LostReason, OnUnavailable, Op, Operation, Options, ReleaseOutcome,
+    Error, ErrorKind, Kind, LostReason, OnUnavailable, Op, Operation, OptionValue, Options, ReleaseOutcome,
 };
 
 use crate::client::Client;
 
-/// What a client is opened with; `None` is the default of the core.
-#[derive(uniffi::Record)]
-pub struct NativeOptions {
-    /// The server's URL.
-    pub url: Option<String>,
-    /// The URLs of several primaries, in place of `url`.
-    pub primaries: Option<Vec<String>>,
-    /// The watchdog's lease.
-    pub lease_ms: Option<f64>,
-    /// How long an answer may take.
-    pub command_timeout_ms: Option<f64>,
-    /// How long connecting may take.
-    pub connect_timeout_ms: Option<f64>,
-    /// The shortest time between two questions of a waiter.
-    pub retry_interval_min_ms: Option<f64>,
-    /// The longest time between two questions of a waiter.
-    pub retry_interval_max_ms: Option<f64>,
-    /// Put before each name.
-    pub key_prefix: Option<String>,
-    /// A file of the authorities to trust instead of the system's.
-    pub tls_ca_file: Option<String>,
-    /// A file of the client's certificate.
-    pub tls_cert_file: Option<String>,
-    /// A file of its private key.
-    pub tls_key_file: Option<String>,
-    /// What the servers' certificates are to be for.
-    pub tls_server_name: Option<String>,
-    /// Where announced addresses are reached.
-    pub address_map: Option<HashMap<String, String>>,
-    /// Whether to connect at the first use; then no event says how connecting went.
-    pub lazy: bool,
-    /// So many failures in a row open a circuit breaker.
-    pub breaker_failures: Option<u32>,
-    /// The time between two probes while it is open.
-    pub breaker_pause_ms: Option<f64>,
-    /// The word for what becomes of an acquisition while it is open.
-    pub on_unavailable: Option<String>,
-    /// The name of the level from which on lines for the log come.
-    pub log: Option<String>,
-    /// Whether it counts metrics.
-    pub metrics: bool,
-    /// How many groups of locks they tell apart.
-    pub metrics_groups: Option<f64>,
-    /// Fair locks whose queues are counted.
-    pub metrics_queues: Option<Vec<String>>,
-    /// Whether it says which program it is.
-    pub client_info: bool,
-    /// What else it says.
-    pub client_label: Option<String>,
-    /// The program's name, if it is known.
-    pub program: Option<String>,
-    /// The language and its version.
-    pub language: String,
+/// The value of an option of a client.
+#[derive(uniffi::Enum)]
+pub enum NativeValue {
+    /// Yes or no.
+    Flag {
+        /// The value.
+        value: bool,
+    },
+    /// A number, or a duration in milliseconds.
+    Number {
+        /// The value.
+        value: f64,
+    },
+    /// A text.
+    Text {
+        /// The value.
+        value: String,
+    },
+    /// Several texts.
+    Texts {
+        /// The values.
+        values: Vec<String>,
+    },
+    /// The shortest and the longest duration.
+    Range {
+        /// The shortest, in milliseconds.
+        min_ms: f64,
+        /// The longest, in milliseconds.
+        max_ms: f64,
+    },
+    /// From one text to another.
+    Table {
+        /// The pairs.
+        entries: HashMap<String, String>,
+    },
+}
+
+impl From<NativeValue> for OptionValue {
+    fn from(value: NativeValue) -> Self {
+        match value {
+            NativeValue::Flag { value } => Self::Flag(value),
+            NativeValue::Number { value } => Self::Number(value),
+            NativeValue::Text { value } => Self::Text(value),
+            NativeValue::Texts { values } => Self::Texts(values),
+            NativeValue::Range { min_ms, max_ms } => Self::Range(min_ms, max_ms),
+            NativeValue::Table { entries } => Self::Table(entries),
+        }
+    }
 }
 
 /// An error as plain data.
@@ -116,40 +111,15 @@ pub struct NativeVocabulary {
     pub on_unavailable: Vec<String>,
 }
 
-/// Checks the options and starts to connect; the first event, of request 0, says how that went.
+/// Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports how
+/// that ended. An option that is left out has the core's default.
 #[uniffi::export]
-pub fn open(options: NativeOptions) -> NativeOpened {
-    let retry_interval_ms = match (options.retry_interval_min_ms, options.retry_interval_max_ms) {
-        (Some(min), Some(max)) => Some((min, max)),
-        _ => None,
-    };
-    let opened = Client::open(Options {
-        url: options.url,
-        primaries: options.primaries,
-        lease_ms: options.lease_ms,
-        command_timeout_ms: options.command_timeout_ms,
-        connect_timeout_ms: options.connect_timeout_ms,
-        retry_interval_ms,
-        key_prefix: options.key_prefix,
-        tls_ca_file: options.tls_ca_file,
-        tls_cert_file: options.tls_cert_file,
-        tls_key_file: options.tls_key_file,
-        tls_server_name: options.tls_server_name,
-        address_map: options.address_map.map(AddressMap::from),
-        lazy: options.lazy,
-        breaker_failures: options.breaker_failures,
-        breaker_pause_ms: options.breaker_pause_ms,
-        on_unavailable: options.on_unavailable.as_deref().and_then(OnUnavailable::parse),
-        log: options.log.as_deref().and_then(Level::parse),
-        metrics: options.metrics,
-        metrics_groups: options.metrics_groups,
-        metrics_queues: options.metrics_queues,
-        client_info: Some(options.client_info),
-        client_label: options.client_label,
-        program: options.program,
-        language: Some(options.language),
-        ..Options::default()
-    });
+pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
+    let mut given = Options::default();
+    let set = options
+        .into_iter()
+        .try_for_each(|(name, value)| given.set(&name, value.into()));
+    let opened = set.and_then(|()| Client::open(given));
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },
         Err(error) => NativeOpened {

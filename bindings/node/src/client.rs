@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
+use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt, Object};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
-use steadlock::host::{Acquire, Host, Op, Options, Pending};
+use steadlock::host::{Acquire, Host, Op, Pending};
 use steadlock_javascript::Client;
 
 use crate::addresses::{self, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder};
 use crate::observation::NativeObservation;
-use crate::options::{self, ClientOptions};
+use crate::options;
 use crate::until_closed::{Drops, UntilClosed};
 
 /// One client. Everything in it belongs to the thread of its JavaScript; the
@@ -31,7 +31,7 @@ pub struct NativeClient {
 #[napi(catch_unwind)]
 pub fn open<'env>(
     env: &'env Env,
-    options: ClientOptions,
+    options: Object<'_>,
     wake: Function<'_, (), ()>,
     addresses: Option<Function<'_, String, NativeReached>>,
 ) -> napi::Result<Either<ClassInstance<'env, NativeClient>, NativeFailure>> {
@@ -48,7 +48,7 @@ pub fn open<'env>(
             let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
     };
-    let mut options = Options::try_from(options)?;
+    let mut options = options::options(&options)?;
     if let Some(function) = addresses {
         let (map, function) = addresses::map(function)?;
         options.address_map = Some(map);

@@ -1,78 +1,44 @@
-//! The options of a client, as JavaScript gives them.
+//! The options of a client, as JavaScript gives them. It has checked their types.
 
-use std::collections::HashMap;
-
+use napi::bindgen_prelude::Object;
 use napi::{Error, Status};
-use napi_derive::napi;
-use steadlock::host::{Level, OnUnavailable, Options};
+use steadlock::host::{Level, OnUnavailable, OptionKind, OptionValue, Options};
+use steadlock_javascript::option;
 
-/// What `connect` or `redlock` was given; what is left out has the core's default.
-#[napi(object, object_to_js = false)]
-pub struct ClientOptions {
-    pub url: Option<String>,
-    pub primaries: Option<Vec<String>>,
-    pub lease_ms: Option<f64>,
-    pub renew: Option<bool>,
-    pub command_timeout_ms: Option<f64>,
-    pub connect_timeout_ms: Option<f64>,
-    pub retry_interval_min_ms: Option<f64>,
-    pub retry_interval_max_ms: Option<f64>,
-    pub key_prefix: Option<String>,
-    pub tls_ca_file: Option<String>,
-    pub tls_cert_file: Option<String>,
-    pub tls_key_file: Option<String>,
-    pub tls_server_name: Option<String>,
-    pub address_map: Option<HashMap<String, String>>,
-    pub lazy: Option<bool>,
-    /// One of the vocabulary's policies.
-    pub on_unavailable: Option<String>,
-    pub breaker_failures: Option<u32>,
-    pub breaker_pause_ms: Option<f64>,
-    pub client_info: Option<bool>,
-    pub client_label: Option<String>,
-    /// The program's name, without its folder.
-    pub program: String,
-    /// `node`, and its version.
-    pub language: String,
-    pub metrics: Option<bool>,
-    pub metrics_groups: Option<f64>,
-    pub metrics_queues: Option<Vec<String>>,
+/// The options that `open` was given; what is left out has the core's default.
+pub(crate) fn options(given: &Object<'_>) -> napi::Result<Options> {
+    let mut options = Options {
+        // A listener may come at any time.
+        log: Some(Level::Info),
+        ..Options::default()
+    };
+    for name in Object::keys(given)? {
+        let (core, kind) = option(&name).ok_or_else(|| wrong(&name))?;
+        let value = value(given, &name, kind)?.ok_or_else(|| wrong(&name))?;
+        options.set(core, value).map_err(|_| wrong(&name))?;
+    }
+    Ok(options)
 }
 
-impl TryFrom<ClientOptions> for Options {
-    type Error = Error;
+fn value(given: &Object<'_>, name: &str, kind: OptionKind) -> napi::Result<Option<OptionValue>> {
+    Ok(match kind {
+        OptionKind::Flag => given.get(name)?.map(OptionValue::Flag),
+        OptionKind::Number => given.get(name)?.map(OptionValue::Number),
+        OptionKind::Text | OptionKind::OnUnavailable => given.get(name)?.map(OptionValue::Text),
+        OptionKind::Texts => given.get(name)?.map(OptionValue::Texts),
+        OptionKind::Range => match given.get::<Vec<f64>>(name)?.as_deref() {
+            Some([low, high]) => Some(OptionValue::Range(*low, *high)),
+            _ => None,
+        },
+        OptionKind::Table => given.get(name)?.map(OptionValue::Table),
+    })
+}
 
-    fn try_from(options: ClientOptions) -> napi::Result<Self> {
-        Ok(Self {
-            url: options.url,
-            primaries: options.primaries,
-            lease_ms: options.lease_ms,
-            renew: options.renew,
-            command_timeout_ms: options.command_timeout_ms,
-            connect_timeout_ms: options.connect_timeout_ms,
-            retry_interval_ms: options.retry_interval_min_ms.zip(options.retry_interval_max_ms),
-            key_prefix: options.key_prefix,
-            tls_ca_file: options.tls_ca_file,
-            tls_cert_file: options.tls_cert_file,
-            tls_key_file: options.tls_key_file,
-            tls_server_name: options.tls_server_name,
-            address_map: options.address_map.map(Into::into),
-            lazy: options.lazy.unwrap_or(false),
-            on_unavailable: on_unavailable(options.on_unavailable)?,
-            breaker_failures: options.breaker_failures,
-            breaker_pause_ms: options.breaker_pause_ms,
-            client_info: options.client_info,
-            client_label: options.client_label,
-            program: Some(options.program),
-            language: Some(options.language),
-            // A listener may come at any time.
-            log: Some(Level::Info),
-            metrics: options.metrics.unwrap_or(false),
-            metrics_groups: options.metrics_groups,
-            metrics_queues: options.metrics_queues,
-            ..Self::default()
-        })
-    }
+fn wrong(name: &str) -> Error {
+    Error::new(
+        Status::InvalidArg,
+        format!("the option {name} is none of the vocabulary's"),
+    )
 }
 
 /// The policy of a word. JavaScript has checked it by the vocabulary, and tells its callers.

@@ -17,6 +17,10 @@ pub struct Vocabulary {
     pub lock_kinds: Vec<&'static str>,
     /// What may become of an acquisition while its server is unavailable.
     pub policies: Vec<&'static str>,
+    /// The options of a client.
+    pub option_names: Vec<String>,
+    /// Which values each of them takes: `flag`, `number`, `text`, `texts`, `range`, `table` or `on_unavailable`.
+    pub option_kinds: Vec<&'static str>,
 }
 
 /// The words and numbers that rows are made of.
@@ -31,5 +35,7 @@ pub fn vocabulary() -> Vocabulary {
         kinds: words.kinds,
         lock_kinds: words.lock_kinds,
         policies: words.policies,
+        option_names: words.option_names,
+        option_kinds: words.option_kinds,
     }
 }

@@ -19,9 +19,15 @@ pub fn vocabulary() -> JsValue {
         ("kinds", list(&words.kinds)),
         ("lockKinds", list(&words.lock_kinds)),
         ("policies", list(&words.policies)),
+        ("optionNames", list(&words.option_names)),
+        ("optionKinds", list(&words.option_kinds)),
     ])
 }
 
-fn list(words: &[&str]) -> JsValue {
-    words.iter().map(|word| JsValue::from(*word)).collect::<Array>().into()
+fn list(words: &[impl AsRef<str>]) -> JsValue {
+    words
+        .iter()
+        .map(|word| JsValue::from(word.as_ref()))
+        .collect::<Array>()
+        .into()
 }

@@ -69,13 +69,7 @@ const DAY_MS: f64 = 86_400_000.0;
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
         let breaker = breaker(&options)?;
-        let tls = TlsOptions::new(
-            options.tls_ca_file,
-            options.tls_cert_file,
-            options.tls_key_file,
-            options.tls_server_name,
-        )?;
-        let targets = targets(options.url, options.primaries.as_deref(), &tls)?;
+        let targets = targets(&options)?;
         let address_map = Mapping::check(options.address_map)?;
         if address_map.is_given() && !targets.iter().any(Target::has_announcements) {
             return Err(invalid(
@@ -217,12 +211,18 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
 }
 
 /// The server that a URL names, or the primaries that several do.
-fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) -> Result<Vec<Target>, Error> {
-    let Some(primaries) = primaries else {
-        let url = url.map_or_else(url_of_the_environment, Ok)?;
-        return Ok(vec![Target::parse(&url, tls)?]);
+fn targets(options: &Options) -> Result<Vec<Target>, Error> {
+    let tls = TlsOptions::new(
+        options.tls_ca_file.clone(),
+        options.tls_cert_file.clone(),
+        options.tls_key_file.clone(),
+        options.tls_server_name.clone(),
+    )?;
+    let Some(primaries) = &options.primaries else {
+        let url = options.url.clone().map_or_else(url_of_the_environment, Ok)?;
+        return Ok(vec![Target::parse(&url, &tls)?]);
     };
-    if url.is_some() {
+    if options.url.is_some() {
         return Err(invalid(
             "one URL and several primaries are given; give the one or the others",
         ));
@@ -235,7 +235,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
     }
     let mut targets: Vec<Target> = Vec::new();
     for url in primaries {
-        let target = Target::parse(url, tls)?;
+        let target = Target::parse(url, &tls)?;
         if target.is_private() {
             return Err(invalid("a private memory:// is no primary of others; give each a name"));
         }

@@ -3,33 +3,12 @@
 
 import { InvalidArgumentError, type Operation } from './errors.js';
 import { SHOWN_NAME } from './internals.js';
+import type { ClientOptions } from './native.js';
 import type { AcquireOptions, ConnectOptions, LockOptions, OnUnavailable, PermitOptions } from './options.js';
 import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
 
-/** Every option of a client, of a lock object, and of a call. */
-const OF_CLIENTS: Record<keyof ConnectOptions, true> = {
-  leaseMs: true,
-  renew: true,
-  commandTimeoutMs: true,
-  connectTimeoutMs: true,
-  retryIntervalMs: true,
-  keyPrefix: true,
-  tlsCaFile: true,
-  tlsCertFile: true,
-  tlsKeyFile: true,
-  tlsServerName: true,
-  addressMap: true,
-  lazy: true,
-  onUnavailable: true,
-  breakerFailures: true,
-  breakerPauseMs: true,
-  clientInfo: true,
-  clientLabel: true,
-  metrics: true,
-  metricsGroups: true,
-  metricsQueues: true,
-};
+/** Every option of a lock object, and of a call. */
 const OF_BOTH: Record<keyof AcquireOptions, true> = {
   waitMs: true,
   leaseMs: true,
@@ -57,13 +36,6 @@ export function number(value: unknown, what: string, operation: Operation): numb
 export function count(value: unknown, what: string, operation: Operation): number {
   if (typeof value === 'number') return value;
   throw wrong(what, 'a number', value, operation);
-}
-
-/** A whole number as the core counts, or nothing. */
-export function whole(value: unknown, what: string, range: string, operation: Operation): number | undefined {
-  if (value === undefined) return value;
-  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) < 2 ** 32) return value as number;
-  throw wrong(what, `a whole number, ${range}`, value, operation);
 }
 
 /** What becomes of an acquisition while its server is unavailable, or nothing. */
@@ -211,37 +183,33 @@ export function remaining(value: number | (() => number) | undefined): number | 
   return number(typeof value === 'function' ? value() : value, 'remainingMs', 'acquire');
 }
 
+/** The options of the core that `ConnectOptions` does not have. */
+const NOT_OF_PROGRAMS = new Set(['url', 'primaries', 'program', 'language', 'log']);
+
+/** Checks that an option of one kind of the core's has such a value, and returns it as the native library takes it. */
+const CHECKS: Record<string, (value: unknown, name: string) => unknown> = {
+  flag: (value, name) => boolean(value, name, 'connect'),
+  number: (value, name) => (name.endsWith('Ms') ? number(value, name, 'connect') : count(value, name, 'connect')),
+  text: (value, name) => wellFormed(string(value, name, 'connect'), name, 'connect'),
+  texts: (value, name) => names(value, name, 'connect'),
+  range: retryInterval,
+  table: addressTable,
+  on_unavailable: (value) => onUnavailable(value, 'connect'),
+};
+
 /** The options of a client as the native library takes them. */
-export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined) {
-  const given = readOnce(options(wanted, OF_CLIENTS, 'connect'), OF_CLIENTS) ?? {};
-  const [retryIntervalMinMs, retryIntervalMaxMs] = retryIntervalMs(given.retryIntervalMs);
-  const checked = {
-    ...servers,
-    leaseMs: number(given.leaseMs, 'leaseMs', 'connect'),
-    renew: boolean(given.renew, 'renew', 'connect'),
-    commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs', 'connect'),
-    connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs', 'connect'),
-    retryIntervalMinMs,
-    retryIntervalMaxMs,
-    keyPrefix: wellFormed(string(given.keyPrefix, 'keyPrefix', 'connect'), 'keyPrefix', 'connect'),
-    tlsCaFile: string(given.tlsCaFile, 'tlsCaFile', 'connect'),
-    tlsCertFile: string(given.tlsCertFile, 'tlsCertFile', 'connect'),
-    tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile', 'connect'),
-    tlsServerName: string(given.tlsServerName, 'tlsServerName', 'connect'),
-    addressMap: addressTable(given.addressMap),
-    lazy: boolean(given.lazy, 'lazy', 'connect'),
-    onUnavailable: onUnavailable(given.onUnavailable, 'connect'),
-    breakerFailures: whole(given.breakerFailures, 'breakerFailures', '1 to 1,000,000', 'connect'),
-    breakerPauseMs: number(given.breakerPauseMs, 'breakerPauseMs', 'connect'),
-    clientInfo: boolean(given.clientInfo, 'clientInfo', 'connect'),
-    clientLabel: string(given.clientLabel, 'clientLabel', 'connect'),
-    metrics: boolean(given.metrics, 'metrics', 'connect'),
-    metricsGroups:
-      given.metricsGroups === undefined ? undefined : count(given.metricsGroups, 'metricsGroups', 'connect'),
-    metricsQueues: names(given.metricsQueues, 'metricsQueues', 'connect'),
-  };
-  const known = Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
-  return { ...known, program: programName(), language: LANGUAGE };
+export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined): ClientOptions {
+  const { optionNames, optionKinds } = words();
+  const kinds = new Map(optionNames.map((name, index) => [name, optionKinds[index] as string]));
+  const ofPrograms = optionNames.filter((name) => !NOT_OF_PROGRAMS.has(name));
+  const known = Object.fromEntries(ofPrograms.map((name) => [name, true as const]));
+  const given = readOnce(options(wanted, known, 'connect'), known) ?? {};
+  const checked = Object.entries(given).map(([name, value]) => [
+    name,
+    CHECKS[kinds.get(name) as string]?.(value, name),
+  ]);
+  const everything = [...Object.entries(servers), ...checked].filter(([, value]) => value !== undefined);
+  return { ...Object.fromEntries(everything), program: programName(), language: LANGUAGE };
 }
 
 /** The table of `addressMap`, unless it is a function. */
@@ -292,12 +260,12 @@ function isRedisClient(value: unknown): boolean {
   return typeof duplicate === 'function' && typeof sendCommand === 'function';
 }
 
-function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {
-  if (value === undefined) return [undefined, undefined];
-  if (Array.isArray(value) && value.length === 2 && value.every((end) => typeof end === 'number')) {
-    return [value[0], value[1]];
+function retryInterval(value: unknown, name: string): [number, number] {
+  if (Array.isArray(value) && value.length === 2) {
+    const [min, max]: unknown[] = value;
+    if (typeof min === 'number' && typeof max === 'number') return [min, max];
   }
-  throw wrong('retryIntervalMs', 'two numbers of milliseconds, [min, max]', value, 'connect');
+  throw wrong(name, 'two numbers of milliseconds, [min, max]', value, 'connect');
 }
 
 /** @internal The error for a value that is not what is wanted. */

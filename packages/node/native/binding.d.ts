@@ -63,36 +63,8 @@ export declare class NativeClient {
   nextObservation(isWanted: boolean): NativeObservation | null;
 }
 
-/** What `connect` or `redlock` was given; what is left out has the core's default. */
-export interface ClientOptions {
-  url?: string;
-  primaries?: Array<string>;
-  leaseMs?: number;
-  renew?: boolean;
-  commandTimeoutMs?: number;
-  connectTimeoutMs?: number;
-  retryIntervalMinMs?: number;
-  retryIntervalMaxMs?: number;
-  keyPrefix?: string;
-  tlsCaFile?: string;
-  tlsCertFile?: string;
-  tlsKeyFile?: string;
-  tlsServerName?: string;
-  addressMap?: Record<string, string>;
-  lazy?: boolean;
-  /** One of the vocabulary's policies. */
-  onUnavailable?: string;
-  breakerFailures?: number;
-  breakerPauseMs?: number;
-  clientInfo?: boolean;
-  clientLabel?: string;
-  /** The program's name, without its folder. */
-  program: string;
-  /** `node`, and its version. */
-  language: string;
-  metrics?: boolean;
-  metricsGroups?: number;
-}
+/** The options of a client, checked for their types; what is left out has the core's default. */
+export type ClientOptions = Readonly<Record<string, unknown>>;
 
 /**
  * Closes several clients at the end of the process, all at once.
@@ -199,4 +171,8 @@ export interface Vocabulary {
   lockKinds: Array<string>;
   /** What may become of an acquisition while its server is unavailable. */
   policies: Array<string>;
+  /** The options of a client. */
+  optionNames: Array<string>;
+  /** Which values each of them takes: `flag`, `number`, `text`, `texts`, `range`, `table` or `on_unavailable`. */
+  optionKinds: Array<string>;
 }

@@ -33,13 +33,7 @@ export interface NativeClient {
 }
 
 /** The options of a client, checked for their types; what is left out has the core's default. */
-export interface ClientOptions {
-  readonly lazy?: boolean;
-  readonly keyPrefix?: string;
-  readonly program: string;
-  readonly language: string;
-  readonly [option: string]: unknown;
-}
+export type ClientOptions = Readonly<Record<string, unknown>>;
 
 export interface NativeFailure {
   readonly kind: string;
@@ -85,4 +79,6 @@ export interface Vocabulary {
   readonly kinds: readonly string[];
   readonly lockKinds: readonly string[];
   readonly policies: readonly string[];
+  readonly optionNames: readonly string[];
+  readonly optionKinds: readonly string[];
 }

@@ -199,7 +199,7 @@ class CallbackTest {
     fun `a stack that is full in the midst of a call leaves no lock behind, and no call that waits for ever`() {
         val shared = "memory://${UUID.randomUUID()}"
         val face = OverflowingFace()
-        val engine = Engine.connect(ClientOptions(url = shared), Callbacks(null), face)
+        val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), face)
         val (client, other) = SteadlockClient(engine) to Steadlock.connect(shared)
         // The grant may come before and after.
         for (pauseMs in listOf(0L, 100L)) {
@@ -224,7 +224,7 @@ class CallbackTest {
     fun `if the thread that fetches events ends, every call fails and every lease is lost`() {
         val shared = "memory://${UUID.randomUUID()}"
         val face = BreakingFace()
-        val engine = Engine.connect(ClientOptions(url = shared), Callbacks(null), face)
+        val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), face)
         val (client, other) = SteadlockClient(engine) to Steadlock.connect(shared)
         val lease = client.lock("held").lock(Duration.ofHours(1))
         val lost = CompletableFuture<LostReason>()

@@ -105,7 +105,7 @@ class LapsingTest {
     @Test
     fun `a lease that lapsed is not forgotten while its release is under way`() {
         val face = SilentFace()
-        val client = SteadlockClient(Engine.connect(ClientOptions(url = "memory://"), Callbacks(null), face))
+        val client = SteadlockClient(Engine.connect(ClientOptions(mapOf("url" to "memory://")), Callbacks(null), face))
         val released = lapsed(client, "released", HeldLease::startRelease)
         val dropped = lapsed(client, "dropped") {}
         awaitTrue("the other one is forgotten") {

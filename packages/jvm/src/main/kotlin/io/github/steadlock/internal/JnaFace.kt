@@ -4,7 +4,7 @@ import com.sun.jna.Native
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LostReason
 import io.github.steadlock.internal.uniffi.NativeFailure
-import io.github.steadlock.internal.uniffi.NativeOptions
+import io.github.steadlock.internal.uniffi.NativeValue
 import java.nio.ByteBuffer
 import io.github.steadlock.internal.uniffi.cancel as uniffiCancel
 import io.github.steadlock.internal.uniffi.close as uniffiClose
@@ -29,37 +29,9 @@ import io.github.steadlock.internal.uniffi.vocabulary as uniffiVocabulary
  */
 internal class JnaFace : NativeFace {
     override fun open(options: ClientOptions): Opened {
-        val opened =
-            uniffiOpen(
-                NativeOptions(
-                    url = options.url,
-                    primaries = options.primaries,
-                    leaseMs = options.leaseMs,
-                    commandTimeoutMs = options.commandTimeoutMs,
-                    connectTimeoutMs = options.connectTimeoutMs,
-                    retryIntervalMinMs = options.retryIntervalMinMs,
-                    retryIntervalMaxMs = options.retryIntervalMaxMs,
-                    keyPrefix = options.keyPrefix,
-                    tlsCaFile = options.tlsCaFile,
-                    tlsCertFile = options.tlsCertFile,
-                    tlsKeyFile = options.tlsKeyFile,
-                    tlsServerName = options.tlsServerName,
-                    addressMap = options.addressMap,
-                    lazy = options.isLazy,
-                    // The core refuses 0 as it does less, which it cannot be told.
-                    breakerFailures = options.breakerFailures?.coerceAtLeast(0)?.toUInt(),
-                    breakerPauseMs = options.breakerPauseMs,
-                    onUnavailable = options.onUnavailable?.word,
-                    log = Log.wantedLevel(),
-                    metrics = options.hasMetrics,
-                    metricsGroups = options.metricsGroups,
-                    metricsQueues = options.metricsQueues,
-                    clientInfo = options.hasInfo,
-                    clientLabel = options.clientLabel,
-                    program = programName(),
-                    language = "java ${System.getProperty("java.version")}",
-                ),
-            )
+        val ofProcess = mapOf("log" to Log.wantedLevel(), "program" to programName(), "language" to LANGUAGE)
+        val given = options.values + ofProcess.mapNotNull { (name, value) -> value?.let { name to it } }
+        val opened = uniffiOpen(given.mapValues { (_, value) -> native(value) })
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
     }
 
@@ -141,8 +113,19 @@ internal class JnaFace : NativeFace {
     /** These are not cancelled, so their native number is not needed. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
 
+    private fun native(value: Any): NativeValue =
+        when (value) {
+            is Boolean -> NativeValue.Flag(value)
+            is Double -> NativeValue.Number(value)
+            is Pair<*, *> -> NativeValue.Range(value.first as Double, value.second as Double)
+            is List<*> -> NativeValue.Texts(value.map { it as String })
+            is Map<*, *> -> NativeValue.Table(value.entries.associate { (from, to) -> from as String to to as String })
+            else -> NativeValue.Text(value as String)
+        }
+
     private companion object {
         const val NONE = -1L
+        val LANGUAGE = "java ${System.getProperty("java.version")}"
     }
 }
 

@@ -2,7 +2,6 @@ package io.github.steadlock.internal
 
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LostReason
-import io.github.steadlock.OnUnavailable
 import java.nio.ByteBuffer
 
 /**
@@ -78,31 +77,16 @@ internal interface NativeFace {
     }
 }
 
-/** What a client is opened with; null is the core's default. It holds passwords, and is not to be shown. */
-internal data class ClientOptions(
-    val url: String? = null,
-    val primaries: List<String>? = null,
-    val leaseMs: Double? = null,
-    val commandTimeoutMs: Double? = null,
-    val connectTimeoutMs: Double? = null,
-    val retryIntervalMinMs: Double? = null,
-    val retryIntervalMaxMs: Double? = null,
-    val keyPrefix: String? = null,
-    val tlsCaFile: String? = null,
-    val tlsCertFile: String? = null,
-    val tlsKeyFile: String? = null,
-    val tlsServerName: String? = null,
-    val addressMap: Map<String, String>? = null,
-    val isLazy: Boolean = false,
-    val breakerFailures: Int? = null,
-    val breakerPauseMs: Double? = null,
-    val onUnavailable: OnUnavailable? = null,
-    val hasMetrics: Boolean = false,
-    val metricsGroups: Double? = null,
-    val metricsQueues: List<String>? = null,
-    val hasInfo: Boolean = true,
-    val clientLabel: String? = null,
-) {
+/**
+ * The options of a client by their names in the core; one that is left out has the core's default. A value is a
+ * Boolean, a Double, a String, a list of strings, a map of strings, or a pair of doubles for the shortest and the longest
+ * duration. It holds passwords, and is not to be shown.
+ */
+internal class ClientOptions(val values: Map<String, Any>) {
+    val isLazy: Boolean get() = values["lazy"] == true
+
+    fun with(name: String, value: Any): ClientOptions = ClientOptions(values + (name to value))
+
     override fun toString(): String = "ClientOptions(..)"
 }
 

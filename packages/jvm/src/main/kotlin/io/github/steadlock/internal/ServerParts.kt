@@ -33,11 +33,13 @@ internal data class ServerParts(
 /** These options with the server that [server] names. */
 internal fun ClientOptions.at(server: ServerParts?): ClientOptions {
     if (server == null) return this
-    refuse(url != null) { "the server is named by a URL and by host, port, username, password or database; give one" }
-    refuse(primaries != null) {
+    refuse("url" in values) {
+        "the server is named by a URL and by host, port, username, password or database; give one"
+    }
+    refuse("primaries" in values) {
         "the servers are named by primaries; leave out host, port, username, password, database"
     }
-    return copy(url = server.toUrl())
+    return with("url", server.toUrl())
 }
 
 private fun escaped(part: String): String =

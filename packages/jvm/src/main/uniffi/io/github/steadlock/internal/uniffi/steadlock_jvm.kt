@@ -905,7 +905,7 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 1204) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 43144) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 42011) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 6375) {
@@ -1012,29 +1012,6 @@ object UniffiWithHandle
  * @suppress
  * */
 object NoHandle
-
-/**
- * @suppress
- */
-public object FfiConverterUInt: FfiConverter<UInt, Int> {
-    override fun lift(value: Int): UInt {
-        return value.toUInt()
-    }
-
-    override fun read(buf: ByteBuffer): UInt {
-        return lift(buf.getInt())
-    }
-
-    override fun lower(value: UInt): Int {
-        return value.toInt()
-    }
-
-    override fun allocationSize(value: UInt) = 4UL
-
-    override fun write(value: UInt, buf: ByteBuffer) {
-        buf.putInt(value.toInt())
-    }
-}
 
 /**
  * @suppress
@@ -1338,237 +1315,6 @@ public object FfiConverterTypeNativeOpened: FfiConverterRustBuffer<NativeOpened>
 
 
 /**
- * What a client is opened with; `None` is the default of the core.
- */
-data class NativeOptions (
-    /**
-     * The server's URL.
-     */
-    val `url`: kotlin.String?
-    , 
-    /**
-     * The URLs of several primaries, in place of `url`.
-     */
-    val `primaries`: List<kotlin.String>?
-    , 
-    /**
-     * The watchdog's lease.
-     */
-    val `leaseMs`: kotlin.Double?
-    , 
-    /**
-     * How long an answer may take.
-     */
-    val `commandTimeoutMs`: kotlin.Double?
-    , 
-    /**
-     * How long connecting may take.
-     */
-    val `connectTimeoutMs`: kotlin.Double?
-    , 
-    /**
-     * The shortest time between two questions of a waiter.
-     */
-    val `retryIntervalMinMs`: kotlin.Double?
-    , 
-    /**
-     * The longest time between two questions of a waiter.
-     */
-    val `retryIntervalMaxMs`: kotlin.Double?
-    , 
-    /**
-     * Put before each name.
-     */
-    val `keyPrefix`: kotlin.String?
-    , 
-    /**
-     * A file of the authorities to trust instead of the system's.
-     */
-    val `tlsCaFile`: kotlin.String?
-    , 
-    /**
-     * A file of the client's certificate.
-     */
-    val `tlsCertFile`: kotlin.String?
-    , 
-    /**
-     * A file of its private key.
-     */
-    val `tlsKeyFile`: kotlin.String?
-    , 
-    /**
-     * What the servers' certificates are to be for.
-     */
-    val `tlsServerName`: kotlin.String?
-    , 
-    /**
-     * Where announced addresses are reached.
-     */
-    val `addressMap`: Map<kotlin.String, kotlin.String>?
-    , 
-    /**
-     * Whether to connect at the first use; then no event says how connecting went.
-     */
-    val `lazy`: kotlin.Boolean
-    , 
-    /**
-     * So many failures in a row open a circuit breaker.
-     */
-    val `breakerFailures`: kotlin.UInt?
-    , 
-    /**
-     * The time between two probes while it is open.
-     */
-    val `breakerPauseMs`: kotlin.Double?
-    , 
-    /**
-     * The word for what becomes of an acquisition while it is open.
-     */
-    val `onUnavailable`: kotlin.String?
-    , 
-    /**
-     * The name of the level from which on lines for the log come.
-     */
-    val `log`: kotlin.String?
-    , 
-    /**
-     * Whether it counts metrics.
-     */
-    val `metrics`: kotlin.Boolean
-    , 
-    /**
-     * How many groups of locks they tell apart.
-     */
-    val `metricsGroups`: kotlin.Double?
-    , 
-    /**
-     * Fair locks whose queues are counted.
-     */
-    val `metricsQueues`: List<kotlin.String>?
-    , 
-    /**
-     * Whether it says which program it is.
-     */
-    val `clientInfo`: kotlin.Boolean
-    , 
-    /**
-     * What else it says.
-     */
-    val `clientLabel`: kotlin.String?
-    , 
-    /**
-     * The program's name, if it is known.
-     */
-    val `program`: kotlin.String?
-    , 
-    /**
-     * The language and its version.
-     */
-    val `language`: kotlin.String
-    
-){
-    
-
-    
-
-    
-    companion object
-}
-
-/**
- * @suppress
- */
-public object FfiConverterTypeNativeOptions: FfiConverterRustBuffer<NativeOptions> {
-    override fun read(buf: ByteBuffer): NativeOptions {
-        return NativeOptions(
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalSequenceString.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalMapStringString.read(buf),
-            FfiConverterBoolean.read(buf),
-            FfiConverterOptionalUInt.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterBoolean.read(buf),
-            FfiConverterOptionalDouble.read(buf),
-            FfiConverterOptionalSequenceString.read(buf),
-            FfiConverterBoolean.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterOptionalString.read(buf),
-            FfiConverterString.read(buf),
-        )
-    }
-
-    override fun allocationSize(value: NativeOptions) = (
-            FfiConverterOptionalString.allocationSize(value.`url`) +
-            FfiConverterOptionalSequenceString.allocationSize(value.`primaries`) +
-            FfiConverterOptionalDouble.allocationSize(value.`leaseMs`) +
-            FfiConverterOptionalDouble.allocationSize(value.`commandTimeoutMs`) +
-            FfiConverterOptionalDouble.allocationSize(value.`connectTimeoutMs`) +
-            FfiConverterOptionalDouble.allocationSize(value.`retryIntervalMinMs`) +
-            FfiConverterOptionalDouble.allocationSize(value.`retryIntervalMaxMs`) +
-            FfiConverterOptionalString.allocationSize(value.`keyPrefix`) +
-            FfiConverterOptionalString.allocationSize(value.`tlsCaFile`) +
-            FfiConverterOptionalString.allocationSize(value.`tlsCertFile`) +
-            FfiConverterOptionalString.allocationSize(value.`tlsKeyFile`) +
-            FfiConverterOptionalString.allocationSize(value.`tlsServerName`) +
-            FfiConverterOptionalMapStringString.allocationSize(value.`addressMap`) +
-            FfiConverterBoolean.allocationSize(value.`lazy`) +
-            FfiConverterOptionalUInt.allocationSize(value.`breakerFailures`) +
-            FfiConverterOptionalDouble.allocationSize(value.`breakerPauseMs`) +
-            FfiConverterOptionalString.allocationSize(value.`onUnavailable`) +
-            FfiConverterOptionalString.allocationSize(value.`log`) +
-            FfiConverterBoolean.allocationSize(value.`metrics`) +
-            FfiConverterOptionalDouble.allocationSize(value.`metricsGroups`) +
-            FfiConverterOptionalSequenceString.allocationSize(value.`metricsQueues`) +
-            FfiConverterBoolean.allocationSize(value.`clientInfo`) +
-            FfiConverterOptionalString.allocationSize(value.`clientLabel`) +
-            FfiConverterOptionalString.allocationSize(value.`program`) +
-            FfiConverterString.allocationSize(value.`language`)
-    )
-
-    override fun write(value: NativeOptions, buf: ByteBuffer) {
-            FfiConverterOptionalString.write(value.`url`, buf)
-            FfiConverterOptionalSequenceString.write(value.`primaries`, buf)
-            FfiConverterOptionalDouble.write(value.`leaseMs`, buf)
-            FfiConverterOptionalDouble.write(value.`commandTimeoutMs`, buf)
-            FfiConverterOptionalDouble.write(value.`connectTimeoutMs`, buf)
-            FfiConverterOptionalDouble.write(value.`retryIntervalMinMs`, buf)
-            FfiConverterOptionalDouble.write(value.`retryIntervalMaxMs`, buf)
-            FfiConverterOptionalString.write(value.`keyPrefix`, buf)
-            FfiConverterOptionalString.write(value.`tlsCaFile`, buf)
-            FfiConverterOptionalString.write(value.`tlsCertFile`, buf)
-            FfiConverterOptionalString.write(value.`tlsKeyFile`, buf)
-            FfiConverterOptionalString.write(value.`tlsServerName`, buf)
-            FfiConverterOptionalMapStringString.write(value.`addressMap`, buf)
-            FfiConverterBoolean.write(value.`lazy`, buf)
-            FfiConverterOptionalUInt.write(value.`breakerFailures`, buf)
-            FfiConverterOptionalDouble.write(value.`breakerPauseMs`, buf)
-            FfiConverterOptionalString.write(value.`onUnavailable`, buf)
-            FfiConverterOptionalString.write(value.`log`, buf)
-            FfiConverterBoolean.write(value.`metrics`, buf)
-            FfiConverterOptionalDouble.write(value.`metricsGroups`, buf)
-            FfiConverterOptionalSequenceString.write(value.`metricsQueues`, buf)
-            FfiConverterBoolean.write(value.`clientInfo`, buf)
-            FfiConverterOptionalString.write(value.`clientLabel`, buf)
-            FfiConverterOptionalString.write(value.`program`, buf)
-            FfiConverterString.write(value.`language`, buf)
-    }
-}
-
-
-
-/**
  * The words that cross the border.
  */
 data class NativeVocabulary (
@@ -1639,35 +1385,228 @@ public object FfiConverterTypeNativeVocabulary: FfiConverterRustBuffer<NativeVoc
 
 
 
+/**
+ * The value of an option of a client.
+ */
+sealed class NativeValue {
+    
+    /**
+     * Yes or no.
+     */
+    data class Flag(
+        /**
+         * The value.
+         */
+        val `value`: kotlin.Boolean) : NativeValue()
+        
+    {
+        
+
+        companion object
+    }
+    
+    /**
+     * A number, or a duration in milliseconds.
+     */
+    data class Number(
+        /**
+         * The value.
+         */
+        val `value`: kotlin.Double) : NativeValue()
+        
+    {
+        
+
+        companion object
+    }
+    
+    /**
+     * A text.
+     */
+    data class Text(
+        /**
+         * The value.
+         */
+        val `value`: kotlin.String) : NativeValue()
+        
+    {
+        
+
+        companion object
+    }
+    
+    /**
+     * Several texts.
+     */
+    data class Texts(
+        /**
+         * The values.
+         */
+        val `values`: List<kotlin.String>) : NativeValue()
+        
+    {
+        
+
+        companion object
+    }
+    
+    /**
+     * The shortest and the longest duration.
+     */
+    data class Range(
+        /**
+         * The shortest, in milliseconds.
+         */
+        val `minMs`: kotlin.Double, 
+        /**
+         * The longest, in milliseconds.
+         */
+        val `maxMs`: kotlin.Double) : NativeValue()
+        
+    {
+        
+
+        companion object
+    }
+    
+    /**
+     * From one text to another.
+     */
+    data class Table(
+        /**
+         * The pairs.
+         */
+        val `entries`: Map<kotlin.String, kotlin.String>) : NativeValue()
+        
+    {
+        
+
+        companion object
+    }
+    
+
+    
+
+    
+    
+
+
+    companion object
+}
 
 /**
  * @suppress
  */
-public object FfiConverterOptionalUInt: FfiConverterRustBuffer<kotlin.UInt?> {
-    override fun read(buf: ByteBuffer): kotlin.UInt? {
-        if (buf.get().toInt() == 0) {
-            return null
+public object FfiConverterTypeNativeValue : FfiConverterRustBuffer<NativeValue>{
+    override fun read(buf: ByteBuffer): NativeValue {
+        return when(buf.getInt()) {
+            1 -> NativeValue.Flag(
+                FfiConverterBoolean.read(buf),
+                )
+            2 -> NativeValue.Number(
+                FfiConverterDouble.read(buf),
+                )
+            3 -> NativeValue.Text(
+                FfiConverterString.read(buf),
+                )
+            4 -> NativeValue.Texts(
+                FfiConverterSequenceString.read(buf),
+                )
+            5 -> NativeValue.Range(
+                FfiConverterDouble.read(buf),
+                FfiConverterDouble.read(buf),
+                )
+            6 -> NativeValue.Table(
+                FfiConverterMapStringString.read(buf),
+                )
+            else -> throw RuntimeException("invalid enum value, something is very wrong!!")
         }
-        return FfiConverterUInt.read(buf)
     }
 
-    override fun allocationSize(value: kotlin.UInt?): ULong {
-        if (value == null) {
-            return 1UL
-        } else {
-            return 1UL + FfiConverterUInt.allocationSize(value)
+    override fun allocationSize(value: NativeValue): ULong = when(value) {
+        is NativeValue.Flag -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterBoolean.allocationSize(value.`value`)
+            )
+        }
+        is NativeValue.Number -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterDouble.allocationSize(value.`value`)
+            )
+        }
+        is NativeValue.Text -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterString.allocationSize(value.`value`)
+            )
+        }
+        is NativeValue.Texts -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterSequenceString.allocationSize(value.`values`)
+            )
+        }
+        is NativeValue.Range -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterDouble.allocationSize(value.`minMs`)
+                + FfiConverterDouble.allocationSize(value.`maxMs`)
+            )
+        }
+        is NativeValue.Table -> {
+            // Add the size for the Int that specifies the variant plus the size needed for all fields
+            (
+                4UL
+                + FfiConverterMapStringString.allocationSize(value.`entries`)
+            )
         }
     }
 
-    override fun write(value: kotlin.UInt?, buf: ByteBuffer) {
-        if (value == null) {
-            buf.put(0)
-        } else {
-            buf.put(1)
-            FfiConverterUInt.write(value, buf)
-        }
+    override fun write(value: NativeValue, buf: ByteBuffer) {
+        when(value) {
+            is NativeValue.Flag -> {
+                buf.putInt(1)
+                FfiConverterBoolean.write(value.`value`, buf)
+                Unit
+            }
+            is NativeValue.Number -> {
+                buf.putInt(2)
+                FfiConverterDouble.write(value.`value`, buf)
+                Unit
+            }
+            is NativeValue.Text -> {
+                buf.putInt(3)
+                FfiConverterString.write(value.`value`, buf)
+                Unit
+            }
+            is NativeValue.Texts -> {
+                buf.putInt(4)
+                FfiConverterSequenceString.write(value.`values`, buf)
+                Unit
+            }
+            is NativeValue.Range -> {
+                buf.putInt(5)
+                FfiConverterDouble.write(value.`minMs`, buf)
+                FfiConverterDouble.write(value.`maxMs`, buf)
+                Unit
+            }
+            is NativeValue.Table -> {
+                buf.putInt(6)
+                FfiConverterMapStringString.write(value.`entries`, buf)
+                Unit
+            }
+        }.let { /* this makes the `when` an expression, which ensures it is exhaustive */ }
     }
 }
+
+
 
 
 
@@ -1803,70 +1742,6 @@ public object FfiConverterOptionalTypeNativeMetrics: FfiConverterRustBuffer<Nati
 /**
  * @suppress
  */
-public object FfiConverterOptionalSequenceString: FfiConverterRustBuffer<List<kotlin.String>?> {
-    override fun read(buf: ByteBuffer): List<kotlin.String>? {
-        if (buf.get().toInt() == 0) {
-            return null
-        }
-        return FfiConverterSequenceString.read(buf)
-    }
-
-    override fun allocationSize(value: List<kotlin.String>?): ULong {
-        if (value == null) {
-            return 1UL
-        } else {
-            return 1UL + FfiConverterSequenceString.allocationSize(value)
-        }
-    }
-
-    override fun write(value: List<kotlin.String>?, buf: ByteBuffer) {
-        if (value == null) {
-            buf.put(0)
-        } else {
-            buf.put(1)
-            FfiConverterSequenceString.write(value, buf)
-        }
-    }
-}
-
-
-
-
-/**
- * @suppress
- */
-public object FfiConverterOptionalMapStringString: FfiConverterRustBuffer<Map<kotlin.String, kotlin.String>?> {
-    override fun read(buf: ByteBuffer): Map<kotlin.String, kotlin.String>? {
-        if (buf.get().toInt() == 0) {
-            return null
-        }
-        return FfiConverterMapStringString.read(buf)
-    }
-
-    override fun allocationSize(value: Map<kotlin.String, kotlin.String>?): ULong {
-        if (value == null) {
-            return 1UL
-        } else {
-            return 1UL + FfiConverterMapStringString.allocationSize(value)
-        }
-    }
-
-    override fun write(value: Map<kotlin.String, kotlin.String>?, buf: ByteBuffer) {
-        if (value == null) {
-            buf.put(0)
-        } else {
-            buf.put(1)
-            FfiConverterMapStringString.write(value, buf)
-        }
-    }
-}
-
-
-
-
-/**
- * @suppress
- */
 public object FfiConverterSequenceULong: FfiConverterRustBuffer<List<kotlin.ULong>> {
     override fun read(buf: ByteBuffer): List<kotlin.ULong> {
         val len = buf.getInt()
@@ -1952,6 +1827,45 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
         value.forEach { (k, v) ->
             FfiConverterString.write(k, buf)
             FfiConverterString.write(v, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<kotlin.String, NativeValue>> {
+    override fun read(buf: ByteBuffer): Map<kotlin.String, NativeValue> {
+        val len = buf.getInt()
+        return buildMap<kotlin.String, NativeValue>(len) {
+            repeat(len) {
+                val k = FfiConverterString.read(buf)
+                val v = FfiConverterTypeNativeValue.read(buf)
+                this[k] = v
+            }
+        }
+    }
+
+    override fun allocationSize(value: Map<kotlin.String, NativeValue>): ULong {
+        val spaceForMapSize = 4UL
+        val spaceForChildren = value.map { (k, v) ->
+            FfiConverterString.allocationSize(k) +
+            FfiConverterTypeNativeValue.allocationSize(v)
+        }.sum()
+        return spaceForMapSize + spaceForChildren
+    }
+
+    override fun write(value: Map<kotlin.String, NativeValue>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        // The parens on `(k, v)` here ensure we're calling the right method,
+        // which is important for compatibility with older android devices.
+        // Ref https://blog.danlew.net/2017/03/16/kotlin-puzzler-whose-line-is-it-anyways/
+        value.forEach { (k, v) ->
+            FfiConverterString.write(k, buf)
+            FfiConverterTypeNativeValue.write(v, buf)
         }
     }
 }
@@ -2122,14 +2036,15 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Checks the options and starts to connect; the first event, of request 0, says how that went.
-         */ fun `open`(`options`: NativeOptions): NativeOpened {
+         * Checks the options, which have the core's names, and starts to connect. The first event, of request 0, reports how
+         * that ended. An option that is left out has the core's default.
+         */ fun `open`(`options`: Map<kotlin.String, NativeValue>): NativeOpened {
             return FfiConverterTypeNativeOpened.lift(
     uniffiRustCall() { _status ->
     UniffiLib.uniffi_steadlock_jvm_fn_func_open(
     
         
-        FfiConverterTypeNativeOptions.lower(`options`),_status)
+        FfiConverterMapStringTypeNativeValue.lower(`options`),_status)
 }
     )
     }
