@@ -1,4 +1,4 @@
-//! Options as a host gives them, and as the engine uses them.
+//! Options in the form of a host, and the settings of the engine that are made of them.
 
 mod metrics;
 mod number;
@@ -24,87 +24,88 @@ use crate::target::{AddressMap, Mapping, Target};
 use crate::tls::{TlsOptions, shown_path};
 use crate::world::World;
 
-/// What a client is configured with. `None` stands for the default.
+/// The options of a client. `None` stands for the default.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Where the server is: `redis://[user:password@]host[:port][/db]`,
+    /// The server's URL: `redis://[user:password@]host[:port][/db]`,
     /// `redis+sentinel://[user:password@]host[:port],host/service[/db]`,
-    /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as
-    /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`. `valkey` may stand for
-    /// `redis`. Blanks around it are dropped; blanks inside and quotes around it are refused.
-    /// Default: the environment variable `STEADLOCK_URL`.
+    /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as `rediss…`; `redis+unix:///path[?db=n]`,
+    /// `memory://` or `memory://name`. `valkey` is accepted in place of `redis`. Whitespace around the URL is dropped;
+    /// whitespace inside and quotes around the URL are refused. Default: the environment variable `STEADLOCK_URL`.
     pub url: Option<String>,
-    /// Where several independent primaries are, an odd number from 3 to 15: then
-    /// every lock is a RedLock, held by a majority of them, and `url` is not given.
+    /// The URLs of several independent primaries, an odd number from 3 to 15. Every lock then is a RedLock, held by a
+    /// majority of them, and `url` must not be given.
     pub primaries: Option<Vec<String>>,
-    /// The lease of an acquisition that gives none, 300 ms to 24 h. Default 30,000.
+    /// The lease length of an acquisition that sets none, 300 ms to 24 h. Default 30,000.
     pub lease_ms: Option<f64>,
-    /// The watchdog renews that lease. Default: yes.
+    /// Whether the watchdog renews that lease. Default: yes.
     pub renew: Option<bool>,
-    /// How long an answer may take. Default 3,000.
+    /// How long an answer can take. Default 3,000.
     pub command_timeout_ms: Option<f64>,
-    /// How long connecting may take. Default 5,000.
+    /// How long connecting can take. Default 5,000.
     pub connect_timeout_ms: Option<f64>,
-    /// A waiter asks again after a time between these two. Default (500, 750).
+    /// A waiter asks again after a random time between these two. Default (500, 750).
     pub retry_interval_ms: Option<(f64, f64)>,
-    /// Put before every lock's name, as it stands, before the name is checked; see
-    /// [`KeyPrefix::parse`]. Default: nothing.
+    /// A prefix for every lock's name. The prefixed name is checked; see [`KeyPrefix::parse`]. Default: no prefix.
     pub key_prefix: Option<String>,
     /// A PEM file of the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<String>,
-    /// A PEM file of the client's certificate, for a server that demands one; the
-    /// certificates that lead to its authority may follow. Together with `tls_key_file`.
+    /// A PEM file of the client's certificate, for a server that demands one; intermediate certificates can follow in
+    /// the file. Requires `tls_key_file`.
     pub tls_cert_file: Option<String>,
-    /// A PEM file of that certificate's private key, not encrypted.
+    /// A PEM file of that certificate's private key, which must not be encrypted.
     pub tls_key_file: Option<String>,
-    /// What the certificates of all servers are to be for, also as SNI, instead of the host that
-    /// is connected to: for nodes that announce IP addresses which no certificate names. A name of a host
-    /// or an IP address, without a port; with TLS only.
+    /// The name that every server's certificate must have, also sent as SNI, instead of the host of the connection. Use
+    /// it for nodes that announce IP addresses which no certificate names. The name is a host name or an IP address,
+    /// without a port; with TLS only.
     pub tls_server_name: Option<String>,
-    /// Where the servers are reached that a cluster's nodes and sentinels announce. Those of the
-    /// URL are reached as they stand there. Default: as they are announced.
+    /// Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach. Addresses
+    /// of the URL are not mapped. Default: as announced.
     pub address_map: Option<AddressMap>,
-    /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
+    /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open).
     pub lazy: bool,
-    /// A circuit breaker for each primary opens after so many failures in a row: 1 to 1,000,000.
-    /// Default: none, or 5 if one of the next two is given.
+    /// The failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit breaker,
+    /// or 5 if one of the next two options is given.
     pub breaker_failures: Option<u32>,
-    /// The time between two probes while it is open. Default 10,000, if there is one.
+    /// The time between two probes while a breaker is open. Default 10,000, if there are breakers.
     pub breaker_pause_ms: Option<f64>,
-    /// What becomes of an acquisition while it is open; each may have it otherwise. Default:
+    /// How an acquisition ends while the breaker is open; an acquisition can have its own setting. Default:
     /// [`OnUnavailable::Fail`].
     pub on_unavailable: Option<OnUnavailable>,
-    /// Tell the servers which program on which machine this client is, and ask them which one holds a lock: a call
-    /// at the first use, then one in 30 s while it is in use. Default: yes, where the program is a process.
+    /// Whether to tell the servers which program this client is and on which machine, and to ask them which program
+    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes, if
+    /// the program is a process.
     pub client_info: Option<bool>,
-    /// What else it says of itself, up to 200 characters of one line. Default: nothing. Not without `client_info`.
+    /// A label to report with that, up to 200 characters on one line. Default: no label. Not allowed without
+    /// `client_info`.
     pub client_label: Option<String>,
-    /// The program's name, as the host's language knows it. Default: that of the executable.
+    /// The program's name, as the host's language knows it. Default: the name of the executable.
     pub program: Option<String>,
-    /// The host's language, and its version. Default: `rust`.
+    /// The host's language, and the version of the language. Default: `rust`.
     pub language: Option<String>,
-    /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
-    /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
+    /// The lowest level of the lines that arrive as [`Event::Observed`](crate::host::Event::Observed), for the host's
+    /// log. `Debug` includes each grant and release, which costs time. Default: no lines.
     /// [`Host::set_log`](crate::host::Host::set_log) changes it.
     pub log: Option<Level>,
-    /// Who else is told what happens, on the engine's thread. Default: nobody.
+    /// Observers to call on the engine's thread. Default: none.
     pub observers: Vec<Arc<dyn Observer>>,
-    /// Count what [`Host::metrics`](crate::host::Host::metrics) gives. Default: no, at no cost.
+    /// Whether to count for [`Host::metrics`](crate::host::Host::metrics). Default: no, at no cost.
     pub metrics: bool,
-    /// How many groups of locks are told apart in the metrics, 1 to 10,000; further ones count as
-    /// `other`. Default 100. Only with `metrics`.
+    /// The maximum number of groups of locks in the metrics, 1 to 10,000; further groups count as `other`. Default 100.
+    /// Only with `metrics`.
     pub metrics_groups: Option<f64>,
-    /// Fair locks whose queues on the server are counted, up to 100: each is asked for every 15 s. Default: none. Only
-    /// with `metrics`, and not with `primaries`.
+    /// The fair locks whose queues on the server are counted, up to 100. The client asks for each queue every 15 s.
+    /// Default: none. Only with `metrics`, and not with `primaries`.
     pub metrics_queues: Option<Vec<String>>,
-    /// Which group a lock counts for. Default: what stands before the first `:` of its name. Only with `metrics`.
+    /// The function that returns the group of a lock. Default: the part of the name before the first `:`. Only with
+    /// `metrics`.
     pub metrics_group: Option<GroupBy>,
 }
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Options")
-            // A URL may carry a password.
+            // A URL can hold a password.
             .field("url", &self.url.as_ref().map(|_| ".."))
             .field("primaries", &self.primaries.as_ref().map(Vec::len))
             .field("lease_ms", &self.lease_ms)
@@ -116,7 +117,7 @@ impl std::fmt::Debug for Options {
             .field("tls_ca_file", &self.tls_ca_file.as_deref().map(shown_path))
             .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
             .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
-            // It may be anything, also a URL.
+            // The value can be anything, even a URL.
             .field("tls_server_name", &self.tls_server_name.as_ref().map(|_| ".."))
             .field("address_map", &self.address_map)
             .field("lazy", &self.lazy)
@@ -142,7 +143,7 @@ pub(crate) struct Settings {
     /// The server, or the primaries of a quorum.
     pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
-    /// The watchdog renews it.
+    /// Whether the watchdog renews the lease.
     pub(crate) renew: bool,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -155,16 +156,16 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     pub(crate) breaker: Option<Breaker>,
     on_unavailable: OnUnavailable,
-    /// What it says of itself, if it does.
+    /// The identity that the client reports, if it reports one.
     pub(crate) introduction: Option<Introduction>,
-    /// What is around the client.
+    /// The environment of the client.
     pub(crate) world: World,
-    /// From which level on the host reads its log; it may change.
+    /// The level of the host's log. It can change at any time.
     pub(crate) log: LogLevel,
     pub(crate) observers: Observers,
-    /// `None` if nothing is counted.
+    /// `None` if the client counts nothing.
     pub(crate) metrics: Option<Grouping>,
-    /// Fair locks whose queues are counted, as the host gave them and in full.
+    /// The fair locks whose queues are counted: the name that the host gave, and the full name.
     pub(crate) queues: Vec<(Arc<str>, LockName)>,
     key_prefix: KeyPrefix,
 }
@@ -235,7 +236,7 @@ impl Settings {
         })
     }
 
-    /// What becomes of an acquisition in an outage; `own` is what it wants itself.
+    /// Returns how an acquisition ends in an outage; `own` is the setting of the acquisition.
     pub(crate) fn on_unavailable(&self, own: Option<OnUnavailable>) -> Result<OnUnavailable, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
         match own {
@@ -246,27 +247,27 @@ impl Settings {
         }
     }
 
-    /// Whether a forked child has nothing to connect to.
+    /// Whether a forked child has no server to connect to.
     pub(crate) const fn is_private(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.is_private())
     }
 
-    /// The server as messages name it; of several, all.
+    /// Returns the server as messages name it; all servers if there are several.
     pub(crate) fn server(&self) -> String {
         self.servers().join(", ")
     }
 
-    /// Each server as messages name it.
+    /// Returns each server as messages name it.
     pub(crate) fn servers(&self) -> Vec<String> {
         self.targets.iter().map(ToString::to_string).collect()
     }
 
-    /// The lock's full name: the prefix, then the name.
+    /// Returns the lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.key_prefix.name(name)
     }
 
-    /// What a client of this process says of itself, if it does.
+    /// Returns the identity that a client of this process reports, if it reports one.
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.introduction.as_ref().map(|introduction| Identity {
             info: Arc::new(introduction.info(&self.world)),
@@ -274,31 +275,31 @@ impl Settings {
         })
     }
 
-    /// The key by which this client, under this id, tells its primaries apart.
+    /// Returns the prefix of every key.
     #[cfg(feature = "native")]
     pub(crate) const fn key_prefix(&self) -> &KeyPrefix {
         &self.key_prefix
     }
 
-    /// Keys and channels of no lock, to try rights on, with and without a brace in their name.
+    /// Returns keys and channels that belong to no lock, for testing rights, with and without a brace in their name.
     #[cfg(feature = "admin")]
     pub(crate) fn scratch(&self) -> (Scratch, Option<Scratch>) {
         let id = ClientId::random(&mut *self.world.entropy());
         (self.key_prefix.scratch(id), self.key_prefix.scratch_with_brace(id))
     }
 
-    /// A full lock name as the caller gave it.
+    /// Returns a full lock name as the caller gave it.
     pub(crate) fn given_name(&self, name: &LockName) -> Arc<str> {
         self.key_prefix.given(name)
     }
 
-    /// As `given_name`, of a name in an error.
+    /// As `given_name`, for a name in an error.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }
 }
 
-/// The circuit breaker, if there is to be one.
+/// Returns the settings of the circuit breaker, if any option switches it on.
 fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     if options.breaker_failures.is_none() && options.breaker_pause_ms.is_none() && options.on_unavailable.is_none() {
         return Ok(None);
@@ -316,7 +317,7 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     Ok(Some(Breaker { failures, pause }))
 }
 
-/// The server that a URL names, or the primaries that several do.
+/// Returns the server of a URL, or the primaries of several URLs.
 fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) -> Result<Vec<Target>, Error> {
     let Some(primaries) = primaries else {
         let url = url.map_or_else(url_of_the_environment, Ok)?;
@@ -349,7 +350,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
     Ok(targets)
 }
 
-/// The URL in the environment. An empty variable is as none.
+/// Returns the URL in the environment. An empty variable counts as absent.
 fn url_of_the_environment() -> Result<String, Error> {
     Err(misconfigured(match std::env::var(URL_VARIABLE) {
         Ok(url) if !url.trim().is_empty() => return Ok(url),
@@ -358,7 +359,7 @@ fn url_of_the_environment() -> Result<String, Error> {
     }))
 }
 
-/// The shortest and the longest time after which a waiter asks again.
+/// Returns the shortest and the longest time after which a waiter asks again.
 fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
     let Some((low, high)) = given else {
         return Ok(Config::RETRY_INTERVAL);
@@ -379,8 +380,7 @@ fn misconfigured(message: String) -> Error {
     Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
 }
 
-/// A number of milliseconds as a duration. Infinity is refused: "no bound" is
-/// said by leaving the option out.
+/// Returns a number of milliseconds as a duration. Refuses infinity: a caller leaves the option out for "no bound".
 pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Duration, Error> {
     if !ms.is_finite() || ms < 0.0 {
         return Err(Error::new(
@@ -392,7 +392,7 @@ pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Dura
             ),
         ));
     }
-    // A thousand years are as good as any longer time, and every sum stays in range.
+    // A limit of a thousand years is as good as none, and keeps every sum in range.
     let seconds = (ms / 1_000.0).min(31_557_600_000.0);
     Ok(Duration::from_secs_f64(seconds))
 }

@@ -1,9 +1,9 @@
-//! The store's pattern matching beside that of Lua itself: the same results, the same errors.
+//! Compares the store's pattern matching with Lua's own: results and errors must be the same.
 
 use mlua::{Lua, Variadic};
 use steadlock_store::{Limits, Reply, ServerTime, Store};
 
-/// Calls one of the functions, and shows all it gives.
+/// A script that calls one of the functions, and shows all its results.
 const CALL: &str = "
 local function show(...)
   local shown = {}
@@ -166,7 +166,8 @@ fn patterns_match_as_in_lua() {
     assert!((CASES / 20..CASES * 4 / 5).contains(&errors), "{errors} errors");
 }
 
-/// Lua says where an error happened only if Lua code called the function; the store always knows.
+/// Removes the place of an error. Lua reports the place only if Lua code called the function; the store always reports
+/// it.
 fn without_place(shown: &[u8]) -> String {
     let text = String::from_utf8_lossy(shown).into_owned();
     let Some((before, error)) = text.split_once("false|string ") else {

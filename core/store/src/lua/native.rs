@@ -1,4 +1,4 @@
-//! The store's functions that the sandbox builds on.
+//! The native functions that the sandbox uses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::dispatch;
 use crate::limits::{INSERT_MOVES, Limits, STEPS_PER_COMMAND};
 use crate::reply::{Reply, StoreError};
 
-/// All of them, in the table that the sandbox is called with.
+/// Returns the table of native functions that the sandbox is called with.
 pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>, limits: &Limits) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     install_calls(lua, &native, data, guard)?;
@@ -36,7 +36,7 @@ pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>, lim
     Ok(native)
 }
 
-/// `redis.call` and `redis.pcall`.
+/// Adds `redis.call` and `redis.pcall`.
 fn install_calls(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<()> {
     let (call_data, call_guard) = (Arc::clone(data), Arc::clone(guard));
     let call = lua.create_function(move |lua, args: MultiValue| {
@@ -76,13 +76,13 @@ fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
     dispatch::run_in_script(&mut data.lock().unwrap_or_else(PoisonError::into_inner), &args)
 }
 
-/// What the sandbox's own functions cost, and whether the script is over.
+/// Adds functions that charge the sandbox's own work, and that report whether the budget is used up.
 fn install_budget(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
     let over = Arc::clone(guard);
     native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
     native.set("is_bounded", guard.is_on())?;
     let own = Arc::clone(guard);
-    // A step is some ten bytes.
+    // A step stands for about ten bytes.
     let charge = lua.create_function(move |_, size: f64| own.charge(steps_of(size)))?;
     native.set("charge", charge)?;
     let own = Arc::clone(guard);
@@ -98,12 +98,12 @@ fn install_budget(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result
     native.set("most_moves", INSERT_MOVES)
 }
 
-/// What working through so many bytes or items costs.
+/// Returns the steps for processing this many bytes or items.
 fn steps_of(size: f64) -> u64 {
     u64::try_from(convert::truncate(size / 10.0)).unwrap_or(0)
 }
 
-/// Longer than any number that somebody means.
+/// Texts up to this length in bytes cost nothing, because no real number is longer.
 const SHORT_TEXT: usize = 64;
 
 fn install_sha1hex(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
@@ -120,12 +120,12 @@ fn install_sha1hex(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Resul
     native.set("sha1hex", sha1hex)
 }
 
-/// The SHA-1 of a text, as EVALSHA has it.
+/// Returns the SHA-1 of a text, in the form that EVALSHA uses.
 pub(super) fn sha1_hex(text: &[u8]) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
 }
 
-/// Nobody reads what scripts log; wrong calls still fail as in Redis.
+/// Adds `redis.log`, which discards its messages. Wrong calls fail as in Redis.
 fn install_log(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let log = lua.create_function(|_, args: MultiValue| {
         let level = match args.front() {

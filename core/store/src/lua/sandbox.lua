@@ -1,22 +1,22 @@
--- Builds the world that scripts see, as Redis 7 builds it.
+-- Builds the environment of scripts, as Redis 7 builds it.
 --
--- Argument  native: functions of the store. Those that may fail are written
---           there, for a Lua function called last in a script would hide the
+-- Argument  native: functions of the store. Functions that can fail are written
+--           there, because a Lua function that a script calls last would hide the
 --           script's line from error messages.
 -- Returns   globals      the table that scripts see as _G; read-only
---           run(script, keys, argv)  runs a compiled script: FAILED, the
+--           run(script, keys, argv)  runs a compiled script. Returns FAILED, the
 --                        error's text and the script's line (or nil), or VALUE
 --                        or LIST and the result; a LIST is a table without any
 --                        of the fields that have a meaning in replies
---           forget()     lets go of the last run's keys and argv
+--           forget()     drops the last run's keys and argv
 --
--- A script may be hostile. What could run for long inside one call of a C
--- function, where no hook looks at its budget, is replaced: by the store's own
--- functions, or by Lua, in which the hook counts.
+-- A script can be hostile. A C function can run for long without the hook that
+-- checks the budget, so such functions are replaced: by functions of the store,
+-- or by Lua code, in which the hook counts.
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
--- see an empty shadow of each such table: reads fall through to the real one,
--- writes are refused, and the functions that could see the difference know.
+-- see an empty shadow of each such table. Reads are forwarded to the real table,
+-- writes are refused, and functions that could see the difference are adapted.
 
 local native = ...
 
@@ -27,7 +27,7 @@ local find, match, next_match, sub = native.find, native.match, native.next_matc
 
 local READ_ONLY = 'Attempt to modify a readonly table'
 
--- shadow -> the real table
+-- Maps each shadow to its real table.
 local real_of = {}
 
 local function refuse_write()
@@ -40,7 +40,7 @@ local function shadow(real)
   return proxy
 end
 
--- Errors of the store's own functions travel as userdata; scripts see tables, as in Redis 7.
+-- Errors of the store's own functions are userdata. Scripts see tables instead, as in Redis 7.
 local function visible(problem)
   if type(problem) ~= 'userdata' then
     return problem
@@ -86,7 +86,7 @@ end
 
 function globals.xpcall(body, handler)
   return xpcall(body, function(problem)
-    -- Where the hook fails no hook looks on: a handler could run for ever there.
+    -- No hook runs during the handling of the hook's own error, so a handler could run for ever.
     if native.is_over() then
       return problem
     end
@@ -101,7 +101,7 @@ end
 function globals.pairs(of)
   local real = real_of[of]
   if real then
-    -- Not the real table itself: the loop's state is in the script's hands.
+    -- The real table itself is not returned, because the script can access the loop's state.
     return function(_, key)
       return next(real, key)
     end, of, nil
@@ -147,7 +147,7 @@ local function library(name, replaced)
   globals[name] = shadow(copy)
 end
 
--- The matches of a pattern, one call at a time.
+-- Returns the matches of a pattern, one for each call.
 local function gmatch(...)
   local text, pattern = native.gmatch_arguments(...)
   local from = 1
@@ -181,7 +181,7 @@ local function replaced(whole, with, is_call, first, ...)
   return value
 end
 
--- Here and not in the store, for an error of the replacing function must come through as it is.
+-- This function is written in Lua, so that errors of the replacing function stay unchanged.
 local function gsub_by(with, is_call, ...)
   local text, pattern, most, is_anchored = native.gsub_arguments(...)
   local pieces, count, from, ends = {}, 0, 1, false
@@ -211,7 +211,7 @@ local function gsub_by(with, is_call, ...)
   return concat(pieces), count
 end
 
--- A function of C's that works through the whole of a text, or of a list, and looks at no budget itself.
+-- Wraps a C function that processes a whole text or list without a check of the budget.
 local function charged(run)
   return function(of, ...)
     if type(of) == 'string' or type(of) == 'table' then
@@ -221,7 +221,7 @@ local function charged(run)
   end
 end
 
--- A function of C's that reads numbers out of texts: a text of megabytes may come as an argument many times.
+-- Wraps a C function that parses numbers. Its arguments can be the same text of megabytes many times.
 local function weighed(run)
   return function(...)
     native.weigh(...)
@@ -229,12 +229,12 @@ local function weighed(run)
   end
 end
 
--- Where nobody is hostile, Lua's own are quicker.
+-- Without limits, Lua's own functions are faster.
 library('string', native.is_bounded and {
   find = find,
   match = match,
   gmatch = gmatch,
-  -- The same by its older name.
+  -- The same function under its older name.
   gfind = gmatch,
   upper = charged(string.upper),
   lower = charged(string.lower),
@@ -258,7 +258,7 @@ library('string', native.is_bounded and {
   rep = native.rep,
 } or {})
 
--- Comparing long texts takes long, and C compares without an end in sight.
+-- Comparing long texts is slow, and C compares them without a check of the budget.
 local LONG_TEXT = 256
 
 local function is_quickly_sorted(list)
@@ -296,7 +296,7 @@ library('table', {
     local place = ...
     if select('#', ...) == 2 and type(into) == 'table' and tonumber(place) then
       place = tonumber(place)
-      -- Beyond C's int it would become another place; what is no number is in no range.
+      -- A number outside of C's int would wrap to another position. NaN is in no range.
       local is_int = place >= -2147483648 and place < 2147483648
       if not is_int or #into - place > native.most_moves then
         native.raise("bad argument #2 to 'insert' (position out of bounds)")
@@ -308,7 +308,7 @@ library('table', {
     if native.is_bounded and type(list) == 'table' then
       local less = ...
       if type(less) == 'function' then
-        -- If it is one of C's, no look at the budget is taken in it.
+        -- The wrapper makes sure that a hook runs, even if `less` is a C function.
         return sort(list, function(a, b)
           return (less(a, b))
         end)
@@ -334,7 +334,7 @@ end
 numeric.random, numeric.randomseed = native.random, native.randomseed
 library('math', numeric)
 
--- ("x"):rep(3) reaches the string functions through the metatable of strings.
+-- ("x"):rep(3) finds the string functions through the metatable of strings.
 local string_meta = getmetatable('')
 string_meta.__index = rawget(real_of, globals.string)
 string_meta.__metatable = shadow({ __index = globals.string })
@@ -390,7 +390,7 @@ globals.redis = shadow({
   REDIS_VERSION_NUM = 0x0007000f,
 })
 
--- Present from the start, so that a run replaces fields and adds none.
+-- KEYS and ARGV exist from the start, so that a run replaces fields and adds none.
 globals.KEYS, globals.ARGV = {}, {}
 
 setmetatable(globals, {
@@ -401,7 +401,7 @@ setmetatable(globals, {
 local visible_globals = shadow(globals)
 rawset(globals, '_G', visible_globals)
 
--- Called where the error happened, so that the script's line is still on the stack.
+-- Runs where the error happened, so that the script's line is still on the stack.
 local function on_error(problem)
   problem = visible(problem)
   local text
@@ -416,7 +416,7 @@ local function on_error(problem)
   return { text, native.line() }
 end
 
--- How a run ended; the engine knows these numbers.
+-- The outcomes of a run. The engine uses the same numbers.
 local FAILED, VALUE, LIST = 0, 1, 2
 
 local function run(script, keys, argv)
@@ -430,7 +430,7 @@ local function run(script, keys, argv)
     return VALUE, result
   end
   if type(result) ~= 'table' then
-    -- The handler itself failed, for want of stack or memory.
+    -- The handler itself failed because stack or memory was exhausted.
     return FAILED, 'ERR ' .. tostring(result)
   end
   return FAILED, result[1], result[2]
