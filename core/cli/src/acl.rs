@@ -1,4 +1,4 @@
-//! `steadlock acl`: the access rules of SECURITY.md, for the prefixes and servers that there are.
+//! `steadlock acl`: prints the access rules of SECURITY.md for the user's own prefixes and servers.
 
 use std::process::ExitCode;
 
@@ -9,44 +9,45 @@ use steadlock::admin::KeyPrefix;
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 
-/// Print the access rule of a user of the server, as SECURITY.md has it.
+/// Print the access rule for a user of the server, as SECURITY.md lists it.
 ///
-/// It asks no server. Enter the line in redis-cli, on every server or node; PASSWORD is for you to
-/// replace. A sentinel has users of its own, for which there is the role sentinel.
+/// The command contacts no server. Enter the printed line in redis-cli, on every server or node, and
+/// replace PASSWORD by a password of your own. Sentinels have their own users; choose the role sentinel
+/// for them.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Acl {
-    /// Whom the rule is for.
+    /// The role of the user.
     role: Role,
-    /// What the names of the locks begin with, such as orders: or tenant:. For a tenant exactly one, the
-    /// key_prefix of its programs; for all others but a sentinel's user at least one.
+    /// The prefix of the names of the locks, such as orders: or tenant:. A tenant needs exactly one, the key_prefix of
+    /// its programs. A sentinel's user needs none; all other roles need at least one.
     #[arg(long, value_name = "PREFIX")]
     prefix: Vec<String>,
-    /// The user's name; that of SECURITY.md if it is not given.
+    /// The user's name [default: the name in SECURITY.md].
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// For an operator or a watcher: only what belongs to the one prefix, as for a tenant.
+    /// Confine an operator or a watcher to the keys and channels of one prefix, as a tenant is.
     #[arg(long)]
     confined: bool,
-    /// With the rights that are needed in a cluster. On Redis 6.2 leave out +ssubscribe, +sunsubscribe
-    /// and +spublish, which it does not know.
+    /// Add the rights that are needed in a cluster. On Redis 6.2 leave out +ssubscribe, +sunsubscribe and +spublish,
+    /// which it does not know.
     #[arg(long)]
     cluster: bool,
-    /// With the right by which clients know one server from another: redlock clients, and those of a name that
-    /// leads to several.
+    /// Add the right by which clients tell servers apart: for redlock clients, and for clients whose server name leads
+    /// to several servers.
     #[arg(long)]
     redlock: bool,
-    /// With the right to choose a database other than 0.
+    /// Add the right to choose a database other than 0.
     #[arg(long)]
     database: bool,
-    /// With the rights that `steadlock inspect`, `wait`, `list` and `top` need beside an operator's or a
-    /// watcher's.
+    /// Add the rights that `steadlock inspect`, `wait`, `list` and `top` need in addition to those of an operator or a
+    /// watcher.
     #[arg(long)]
     tools: bool,
-    /// For Redis 7.2, Valkey 7.2 and newer: clients may say that they are Steadlock's.
+    /// Let clients tell the server that they are Steadlock's. For Redis 7.2, Valkey 7.2 and newer.
     #[arg(long)]
     client_info: bool,
-    /// As a line of an ACL file.
+    /// Print a line for an ACL file.
     #[arg(long)]
     acl_file: bool,
     /// Print one JSON object: user, rights, line.
@@ -60,9 +61,9 @@ enum Role {
     Application,
     /// Programs of one tenant of several.
     Tenant,
-    /// Those who look at locks, take them from their holders and change limits.
+    /// People who inspect locks, release them by force and change limits.
     Operator,
-    /// Those who only look.
+    /// People who only inspect locks.
     Watcher,
     /// A client at the sentinels.
     Sentinel,
@@ -162,7 +163,7 @@ impl Role {
         }
     }
 
-    /// Of the rights for a cluster, those that are of use to it.
+    /// Returns whether this role needs the right in a cluster.
     fn needs(self, right: &str) -> bool {
         match self {
             Self::Application | Self::Tenant => true,
@@ -196,7 +197,7 @@ impl Acl {
             if let Err(error) = KeyPrefix::parse(prefix) {
                 return refuse(&error.message());
             }
-            // A space would begin another right; a brace makes patterns that do not confine.
+            // A space would begin another right. A pattern with a brace would not confine the user to the prefix.
             if prefix.is_empty() || prefix.contains(['{', '}']) || prefix.chars().any(char::is_whitespace) {
                 return refuse("a prefix in an access rule has at least one letter, no space and no brace");
             }
@@ -278,7 +279,7 @@ fn keys_and_channels(role: Role, is_confined: bool, prefixes: &[String]) -> Vec<
     patterns
 }
 
-/// Leaves the pattern of all keys alone, if it is there: it has them all, and servers take no other beside it.
+/// Drops all other key patterns if the pattern of all keys is there: servers accept no other pattern beside it.
 pub(crate) fn leave_out_covered(patterns: &mut Vec<String>) {
     const ALL: &str = "~*";
     if patterns.iter().any(|pattern| pattern == ALL) {
@@ -290,7 +291,8 @@ fn line(start: &str, user: &str, rights: &[String]) -> String {
     format!("{start} {user} reset resetchannels on >PASSWORD {}", rights.join(" "))
 }
 
-/// The line for programs whose locks' names begin so, with more rights. Without a prefix all names may be used.
+/// Returns the line for programs whose locks' names begin with `prefix`, with the rights `more` added. An empty prefix
+/// allows all names.
 pub(crate) fn for_programs<'a>(prefix: &str, more: impl Iterator<Item = &'a str>) -> String {
     let role = if prefix.is_empty() {
         Role::Application

@@ -1,4 +1,4 @@
-//! `steadlock completions`: for shells.
+//! `steadlock completions`: prints scripts for the completion of arguments in shells.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap_complete::{Shell, generate};
 use crate::exit::Exit;
 use crate::output::print;
 
-/// Print what a shell needs to complete this command's arguments.
+/// Print the script that completes this command's arguments in a shell.
 ///
 /// bash: eval "$(steadlock completions bash)" in ~/.bashrc. zsh: write it to a file _steadlock in a
 /// folder of $fpath. fish: write it to ~/.config/fish/completions/steadlock.fish.
@@ -26,9 +26,9 @@ enum Known {
 }
 
 impl Completions {
-    /// Of `whole`, the whole command.
+    /// Prints the script for `whole`, the command with all its subcommands.
     pub(crate) fn run(&self, whole: &clap::Command) -> Result<ExitCode, Exit> {
-        // What is hidden is no command of a user.
+        // Hidden subcommands are not meant for users.
         let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
         let mut command = clap::Command::new("steadlock").version(env!("CARGO_PKG_VERSION"));
         command = command.subcommands(shown.cloned());

@@ -1,8 +1,8 @@
-//! `steadlock doctor`: looks at the servers, and says what is wrong with them for locks.
+//! `steadlock doctor`: looks at the servers, and reports what is wrong with them for locks.
 //!
 //! ```text
-//!   gather    asks the servers ──► facts     plain data; what may not be read is unknown, with the reason
-//!   findings  pure functions of facts ──► catalogue::Finding; tier: what the servers earn
+//!   gather    asks the servers ──► facts     plain data; a fact that cannot be read is unknown, with the reason
+//!   findings  pure functions of facts ──► catalogue::Finding; tier: the tier that the servers reach
 //!   report    text, or JSON
 //! ```
 
@@ -25,16 +25,16 @@ use crate::exit::Exit;
 use crate::output::{print, print_json};
 use crate::server::{ServerOptions, seconds};
 
-/// Look at the servers, and say what is wrong with them for locks.
+/// Look at the servers, and report what is wrong with them for locks.
 ///
-/// Reads versions, settings, replicas, clocks and round trips, tries each right that locks
-/// need on keys and channels of its own (with --key-prefix before their names; they are
-/// removed, and end by themselves after 30 s), and prints what it found, what to change,
-/// which of the tiers of docs/guarantees.md the servers earn, and the line that gives a
-/// program's user its rights. Connect as the user of your programs, to see what that may
-/// do; with +info and +config|get it can say the most.
+/// Reads versions, settings, replicas, clocks and round trips. Tries each right that locks need
+/// on keys and channels of its own: their names begin with --key-prefix, and the keys are removed
+/// or expire after 30 s. Prints the findings and their remedies, the tier of docs/guarantees.md
+/// that the servers reach, and the line that gives a program's user its rights. Connect as the
+/// user of your programs to learn what that user may do. With +info and +config|get the report
+/// is more complete.
 ///
-/// It changes nothing on the servers. docs/operations.md explains each finding.
+/// The command changes nothing on the servers. docs/operations.md explains each finding.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Doctor {
@@ -86,7 +86,7 @@ impl Doctor {
     }
 }
 
-/// The length of a lease.
+/// Parses the length of a lease.
 fn lease(text: &str) -> Result<Duration, String> {
     let lease = seconds(text)?;
     if lease.is_zero() {

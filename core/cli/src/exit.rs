@@ -1,11 +1,11 @@
-//! How the command ends when it cannot do what it was asked to.
+//! How the command ends when it fails.
 
 use std::process::ExitCode;
 
 use steadlock::admin::readable;
 use steadlock::{Error, ErrorKind};
 
-/// A failure: what to say, and the exit status, after `sysexits.h`.
+/// A failure: its message and its exit status. The statuses follow `sysexits.h`.
 #[derive(Debug)]
 pub(crate) struct Exit {
     status: u8,
@@ -13,21 +13,21 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
-    /// Wrong usage, as clap has it.
+    /// Wrong usage. clap uses the same status.
     pub(crate) const USAGE: u8 = 2;
-    /// The machine, the network or the server is in the way.
+    /// The machine, the network or the server prevents the work.
     pub(crate) const UNAVAILABLE: u8 = 69;
-    /// Something that should not happen.
+    /// An internal error.
     pub(crate) const SOFTWARE: u8 = 70;
-    /// The lock was lost before the command was done.
+    /// The lock was lost before the command ended.
     pub(crate) const LOST: u8 = 74;
-    /// Timed out: another owner holds the lock; another time it may be free.
+    /// Timed out: another owner holds the lock. A later run can succeed.
     pub(crate) const NOT_ACQUIRED: u8 = 75;
-    /// What was asked for cannot be, as configured.
+    /// The configuration makes the request impossible.
     pub(crate) const CONFIG: u8 = 78;
-    /// The command cannot be executed, as shells have it.
+    /// The command cannot be executed. Shells use the same status.
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
-    /// There is no such command, as shells have it.
+    /// The command does not exist. Shells use the same status.
     pub(crate) const NOT_FOUND: u8 = 127;
 
     pub(crate) fn new(status: u8, message: impl Into<String>) -> Self {
@@ -37,7 +37,7 @@ impl Exit {
         }
     }
 
-    /// An end that is no failure, and of which there is nothing to say.
+    /// Returns an end that is no failure and prints no message.
     pub(crate) const fn quiet() -> Self {
         Self {
             status: 0,
@@ -45,16 +45,16 @@ impl Exit {
         }
     }
 
-    /// The same in other words.
+    /// Replaces the message by the result of `words`.
     pub(crate) fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
         self.message = words(&self.message);
         self
     }
 
-    /// Says it on standard error and gives the status.
+    /// Prints the message on standard error and returns the status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            // Commands and paths are as the caller wrote them.
+            // Commands and paths in the message are the caller's text and can have characters that a terminal obeys.
             eprintln!("steadlock: {}", readable(self.message.as_bytes(), usize::MAX));
         }
         ExitCode::from(self.status)

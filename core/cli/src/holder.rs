@@ -1,5 +1,5 @@
-//! The holder's side of a running command: it tells the supervisor until when the
-//! lock is held, passes signals on, and hears how the command ended.
+//! The holder's side of a running command: it sends the supervisor the lock's deadline, forwards signals, and receives
+//! the command's end.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -22,28 +22,28 @@ use crate::signals::{Signals, code_of, must_forward};
 use crate::supervisor::{NAME, this_program};
 use crate::tree::{self, ProcessId};
 
-/// What to run, and how it ends.
+/// The command to run, and how to end it.
 pub(crate) struct Job<'a> {
     pub(crate) lock: &'a str,
     pub(crate) command: &'a [OsString],
     pub(crate) kill_after: Duration,
     pub(crate) leave_children: bool,
-    /// The server's URLs, if the command gets them.
+    /// The server's URLs, if the command receives them.
     pub(crate) urls: Option<String>,
 }
 
 impl fmt::Debug for Job<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Arguments and URLs may have a password.
+        // Arguments and URLs can contain a password.
         f.debug_struct("Job").field("lock", &self.lock).finish_non_exhaustive()
     }
 }
 
-/// How it ended.
+/// The end of the command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: u8,
-    /// Why the lock could not be relied on any more before the command's end.
+    /// The reason why the lock was lost before the command ended, if it was.
     pub(crate) lost: Option<&'static str>,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct Holder<'a> {
     own_group: bool,
     /// How the supervisor ended.
     gone: Option<WaitStatus>,
-    /// What it said of the command's end.
+    /// The exit status of the command, as the supervisor reported it.
     status: Option<u8>,
     lost: Option<&'static str>,
-    /// Those that this user may not end.
+    /// The ids of processes that this user may not end.
     refused: HashSet<u64>,
-    /// The children of whatever program became this one by exec: no part of the command.
+    /// Children that this process had before it became `steadlock run` by exec. They are not part of the command.
     others: HashSet<ProcessId>,
     child_ended: Stream,
     renewals: Interval,
@@ -84,8 +84,9 @@ impl<'a> Holder<'a> {
         if job.leave_children {
             command.arg("--leave-children");
         }
-        // A terminal's foreground group has to stay one: the others cannot read from it, and do not
-        // get its Ctrl-C. Without one, whoever kills this process's group must not hit the supervisor.
+        // The command must stay in a terminal's foreground group, because other groups cannot read from the terminal
+        // and do not receive its Ctrl-C. Without a terminal, the supervisor has its own group, so that a kill of this
+        // process's group does not hit it.
         let own_group = !tree::has_terminal();
         if own_group {
             command.arg("--own-group").process_group(0);
@@ -95,7 +96,7 @@ impl<'a> Holder<'a> {
             Some(token) => command.env("STEADLOCK_TOKEN", token.to_string()),
             None => command.env_remove("STEADLOCK_TOKEN"),
         };
-        // A report of a crash, or anybody else who sees the command's environment, must not see the password.
+        // The URL has a password. A crash report, or anybody else who sees the command's environment, must not see it.
         match &job.urls {
             Some(urls) => command.env(URL_VARIABLE, urls),
             None => command.env_remove(URL_VARIABLE),
@@ -104,7 +105,7 @@ impl<'a> Holder<'a> {
         let supervisor = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let supervisor = supervisor.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
 
-        // A renewal has to be known well before the next one is due.
+        // The supervisor must learn of a renewal well before the next one is due.
         let mut renewals = interval((length / 10).clamp(Duration::from_millis(20), Duration::from_secs(1)));
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -123,13 +124,13 @@ impl<'a> Holder<'a> {
         })
     }
 
-    /// Returns when nothing of the command runs any more (or nothing that may be ended).
+    /// Waits until no process of the command runs any more, except processes that this user may not end.
     pub(crate) async fn run(mut self, signals: &mut Signals) -> Result<Ended, Exit> {
         let watch = self.lease.lost();
         tokio::pin!(watch);
         let mut is_linked = true;
         let mut is_watched = true;
-        // When a supervisor that should have ended the command is taken for stuck.
+        // The time at which a supervisor that should have ended the command counts as stuck.
         let mut give_up: Option<Instant> = None;
         while self.gone.is_none() {
             tokio::select! {
@@ -155,13 +156,13 @@ impl<'a> Holder<'a> {
                 }
                 () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => {
                     give_up = None;
-                    // Not reaped yet, so the number is still its own.
+                    // The supervisor is not reaped yet, so its process id still belongs to it.
                     let _ = rustix::process::kill_process(self.supervisor, Signal::KILL);
                 }
             }
             self.reap();
         }
-        // Its last words.
+        // The supervisor can have sent messages just before it ended.
         while let Some(message) = self.link.next().await {
             self.hear(message);
         }
@@ -175,7 +176,7 @@ impl<'a> Holder<'a> {
         self.explain()
     }
 
-    /// Returns whether others are left.
+    /// Reaps the children that have ended. Returns whether others are left.
     fn reap(&mut self) -> bool {
         tree::reap(|pid, how| {
             if pid == self.supervisor {
@@ -214,16 +215,16 @@ impl<'a> Holder<'a> {
         self.order(Message::Lost);
     }
 
-    /// Tells the supervisor what to do at once, also if somebody has stopped it.
+    /// Sends the supervisor an order and wakes it, in case a signal has stopped it.
     fn order(&self, message: Message) {
         self.link.tell(message);
         if self.gone.is_none() {
-            // Not reaped yet, so the number is still its own.
+            // The supervisor is not reaped yet, so its process id still belongs to it.
             let _ = rustix::process::kill_process(self.supervisor, Signal::CONT);
         }
     }
 
-    /// Without the supervisor, what it was to end are children of this process.
+    /// Ends the processes that a dead supervisor should have ended. They became children of this process.
     async fn end_orphans(&mut self) {
         let mut pause = Duration::from_millis(1);
         loop {
@@ -237,7 +238,8 @@ impl<'a> Holder<'a> {
             for &pid in &refused {
                 self.hear(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
             }
-            // Nothing can be done about them, and nothing is held for them any more.
+            // This user may not end the remaining processes, and the lease has ended, so waiting for them protects
+            // nothing.
             if left.iter().all(|process| refused.contains(&process.pid())) && !self.lease.is_valid() {
                 eprintln!(
                     "steadlock: {} processes of the command go on without the lock",
@@ -253,7 +255,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// What the end of the supervisor means, which ends by itself only after its last words.
+    /// Interprets the end of a supervisor that has reported no exit status.
     fn explain(self) -> Result<Ended, Exit> {
         let how = self.gone.and_then(|how| how.terminating_signal());
         let ends = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
@@ -262,7 +264,7 @@ impl<'a> Holder<'a> {
                 status: Exit::LOST,
                 lost: self.lost,
             }),
-            // Before it listened: it was sent to everybody.
+            // The signal ended the supervisor before it caught signals, so it was sent to all processes of the group.
             (None, Some(signal)) if ends.contains(&signal) => Ok(Ended {
                 status: code_of(signal),
                 lost: None,
@@ -284,5 +286,5 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long a supervisor may take for what it should do at once.
+/// The time after which a supervisor that has not carried out an immediate order counts as stuck.
 const STUCK: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
-//! What `steadlock run` and its supervisor tell each other.
+//! The messages between `steadlock run` and its supervisor.
 //!
-//! They share a socket pair of which each has one end and nobody else has any: it
-//! ends when either process does, however that ended. Its first message carries the
-//! command's standard input, because the supervisor's own is the socket.
+//! Each process has one end of a socket pair, and no other process has any. Therefore the socket closes when either
+//! process ends, for any reason. The first message carries the command's standard input, because the supervisor's own
+//! standard input is the socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,24 +16,24 @@ use rustix::net::{
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 
-/// One message: a letter, and eight bytes of a number.
+/// The size of a message: a letter and an eight-byte number.
 const LENGTH: usize = 9;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// To the supervisor: when, on [`micros`], another owner can hold the lock if nothing renews it.
+    /// To the supervisor: the time, on [`micros`], at which another owner can acquire the lock unless it is renewed.
     Deadline(u64),
     /// To the supervisor: a signal for the command.
     Forward(Signal),
     /// To the supervisor: the lock is lost.
     Lost,
-    /// From the supervisor: the lock was not renewed in time, and so it ends the command.
+    /// From the supervisor: the lock was not renewed in time, and the supervisor ends the command.
     Lapsing,
-    /// From the supervisor: the command has ended, and it ends those that it left.
+    /// From the supervisor: the command has ended, and the supervisor ends the processes that it left behind.
     Leftovers,
-    /// From the supervisor: one that it may not end.
+    /// From the supervisor: a process that it may not end.
     Refused(u64),
-    /// From the supervisor: nothing is left of the command, which ended with this exit status.
+    /// From the supervisor: no process of the command is left. The command ended with this exit status.
     Ended(u8),
 }
 
@@ -72,12 +72,12 @@ impl Message {
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: UnixStream,
-    /// What came of the next message.
+    /// The bytes of the next message that have arrived.
     read: Vec<u8>,
 }
 
 impl Link {
-    /// The holder's side, and what is to be the supervisor's standard input.
+    /// Opens the holder's side. Also returns the socket that becomes the supervisor's standard input.
     pub(crate) fn open(deadline: u64) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = Blocking::pair()?;
         let stdin = io::stdin();
@@ -90,9 +90,9 @@ impl Link {
         Ok((Self::new(ours)?, theirs.into()))
     }
 
-    /// The supervisor's side: with the first deadline, and the command's standard input.
+    /// Opens the supervisor's side. Also returns the first deadline and the command's standard input.
     pub(crate) fn accept() -> io::Result<(Self, u64, OwnedFd)> {
-        // The copy is closed on exec; number 0 itself becomes the command's input.
+        // The copy is closed on exec. Descriptor 0 itself is replaced by the command's input.
         let socket = Blocking::from(io::stdin().as_fd().try_clone_to_owned()?);
         let mut first = [0; LENGTH];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -119,7 +119,7 @@ impl Link {
         })
     }
 
-    /// The next message; `None` when the other process is gone. Dropping the future loses nothing.
+    /// Returns the next message; `None` when the other process is gone. Dropping the future loses no message.
     pub(crate) async fn next(&mut self) -> Option<Message> {
         loop {
             if let Some((message, rest)) = self.read.split_first_chunk::<LENGTH>() {
@@ -138,17 +138,17 @@ impl Link {
         }
     }
 
-    /// Tells the other process, if it is still there.
+    /// Sends a message to the other process, if it is still there.
     pub(crate) fn tell(&self, message: Message) {
-        // It has room for hundreds of messages, and whoever reads none of those is
-        // stopped. What must not depend on the other one does not. (Not by `try_write`,
-        // which does not even try before the runtime has looked at the socket.)
+        // A failed send is ignored. The socket holds hundreds of messages, so it is full only if the other process is
+        // stopped. Everything that must not depend on that process works without this message. `try_write` is not used,
+        // because it fails without an attempt until the runtime has looked at the socket.
         let _ = send(&self.stream, &message.encode(), SendFlags::empty());
     }
 }
 
-/// Now, on a clock that is the same in both processes, and that counts suspend where the
-/// system has one.
+/// Returns the current time on a clock that both processes share. On Linux it counts the time for which the machine is
+/// suspended.
 pub(crate) fn micros() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 
@@ -164,6 +164,6 @@ pub(crate) fn micros() -> u64 {
 
 #[cfg(target_os = "linux")]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
-/// There it becomes the command's standard input, and an unused file besides.
+/// Without the flag, the command inherits the descriptor under a second number.
 #[cfg(not(target_os = "linux"))]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::empty();

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Err(error) => usage::discreet(error).exit(),
     };
     let outcome = match arguments.command {
-        // Becomes the command, which needs no runtime.
+        // `exec` replaces this process by the command, so it needs no runtime.
         Command::Exec(exec) => exec.run(),
         command => run(command),
     };

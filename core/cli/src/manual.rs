@@ -1,4 +1,4 @@
-//! `steadlock manual`: for man.
+//! `steadlock manual`: prints pages for man.
 
 use std::process::ExitCode;
 
@@ -7,21 +7,21 @@ use clap_mangen::Man;
 use crate::exit::Exit;
 use crate::output::print;
 
-/// Print the page that man shows of this command, or of one of its commands.
+/// Print the manual page of this command, or of one of its subcommands.
 ///
 /// steadlock manual > steadlock.1, and steadlock manual run > steadlock-run.1, in a folder man1 where
 /// man looks.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Manual {
-    /// The command that the page is of; the whole, without it.
+    /// The subcommand to describe. Without it, the page describes the whole command.
     command: Option<String>,
 }
 
 impl Manual {
-    /// Of `whole`, the whole command.
+    /// Prints the page. `whole` is the command with all its subcommands.
     pub(crate) fn run(&self, mut whole: clap::Command) -> Result<ExitCode, Exit> {
-        // Names each command as its page is named.
+        // The build gives each subcommand the name of its page.
         whole.build();
         let shown = match &self.command {
             None => whole,
@@ -31,7 +31,7 @@ impl Manual {
                 .cloned()
                 .ok_or_else(|| Exit::new(Exit::USAGE, "there is no such command; see steadlock --help"))?,
         };
-        // The library leaves out what stands before the last words.
+        // clap_mangen omits the `--` before the last arguments.
         let last = shown.get_arguments().find(|argument| argument.is_last_set());
         let last = last.map(|argument| format!("<\\fI{}\\fR>", argument.get_id().as_str().to_uppercase()));
         let mut page = Vec::new();

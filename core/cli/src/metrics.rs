@@ -1,4 +1,4 @@
-//! `GET /metrics` over HTTP, and nothing else: a page that Prometheus reads.
+//! Serves `GET /metrics` over HTTP, and nothing else: a page for Prometheus.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Where the page is, by what `--metrics` says: a port of this machine alone, or an address and a port.
+/// Parses the value of `--metrics`: a port on loopback, or an address and a port.
 pub(crate) fn address(given: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = given.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
@@ -19,21 +19,21 @@ pub(crate) fn address(given: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "give a port, as 9465, or an address and a port, as 0.0.0.0:9465 or [::1]:9465".into())
 }
 
-/// The page behind a port.
+/// The page, with its listener.
 pub(crate) struct Page {
     listener: TcpListener,
     text: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// Requests at once; further ones wait.
+/// The number of requests that are answered at the same time. Further requests wait.
 const AT_ONCE: usize = 8;
-/// The most bytes of a request.
+/// The limit on the bytes of a request.
 const REQUEST_BYTES: usize = 8 * 1024;
-/// How long a request may take, from the connection to the last byte of the answer.
+/// The time limit of a request, from the connection to the last byte of the answer.
 const TIME: Duration = Duration::from_secs(5);
 
 impl Page {
-    /// Listens; `text` gives the page.
+    /// Starts to listen. `text` produces the page.
     pub(crate) async fn bind(
         address: SocketAddr,
         text: impl Fn() -> String + Send + Sync + 'static,
@@ -45,16 +45,16 @@ impl Page {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers, for ever.
+    /// Serves requests for ever.
     pub(crate) async fn serve(self) {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         loop {
-            // Never closed.
+            // The semaphore is never closed.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else {
                 return;
             };
@@ -62,12 +62,12 @@ impl Page {
                 Ok((stream, _)) => {
                     let text = Arc::clone(&self.text);
                     tokio::spawn(async move {
-                        // Who goes away, or takes too long, is gone.
+                        // A client that disconnects or is too slow needs no answer.
                         let _ = timeout(TIME, answer(stream, &*text)).await;
                         drop(place);
                     });
                 }
-                // Out of file descriptors, most likely.
+                // The process has probably run out of file descriptors.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
@@ -106,7 +106,7 @@ async fn answer(mut stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)
     }
 }
 
-/// The request's head, up to its empty line; `None` if it is too large.
+/// Reads the head of the request, up to its empty line. `None` if it is too large.
 async fn read_head(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     let mut part = [0; 1024];

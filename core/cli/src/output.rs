@@ -1,4 +1,4 @@
-//! What commands print: plain text, tables, JSON.
+//! The output of commands: plain text, tables and JSON.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::exit::Exit;
 
-/// Prints a text. If the reader closed the pipe, it has seen enough: the program ends without a message.
+/// Prints a text. If the reader has closed the pipe, the program ends without a message.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -20,13 +20,14 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     }
 }
 
-/// A JSON value as one line.
+/// Prints a JSON value on one line.
 pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
     print(&format!("{}\n", json_line(value)))
 }
 
-/// A JSON value as a terminal may get it, and equal to the value for a program. JSON itself has escaped C0 alone; a
-/// terminal obeys C1, too. Such characters stand in texts only, where JSON lets every character be escaped.
+/// Formats a JSON value so that it is safe for a terminal and unchanged for a program. JSON itself escapes only C0
+/// control characters, but a terminal also obeys C1. Such characters can occur only in strings, where JSON allows every
+/// character to be escaped.
 pub(crate) fn json_line(value: &Value) -> String {
     let text = value.to_string();
     if !text.contains(is_harmful) {
@@ -43,20 +44,22 @@ pub(crate) fn json_line(value: &Value) -> String {
     line
 }
 
-/// Text from a server as a terminal may get it: what would move its cursor, change its colours or turn the direction of
-/// writing is escaped.
+/// Makes a text from a server safe for a terminal: escapes characters that would move the cursor, change colours or
+/// reverse the direction of the text.
 pub(crate) fn plain(text: &str) -> String {
     readable(text.as_bytes(), usize::MAX)
 }
 
-/// Rows in columns, which two spaces part; the first row is the head. Numbers stand on the right where `right` says so.
+/// Formats rows as columns, with two spaces between them. The first row is the head. `right` marks the columns that are
+/// aligned to the right.
 pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().enumerate().map(|(column, cell)| {
-            // Columns of a terminal, not characters: some take two, and marks that combine take none.
+            // Widths are in columns of the terminal, not in characters: some characters take two columns, and combining
+            // marks take none.
             let blanks = " ".repeat(widths[column] - cell.width());
             if right[column] {
                 blanks + cell
@@ -69,7 +72,7 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// The start of a line that has this many columns of a terminal.
+/// Returns the longest start of a line that fits into this many columns of a terminal.
 pub(crate) fn cut(line: &str, columns: usize) -> &str {
     let ends = line
         .char_indices()
@@ -78,7 +81,7 @@ pub(crate) fn cut(line: &str, columns: usize) -> &str {
     &line[..fitting.unwrap_or(0)]
 }
 
-/// A time as people read it: `850 ms`, `12.3 s`, `7 min 5 s`, `3 h 2 min`.
+/// Formats a time for people: `850 ms`, `12.3 s`, `7 min 5 s`, `3 h 2 min`.
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -89,12 +92,12 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A time that may not be known.
+/// Formats a time, or returns `else_say` if the time is not known.
 pub(crate) fn known(time: Option<Duration>, else_say: &str) -> String {
     time.map_or_else(|| else_say.to_owned(), duration)
 }
 
-/// Whole milliseconds, or null.
+/// Returns whole milliseconds, or null.
 pub(crate) fn millis(time: Option<Duration>) -> Value {
     time.map_or(Value::Null, |time| {
         json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! `steadlock run`: a lock around any program.
+//! `steadlock run`: runs a program while holding a lock.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,20 +17,21 @@ use crate::tree;
 
 /// Run a command while holding a lock.
 ///
-/// Waits for the lock, runs the command, renews the lock as long as it runs, and
-/// releases the lock. The command finds the lock's name in STEADLOCK_LOCK and
-/// its fencing token in STEADLOCK_TOKEN. STEADLOCK_URL, which may have a password,
-/// is not passed on to it without --pass-url. SIGTERM, SIGINT and SIGHUP are.
+/// Waits for the lock, runs the command, renews the lock while the command runs, and
+/// releases the lock. The command finds the lock's name in STEADLOCK_LOCK and its
+/// fencing token in STEADLOCK_TOKEN. STEADLOCK_URL can contain a password, so the
+/// command gets it only with --pass-url. SIGTERM, SIGINT and SIGHUP are forwarded to
+/// the command.
 ///
-/// Nothing of the command goes on without the lock: not its children, not those
-/// that ignore SIGTERM, are daemons or have sessions of their own. They are ended
-/// when the lock is lost, when the command itself has ended (or else give
-/// --leave-children), and when this program is killed.
+/// No process of the command continues without the lock, not even children that
+/// ignore SIGTERM, are daemons or have their own sessions. They are ended when the
+/// lock is lost, when the command itself has ended (unless --leave-children is given),
+/// and when this program is killed.
 ///
 /// If the lock cannot be renewed, they are ended before another owner can hold it. If it
-/// was taken away on the server, another owner may hold it while they still run: until
-/// that is noticed, and for up to --kill-after longer. With --kill-after 0 they are
-/// killed as soon as it is noticed.
+/// is removed or stolen on the server, another owner may hold it while they still run:
+/// until this program notices the loss, and for up to --kill-after longer. With
+/// --kill-after 0 they are killed as soon as the loss is noticed.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Run {
@@ -38,19 +39,18 @@ pub(crate) struct Run {
     name: String,
     #[command(flatten)]
     server: ServerOptions,
-    /// How many seconds to wait for the lock; 0 tries once. Without it, as long as the server
-    /// answers.
+    /// How many seconds to wait for the lock; 0 makes a single attempt [default: wait as long as the server answers].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
-    /// How many seconds the lock outlives this program if that is killed; 30 if not given. It is
-    /// renewed at a third of this.
+    /// The length of the lease in seconds: how long the lock stays held if this program is killed. The lock is renewed
+    /// at a third of it [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     lease: Option<Duration>,
-    /// How many seconds those that are told to end by SIGTERM have before SIGKILL; 0 kills at once.
+    /// How many seconds processes have between SIGTERM and SIGKILL; 0 kills them at once.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     kill_after: Duration,
-    /// Leave alone what the command has started and left running when it ends by itself. It goes
-    /// on without the lock.
+    /// Leave processes alone that the command has started and that still run when it ends by itself. They continue
+    /// without the lock.
     #[arg(long)]
     leave_children: bool,
     /// Give the command the URL that this program uses, with its password, in STEADLOCK_URL.
@@ -76,7 +76,7 @@ Exit status:
   143  (128 + n) SIGTERM (signal n) came while connecting or waiting for the lock";
 
 impl Run {
-    /// What others read that it holds the lock for: the command without its folder and its arguments.
+    /// Returns the label of this holder, as other clients see it: the command without its folder and its arguments.
     fn program(&self) -> String {
         let program = self.command.first().map(Path::new).and_then(Path::file_name);
         let program = program.unwrap_or_default().to_string_lossy();
@@ -88,7 +88,7 @@ impl Run {
         tree::adopt()?;
         let connecting = self.builder()?.connect();
         let client = tokio::select! {
-            // Nothing has been asked for yet.
+            // No lock has been requested yet.
             signal = signals.next() => return Ok(status_of(signal)),
             connected = connecting => connected?,
         };
@@ -98,7 +98,8 @@ impl Run {
         }
         let lease = tokio::select! {
             signal = signals.next() => {
-                // The attempt is dropped; closing takes back what it may have been granted.
+                // Dropping the future cancels the attempt. Closing the client releases the lock in case the attempt was
+                // granted.
                 close(&client).await;
                 return Ok(status_of(signal));
             }
@@ -136,8 +137,9 @@ impl Run {
         };
         let released = tokio::select! {
             released = lease.release() => Some(released),
-            // Somebody will not wait for a server that does not answer; the release is on its way. But a
-            // terminal's Ctrl-C that ended the command comes here too, and says nothing about the server.
+            // A user who sends a signal does not want to wait for a server that does not answer; the release has been
+            // sent. But a terminal's Ctrl-C that ended the command arrives here too, so the server gets a short time to
+            // answer.
             () = async { signals.next().await; sleep(PATIENCE).await } => None,
         };
         close(&client).await;
@@ -161,12 +163,12 @@ impl Run {
     }
 }
 
-/// Takes back what is still owed to the server, but not for long.
+/// Closes the client: sends the owed releases, but waits only for a short time.
 async fn close(client: &Client) {
     let _ = timeout(CLOSE_LIMIT, client.close()).await;
 }
 
-/// Why the lock was not ours any more when we released it.
+/// Returns how the lease was lost, if the release found that it was.
 fn gone(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),
@@ -174,6 +176,6 @@ fn gone(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&
     }
 }
 
-/// Who sends a signal waits half a second at the most, whatever the server does: these two together.
+/// While the command is not running, a signal ends this program within half a second: the sum of these two.
 const PATIENCE: Duration = Duration::from_millis(80);
 const CLOSE_LIMIT: Duration = Duration::from_millis(420);

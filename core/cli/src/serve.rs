@@ -1,4 +1,4 @@
-//! `steadlock serve`: the embedded store behind a port.
+//! `steadlock serve`: serves the embedded store on a port.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use crate::signals::Signals;
 
 /// Run a development server that ordinary Redis clients can talk to.
 ///
-/// It keeps everything in memory and forgets it when it stops. It is for
+/// The server keeps everything in memory and forgets it when it stops. It is for
 /// development and tests; production runs on Redis or Valkey. SIGTERM and SIGINT
 /// stop it at once. Once it listens it prints one line to standard output:
 ///
@@ -30,59 +30,59 @@ use crate::signals::Signals;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Serve {
-    /// The port to listen on; 0 takes a free one.
+    /// The port to listen on; 0 chooses a free one.
     #[arg(long, default_value_t = 6390)]
     port: u16,
-    /// The address to listen on. Others than loopback let the whole network in, and need --password-file.
+    /// The address to listen on. Addresses other than loopback admit the whole network, and need --password-file.
     #[arg(long, default_value = "127.0.0.1")]
     bind: IpAddr,
-    /// A file with the password that clients must give. Its last line break does not count.
+    /// A file with the password that clients must give. A line break at its end is ignored.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Let the whole network in without a password.
+    /// Admit the whole network without a password.
     #[arg(long)]
     insecure: bool,
-    /// Which scripts clients may send with EVAL and SCRIPT LOAD: `own`, those of this version of Steadlock, or `any`.
-    /// The default is `any` if only this machine reaches the server, and else `own`.
+    /// The scripts that clients can send with EVAL and SCRIPT LOAD: `own`, those of this version of Steadlock, or `any`
+    /// [default: `any` if no other machine reaches the server, otherwise `own`].
     ///
-    /// A script can hang or crash the server, as nothing ends a single call of Lua's string functions.
+    /// A script can hang or crash the server, because nothing ends a single call of Lua's string functions.
     #[arg(long, value_name = "WHICH", value_enum)]
     scripts: Option<Accepted>,
-    /// Answer GET /metrics for Prometheus on this port of loopback, or at this address and port; 0 takes a free
-    /// port. Anybody who reaches it may read the metrics: they have numbers, and no names.
+    /// Answer GET /metrics for Prometheus on this port of loopback, or at this address and port; 0 chooses a free port.
+    /// Anybody who reaches it may read the metrics, which contain numbers but no names.
     ///
-    /// A second line of standard output says where it is.
+    /// A second line of standard output has the address.
     #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
     metrics: Option<SocketAddr>,
-    /// Answer commands over HTTP too, as Upstash's REST API has them, on this port of loopback, or at this address
-    /// and port; 0 takes a free port. Others than loopback need a token.
+    /// Answer commands over HTTP too, like Upstash's REST API, on this port of loopback, or at this address and port; 0
+    /// chooses a free port. Addresses other than loopback need a token.
     ///
-    /// POST / takes a command as a JSON array, POST /pipeline and /multi-exec several; GET /get/KEY works as well,
-    /// and GET /subscribe/CHANNEL sends messages as events. One more line of standard output says where it is.
+    /// POST / accepts a command as a JSON array, POST /pipeline and /multi-exec several commands. GET /get/KEY works as
+    /// well, and GET /subscribe/CHANNEL sends messages as events. One more line of standard output has the address.
     #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
     http: Option<SocketAddr>,
-    /// A file with the token that clients must give over HTTP: "Authorization: Bearer TOKEN", or ?_token=TOKEN.
-    /// Without it, the token is the password of --password-file, if there is one.
+    /// A file with the token that clients must give over HTTP: "Authorization: Bearer TOKEN", or ?_token=TOKEN
+    /// [default: the password of --password-file, if there is one].
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
-    /// Let pages of this origin ask over HTTP, as http://localhost:5173; may be given several times, and * lets
-    /// every page. The pages of --http-root need none.
+    /// Let pages of this origin send requests over HTTP, such as http://localhost:5173; * allows every page. Can be
+    /// given several times. The pages of --http-root need none.
     #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
     http_origin: Vec<Origin>,
-    /// Show the files of this folder over HTTP, to everybody and without the token. A file comes before a command
-    /// of the same path; hidden ones are not shown, nor what links lead out to.
+    /// Serve the files of this folder over HTTP, to everybody and without the token. A file has precedence over a
+    /// command of the same path. Hidden files are not served, nor files outside the folder that links lead to.
     #[arg(long, value_name = "DIR", requires = "http")]
     http_root: Option<PathBuf>,
 }
 
-/// The scripts of clients that the server runs.
+/// The scripts that clients can send.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Accepted {
     Own,
     Any,
 }
 
-/// Where it listens, beside the address for Redis clients.
+/// The listeners other than the one for Redis clients, or their addresses.
 struct Others<Page, Http> {
     metrics: Option<Page>,
     http: Option<Http>,
@@ -100,7 +100,7 @@ impl Serve {
             metrics: self.metrics,
             http: self.site(token)?,
         };
-        // Before the banner: whoever reads it may stop us right away.
+        // Signals must be caught before the address is printed: its reader can stop the server right away.
         let mut signals = Signals::listen()?;
         let place = SocketAddr::new(self.bind, self.port);
         let store = Embedded::served(self.scripts());
@@ -110,7 +110,7 @@ impl Serve {
              steadlock: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
             env!("CARGO_PKG_VERSION")
         );
-        // Nobody may be there to read it.
+        // Standard output can be closed, which must not end the server.
         let _ = writeln!(std::io::stdout(), "steadlock: listening on redis://{address}");
         if let Some(page) = others.metrics {
             let _ = writeln!(std::io::stdout(), "steadlock: metrics on http://{page}/metrics");
@@ -122,7 +122,8 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Only clients on this machine are trusted with scripts of their own, unless the operator trusts more.
+    /// Returns which scripts clients can send. Without `--scripts`, only a server that no other machine reaches runs
+    /// every script.
     fn scripts(&self) -> Scripts {
         let http = self.http.map(|address| address.ip());
         let is_local = is_loopback(self.bind) && http.is_none_or(is_loopback);
@@ -134,7 +135,7 @@ impl Serve {
         }
     }
 
-    /// The network is let in only on purpose.
+    /// Refuses an address that the network can reach, unless there is a secret or the user accepts the risk.
     fn refuse_open(&self, address: IpAddr, has_secret: bool, option: &str) -> Result<(), Exit> {
         if is_loopback(address) || has_secret || self.insecure {
             return Ok(());
@@ -153,7 +154,7 @@ impl Serve {
         ))
     }
 
-    /// Where HTTP is answered, and how.
+    /// Returns the address for HTTP, and the site to serve there.
     fn site(&self, token: Option<Vec<u8>>) -> Result<Option<(SocketAddr, Site)>, Exit> {
         let Some(address) = self.http else { return Ok(None) };
         let root = self.http_root.as_deref().map(Root::open).transpose();
@@ -172,12 +173,12 @@ impl Serve {
     }
 }
 
-/// Whether only this machine reaches an address. The wildcards 0.0.0.0 and :: are reached by all.
+/// Returns whether only this machine can reach an address. All machines can reach the wildcards 0.0.0.0 and ::.
 fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Takes as many open files as the system allows, for each client needs one. Gives their number.
+/// Raises the limit on open files to the system's maximum, because each client needs one. Returns the limit.
 #[cfg(unix)]
 fn raise_open_files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -186,7 +187,7 @@ fn raise_open_files() -> usize {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // If that is refused, fewer clients are served.
+    // If the system refuses, the server accepts fewer clients.
     let _ = setrlimit(Resource::Nofile, raised);
     let current = getrlimit(Resource::Nofile).current;
     current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
@@ -197,8 +198,8 @@ const fn raise_open_files() -> usize {
     usize::MAX
 }
 
-/// Listens, and serves until the process ends. On a thread of its own: a script
-/// that never ends must not keep signals from ending us.
+/// Listens, and serves until the process ends. The server has its own thread, because a script that never ends must not
+/// keep signals from ending the process.
 async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,
@@ -222,7 +223,7 @@ async fn serve_on_a_thread(
                     metrics: others.metrics.as_ref().and_then(|page| page.address().ok()),
                     http: others.http.as_ref().and_then(|http| http.address().ok()),
                 };
-                // Nobody who went away before the answer can be told.
+                // The send fails only if the receiver is gone, and then the address is not needed.
                 let _ = tell.send(Ok((server.local_addr(), addresses)));
                 if let Some(page) = others.metrics {
                     drop(runtime.spawn(page.serve()));
@@ -249,7 +250,7 @@ async fn serve_on_a_thread(
     }
 }
 
-/// The server, and what else is wanted. An error says which address it is about.
+/// Binds the server and the other listeners. An error comes with the address that it is about.
 async fn bind(
     address: SocketAddr,
     password: Option<Vec<u8>>,
@@ -275,12 +276,12 @@ async fn bind(
     Ok((server, bound))
 }
 
-/// Scripts may nest some hundred calls into the store, each with frames of Lua's and of ours.
+/// Scripts can nest some hundred calls into the store, each with stack frames of Lua and of the store.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 const MAX_PASSWORD_BYTES: usize = 8 * 1024;
 
-/// The password or token in the file of an option.
+/// Reads the password or token from the file of an option.
 fn read_secret(option: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>, Exit> {
     let Some(file) = file else { return Ok(None) };
     let what = if option == "--password-file" {
@@ -288,11 +289,12 @@ fn read_secret(option: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>, Exi
     } else {
         "token"
     };
-    // Who takes the option for the secret itself does not find it in a log.
+    // The message does not repeat the path: if the user gave the secret itself in its place, it must not get into a
+    // log.
     let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of {option}: {why}"));
     let unread = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {what}"));
     let mut password = Vec::new();
-    // No more than a client that has not given it yet may send.
+    // The limit of a secret is the number of bytes that a client may send before it has logged in.
     let most = u64::try_from(MAX_PASSWORD_BYTES).unwrap_or(u64::MAX);
     File::open(file)
         .and_then(|file| file.take(most + 1).read_to_end(&mut password))

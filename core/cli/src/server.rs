@@ -1,4 +1,4 @@
-//! Which server it is, and how to get in: the options that all commands share.
+//! The options that all commands share: the server, and how to connect to it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,18 +9,17 @@ use steadlock::{AddressMap, Builder, Client};
 
 use crate::exit::Exit;
 
-/// The server, and what is put before each name.
+/// The server to connect to, and the prefix of the names of locks.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "The server")]
 pub(crate) struct ServerOptions {
-    /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
-    /// redis+unix://; valkey may stand for redis. Given three times or more, an odd number: independent primaries, and each
-    /// lock is a RedLock. Without it, the environment variable STEADLOCK_URL, which is the better
-    /// place for a password; several URLs stand there with spaces between them.
+    /// The server's URL: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or redis+unix://.
+    /// valkey can replace redis. For RedLock give this option three times or more, an odd number, once for each
+    /// independent primary. A password is safer in the environment variable STEADLOCK_URL, where spaces separate
+    /// several URLs [default: STEADLOCK_URL].
     #[arg(long)]
     url: Vec<String>,
-    /// What programs put before the name of each lock, as their option key_prefix has it. Nothing
-    /// if not given.
+    /// The prefix that programs put before the name of each lock, like their option key_prefix [default: none].
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     key_prefix: String,
     /// A PEM file of the authorities to trust for rediss://, instead of the system's.
@@ -32,27 +31,26 @@ pub(crate) struct ServerOptions {
     /// A PEM file of the private key of that certificate.
     #[arg(long, value_name = "FILE")]
     tls_key_file: Option<PathBuf>,
-    /// What the certificates of all servers are to be for, instead of the host that is connected
-    /// to: for nodes and sentinels that announce IP addresses.
+    /// The name that the certificates of all servers must be for, instead of the host in the address: for nodes and
+    /// sentinels that announce IP addresses.
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
-    /// Where a server is reached that a cluster's nodes or sentinels announce, if that is
-    /// elsewhere: 10.0.0.1:6379=localhost:7001, or host=host for any port. May be given
-    /// several times.
+    /// The address at which a server is reached, if a cluster's nodes or sentinels announce another one:
+    /// 10.0.0.1:6379=localhost:7001, or host=host for any port. Can be given several times.
     #[arg(long, value_name = "ANNOUNCED=REACHED")]
     address_map: Vec<String>,
 }
 
-/// Where the URL is, if it is no argument.
+/// The environment variable for the URL.
 pub(crate) const URL_VARIABLE: &str = "STEADLOCK_URL";
 
 impl ServerOptions {
-    /// What programs put before each name.
+    /// Returns the prefix that programs put before each name.
     pub(crate) fn key_prefix(&self) -> &str {
         &self.key_prefix
     }
 
-    /// The URLs that were given, or stand in `STEADLOCK_URL`.
+    /// Returns the URLs of the options, or else of `STEADLOCK_URL`.
     pub(crate) fn urls(&self) -> Vec<String> {
         if !self.url.is_empty() {
             return self.url.clone();
@@ -60,12 +58,12 @@ impl ServerOptions {
         ServerUrl::split(&std::env::var(URL_VARIABLE).unwrap_or_default())
     }
 
-    /// The options of a client.
+    /// Returns the options of a client.
     pub(crate) fn builder(&self) -> Result<Builder, Exit> {
         Ok(self.with_address_map(self.builder_of(&self.urls())?))
     }
 
-    /// The options of a client of these URLs, which is told of no other addresses.
+    /// Returns the options of a client of these URLs, without the address map.
     pub(crate) fn builder_of(&self, urls: &[String]) -> Result<Builder, Exit> {
         let mut builder = Client::builder().key_prefix(&self.key_prefix);
         for url in urls {
@@ -78,7 +76,7 @@ impl ServerOptions {
             }
         }
         builder = match urls {
-            // The client says that there is none.
+            // The client itself reports that there is no URL.
             [] => builder,
             [url] => builder.url(url),
             urls => builder.primaries(urls),
@@ -98,12 +96,12 @@ impl ServerOptions {
         Ok(builder)
     }
 
-    /// The same, with where announced servers are reached.
+    /// Adds the address map to the options of a client.
     pub(crate) fn with_address_map(&self, builder: Builder) -> Builder {
         if self.address_map.is_empty() {
             return builder;
         }
-        // Without a =, one side is empty, and refused as any other that is no address.
+        // Without a =, one side is empty, and is refused like any other invalid address.
         let entry = |given: &String| {
             let (from, to) = given.split_once('=').unwrap_or((given, ""));
             (from.to_owned(), to.to_owned())
@@ -111,13 +109,13 @@ impl ServerOptions {
         builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>())
     }
 
-    /// The servers themselves.
+    /// Opens connections to the servers themselves.
     pub(crate) async fn open(&self) -> Result<Servers, Exit> {
         Ok(Servers::open(self.builder()?).await?)
     }
 }
 
-/// A message of the client with its options as they are called here: --tls-ca-file, not `tls_ca_file`.
+/// Replaces the client's names of options in a message by those of the command: `tls_ca_file` becomes `--tls-ca-file`.
 pub(crate) fn in_flags(message: &str) -> String {
     let options = ServerOptions::augment_args(clap::Command::new(""));
     let flags: Vec<&str> = options.get_arguments().filter_map(clap::Arg::get_long).collect();
@@ -125,7 +123,7 @@ pub(crate) fn in_flags(message: &str) -> String {
         let is_option = word.contains('_');
         flags.iter().find(|flag| is_option && flag.replace('-', "_") == word)
     };
-    // A path may have such a word in it, and a name that is quoted.
+    // A word inside a path or a quoted name is not replaced.
     let ends_word = |letter: char| !(letter.is_alphanumeric() || "_-./\\\"".contains(letter));
     let shown = message.split_inclusive(ends_word).map(|part| {
         let word = part.trim_end_matches(ends_word);
@@ -137,7 +135,7 @@ pub(crate) fn in_flags(message: &str) -> String {
     shown.collect()
 }
 
-/// Seconds, also with a fraction.
+/// Parses a number of seconds, with or without a fraction.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
     let number: f64 = text.parse().map_err(|_| refuse())?;

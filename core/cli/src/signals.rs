@@ -1,4 +1,4 @@
-//! The signals that others send to this process.
+//! The signals that this process receives.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -8,8 +8,8 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::exit::Exit;
 
-/// Listens for the signals that ask a program to end, but for those that it was started to ignore: `nohup` ignores
-/// SIGHUP, a shell without job control SIGINT for what it runs in the background.
+/// Catches the signals that ask a program to end. Signals that it was started to ignore stay ignored: `nohup` ignores
+/// SIGHUP, and a shell without job control ignores SIGINT for programs in the background.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Option<Stream>,
@@ -18,7 +18,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals no longer end the process by themselves.
+    /// Starts to catch the signals. From now on they do not end the process by themselves.
     pub(crate) fn listen() -> Result<Self, Exit> {
         let listen = |kind: SignalKind| {
             if is_ignored(kind) {
@@ -34,7 +34,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Returns the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             () = next(&mut self.terminate) => Signal::TERM,
@@ -53,7 +53,7 @@ async fn next(stream: &mut Option<Stream>) {
     }
 }
 
-/// Whether this program was started with the signal ignored. Where the system does not tell, it was not.
+/// Returns whether this program was started with the signal ignored. False where the system does not report it.
 pub(crate) fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -65,7 +65,7 @@ pub(crate) fn is_ignored(kind: SignalKind) -> bool {
     mask.checked_shr(bit).unwrap_or(0) & 1 == 1
 }
 
-/// The exit status that shells give to a program that a signal ended.
+/// Returns the exit status that shells give to a program that a signal ended.
 pub(crate) fn code_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
@@ -74,8 +74,8 @@ pub(crate) fn status_of(signal: Signal) -> ExitCode {
     ExitCode::from(code_of(signal.as_raw()))
 }
 
-/// Whether a signal has to be passed on: a terminal sends Ctrl-C to the command
-/// as well, and many programs take a second one as an order to drop everything.
+/// Returns whether a signal must be forwarded to the command. A terminal also sends Ctrl-C to the command itself, and
+/// many programs treat a second one as an order to stop without cleaning up.
 pub(crate) fn must_forward(signal: Signal) -> bool {
     signal != Signal::INT || !std::io::stdin().is_terminal()
 }

@@ -1,20 +1,20 @@
-//! What stands between `steadlock run` and its command: two hidden commands.
+//! The process between `steadlock run` and its command: two hidden subcommands.
 //!
-//! A process that was killed cannot end its command, so another one has to.
+//! A process that was killed cannot end its command, so another process must.
 //!
 //! ```text
-//!   steadlock run ── holds and renews the lock, passes signals on
-//!        │ socket: deadlines and signals down, how it ended up
+//!   steadlock run ── holds and renews the lock, forwards signals
+//!        │ socket: deadlines and signals down, the command's end up
 //!   supervisor ───── parent of all orphans below it (subreaper)
 //!        │
 //!   command ──────── killed by the kernel when the supervisor is
 //!        └ its children, daemons, sessions of their own, …
 //! ```
 //!
-//! The supervisor ends all that is below it when the lock is lost, when the lock was
-//! not renewed in time (`steadlock run` may be stopped, and cannot tell), and at once
-//! when `steadlock run` is gone. If the supervisor itself is killed, its orphans
-//! become children of `steadlock run`, which ends them.
+//! The supervisor ends all processes below it when the lock is lost, and at once when
+//! `steadlock run` is gone. It also ends them when the lock was not renewed in time,
+//! because a stopped `steadlock run` cannot report a loss. If the supervisor itself is
+//! killed, its orphans become children of `steadlock run`, which ends them.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,7 @@ use crate::link::{Link, Message, micros};
 use crate::signals::{code_of, is_ignored};
 use crate::tree;
 
-/// This program, also when its file has been replaced meanwhile.
+/// Returns the path of this program, which works even if its file has been replaced meanwhile.
 #[cfg(target_os = "linux")]
 pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
     Ok("/proc/self/exe".into())
@@ -42,7 +42,8 @@ pub(crate) fn this_program() -> io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }
 
-/// Its name in the list of processes. A command that kills all processes called `steadlock` must not hit it.
+/// The supervisor's name in the list of processes. A command that kills all processes called `steadlock` must not kill
+/// the supervisor.
 pub(crate) const NAME: &str = "lock-supervisor";
 
 /// Part of `steadlock run`.
@@ -54,7 +55,7 @@ pub(crate) struct Supervise {
     kill_after_ms: u64,
     #[arg(long)]
     leave_children: bool,
-    /// The command gets a process group, which can be killed at one moment.
+    /// Whether the command has its own process group, which the kernel can kill in one step.
     #[arg(long)]
     own_group: bool,
     #[arg(last = true, required = true)]
@@ -64,9 +65,9 @@ pub(crate) struct Supervise {
 impl Supervise {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let broken = |error: io::Error| Exit::new(Exit::SOFTWARE, format!("the supervisor cannot start: {error}"));
-        // Those that a terminal or a service manager sends to everybody are the command's affair. They
-        // are caught, not ignored: the command would inherit that. Ctrl-Z must not stop the supervisor:
-        // who waits for the lock does not stop either.
+        // A terminal or a service manager sends these signals to all processes. They are meant for the command, so the
+        // supervisor catches them. It does not ignore them, because the command would inherit that. Ctrl-Z must not
+        // stop the supervisor: waiters for the lock continue, so it must still be able to end the command.
         let _caught = [
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -83,10 +84,11 @@ impl Supervise {
         let mut child_ended = signal(SignalKind::child()).map_err(broken)?;
         #[cfg(target_os = "linux")]
         if let Ok(name) = std::ffi::CString::new(NAME) {
-            // It is only a name.
+            // The name only helps people, so a failure does not matter.
             let _ = rustix::thread::set_name(&name);
         }
-        // Who was stopped goes on when the holder dies, to end the command.
+        // If a signal has stopped the supervisor, this one wakes it when the holder dies, so that it can end the
+        // command.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
         tree::adopt()?;
@@ -135,16 +137,17 @@ impl Supervise {
         };
         let mut leader = None;
         if self.own_group {
-            // Not the command's own number: one that leads a group may not start a session, and
-            // `setsid` would go on in a child and end.
+            // The command must not lead the group. A group leader cannot start a session, so `setsid` would start the
+            // program in a child and end at once.
             let placeholder = new_group().map_err(failed)?;
             command.process_group(i32::try_from(placeholder.id()).unwrap_or(0));
             leader = Some(placeholder);
         }
-        // By the main thread: the kernel's signal comes when the thread that started it ends.
+        // The main thread starts the command: the kernel sends the command its death signal when the thread that
+        // started it ends.
         let child = command.stdin(stdin).spawn();
         if let Some(mut leader) = leader {
-            // It would end by itself.
+            // The placeholder would also end by itself.
             let _ = leader.kill().and_then(|()| leader.wait());
         }
         let child = child.map_err(failed)?;
@@ -155,7 +158,7 @@ impl Supervise {
     }
 }
 
-/// A process that leads a group of its own, which others can join until it is reaped.
+/// Starts a process that leads its own group. Others can join the group until that process is reaped.
 fn new_group() -> io::Result<Child> {
     Command::new(this_program()?)
         .arg("--version")
@@ -166,28 +169,28 @@ fn new_group() -> io::Result<Child> {
         .spawn()
 }
 
-/// The command and all that it started. Times are those of [`clock_micros`].
+/// The command and all processes that it has started. All times are those of [`clock_micros`].
 struct Family {
     command: Pid,
     /// The command's exit status, once it has ended.
     status: Option<u8>,
     leaves_children: bool,
     kill_after: u64,
-    /// How long before another owner can hold the lock the command is told to end, and killed.
+    /// How long before the deadline the command is told to end; `kill_lead` is the same for killing it.
     term_lead: u64,
     kill_lead: u64,
     deadline: u64,
     is_lapsing: bool,
     is_lost: bool,
-    /// From when on all are killed, once they have been told to end.
+    /// The time at which all processes are killed, once they have been told to end.
     kill_at: Option<u64>,
     refused: HashSet<Pid>,
-    /// How long to wait before looking again for those that are being killed.
+    /// The pause before the next search for processes that have been killed.
     again: u64,
 }
 
-/// What the holder says in [`micros`], by this process's own clock: that counts the
-/// pauses of the machine that come from here on, also while the holder cannot tell.
+/// Converts a time of [`micros`] to this process's own clock. The own clock also counts later pauses of the machine,
+/// even while the holder cannot report them.
 fn by_own_clock(time: u64) -> u64 {
     time.saturating_add_signed(clock_micros().wrapping_sub(micros()).cast_signed())
 }
@@ -196,14 +199,14 @@ impl Family {
     fn new(options: &Supervise, command: Pid, deadline: u64) -> Self {
         let lease = options.lease_ms.saturating_mul(1_000);
         let kill_after = options.kill_after_ms.saturating_mul(1_000);
-        // Time for the killing itself, on a machine that may be busy.
+        // On a busy machine the kill itself is slow.
         let kill_lead = lease / 10;
         Self {
             command,
             status: None,
             leaves_children: options.leave_children,
             kill_after,
-            // Renewals begin when two thirds are left, and have to have their chance.
+            // Renewals begin when two thirds of the lease are left, and need time to succeed first.
             term_lead: kill_lead + kill_after.min(lease / 4),
             kill_lead,
             deadline: by_own_clock(deadline),
@@ -219,10 +222,10 @@ impl Family {
         match message {
             Message::Deadline(deadline) => self.deadline = by_own_clock(deadline),
             Message::Forward(signal) if self.status.is_none() => {
-                // Not reaped yet, so the number is still its own.
+                // The command is not reaped yet, so its process id still belongs to it.
                 let _ = kill_process(self.command, signal);
             }
-            // Whoever asks again while the command's remains are ended wants them to end now.
+            // A second signal while the remaining processes are being ended means that they must end now.
             Message::Forward(_) => self.end_by(0),
             Message::Lost if !self.is_lost => {
                 self.is_lost = true;
@@ -232,7 +235,7 @@ impl Family {
         }
     }
 
-    /// Does what is due. Returns whether nothing is left to do.
+    /// Does all that is due. Returns whether nothing is left to do.
     fn is_over(&mut self, link: &Link) -> bool {
         let ran = self.status.is_none();
         if !self.reap() {
@@ -260,7 +263,7 @@ impl Family {
         false
     }
 
-    /// Returns whether others are left.
+    /// Reaps the children that have ended. Returns whether others are left.
     fn reap(&mut self) -> bool {
         tree::reap(|pid, how| {
             if pid == self.command {
@@ -269,7 +272,7 @@ impl Family {
         })
     }
 
-    /// Tells all to end, and has those killed that have not by then.
+    /// Tells all processes to end, and sets the time at which the rest is killed.
     fn end_by(&mut self, at: u64) {
         if self.kill_at.is_none() && at > clock_micros() {
             tree::signal_all(&tree::descendants(&HashSet::new()), Signal::TERM);
@@ -277,8 +280,8 @@ impl Family {
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Kills all processes that it finds. One that it misses becomes a child of this process, and is found the
-    /// next time: there is a next time until there are no children.
+    /// Kills all processes that it finds. A process that it misses becomes a child of this one, and the next search
+    /// finds it. Searches continue until there are no children.
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.refused.insert(pid) {
@@ -288,7 +291,7 @@ impl Family {
         self.again = self.again.saturating_mul(2).min(LAST_LOOK);
     }
 
-    /// How long nothing is due, unless something is heard.
+    /// Returns how long nothing is due unless a message or a signal arrives.
     fn pause(&self) -> Duration {
         let now = clock_micros();
         let due = match self.kill_at {
@@ -301,12 +304,12 @@ impl Family {
         } else {
             due.min(self.deadline.saturating_sub(self.term_lead))
         };
-        // Timers stand still while the machine sleeps; the lock's time does not.
+        // Timers stop while the machine sleeps, but the lease does not, so the pause has an upper limit.
         Duration::from_micros(due.saturating_sub(now).clamp(FIRST_LOOK, 1_000_000))
     }
 }
 
-/// The last step before the command: has the kernel kill it when the supervisor ends.
+/// The last step before the command: asks the kernel to kill it when the supervisor ends.
 #[derive(clap::Args)]
 pub(crate) struct Exec {
     #[arg(long)]
@@ -320,10 +323,10 @@ impl Exec {
         #[cfg(target_os = "linux")]
         {
             use rustix::process::{getppid, set_parent_process_death_signal};
-            // Refused by some sandboxes. Then `steadlock run` ends the supervisor's orphans, as it does
-            // for a command that takes this back.
+            // Some sandboxes refuse this, and a command can undo it. Then `steadlock run` ends the supervisor's
+            // orphans.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            // It may have ended before.
+            // The supervisor can have ended before the request was made.
             if getppid().map(Pid::as_raw_pid) != Some(self.parent) {
                 return Ok(ExitCode::FAILURE);
             }
@@ -349,7 +352,7 @@ fn split(command: &[OsString]) -> Result<(&OsStr, &[OsString]), Exit> {
     }
 }
 
-/// The exit status that shells give.
+/// Returns the exit status that shells give.
 fn code_of_end(how: WaitStatus) -> u8 {
     match (how.exit_status(), how.terminating_signal()) {
         (Some(status), _) => u8::try_from(status).unwrap_or(u8::MAX),
@@ -358,6 +361,7 @@ fn code_of_end(how: WaitStatus) -> u8 {
     }
 }
 
-/// Microseconds: those killed are gone soon, and nobody asks in vain for long.
+/// The pauses between searches for killed processes, in microseconds. The first one is short, because most processes
+/// end soon. Later ones grow, so that searches for a process that stays cost little.
 const FIRST_LOOK: u64 = 500;
 const LAST_LOOK: u64 = 100_000;

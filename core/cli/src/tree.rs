@@ -1,14 +1,13 @@
-//! All that a process has started, however it tried to get away.
+//! Finds all processes that a process has started, even those that try to escape.
 //!
-//! A process is found by its parents, as `/proc` shows them: neither a session, a
-//! process group nor an ignored signal of its own hides it. One whose parent has
-//! ended gets the nearest *subreaper* above as its parent; a process that wants to
-//! find its orphans has to be one.
+//! A process is found by its parents, as `/proc` lists them. A process cannot hide by a new session, a new process
+//! group or an ignored signal. When a parent ends, the nearest *subreaper* above becomes the new parent. A process that
+//! wants to find its orphans must therefore be a subreaper.
 //!
-//! A look at `/proc` takes longer than to start a process and end, so what does only
-//! that is never seen where it is. But it stays in its *process group* unless it leaves
-//! on purpose, its zombies show which one that is, and the kernel kills a group at one
-//! moment: none of it starts another meanwhile.
+//! A scan of `/proc` is slower than a process that only starts another one and ends, so a chain of such processes can
+//! escape every scan. But they stay in their *process group* unless they leave on purpose, and their zombies show which
+//! group that is. The kernel kills all members of a group in one step, so none of them can start another process
+//! meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -20,8 +19,8 @@ use crate::exit::Exit;
 
 pub(crate) use system::has_terminal;
 
-/// From now on those whose parents end become children of this process, and the
-/// family can be found. To be called before there is a lock to lose.
+/// Makes this process the parent of all orphans below it, so that they can be found. Must be called before the lock is
+/// acquired: a failure then loses nothing.
 pub(crate) fn adopt() -> Result<(), Exit> {
     system::adopt().map_err(|error| {
         Exit::new(
@@ -31,14 +30,14 @@ pub(crate) fn adopt() -> Result<(), Exit> {
     })
 }
 
-/// One process, whatever becomes of its number.
+/// A process. Its start time tells it from later processes with the same id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     id: ProcessId,
     parent: i32,
-    /// No positive number if it is not known, or that of a process outside this container.
+    /// The process group. Zero or negative if it is not known or belongs to a process outside this container.
     group: i32,
-    /// It has ended, and its parent has not asked how.
+    /// Whether the process has ended and its parent has not reaped it.
     is_zombie: bool,
 }
 
@@ -48,15 +47,15 @@ impl Process {
     }
 }
 
-/// A number is given again, but not within the clock tick in which it was started.
+/// The identity of a process. Process ids are reused, but not within the clock tick in which a process was started.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct ProcessId {
     pid: Pid,
     start: u64,
 }
 
-/// This process's descendants, parents before their children; without those in
-/// `except` and what they started.
+/// Returns this process's descendants, parents before their children, without the processes in `except` and their
+/// descendants.
 pub(crate) fn descendants(except: &HashSet<ProcessId>) -> Vec<Process> {
     descendants_among(&system::processes(), except)
 }
@@ -78,9 +77,9 @@ fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Proces
     found
 }
 
-/// The children of the program that became this one by exec, and all below them.
+/// Returns the children that this process had before it became `steadlock run` by exec, and all their descendants.
 pub(crate) fn inherited() -> HashSet<ProcessId> {
-    // Most have none, and looking at every process of a large machine takes longer than to start one.
+    // Most programs had none, and a scan of all processes on a large machine takes longer than starting a process.
     if cfg!(target_os = "linux") && system::children(getpid()).is_empty() {
         return HashSet::new();
     }
@@ -88,7 +87,7 @@ pub(crate) fn inherited() -> HashSet<ProcessId> {
     found.into_iter().map(|process| process.id).collect()
 }
 
-/// Sends a signal to all of them. Returns those to which this user may not send any.
+/// Sends a signal to all of these processes. Returns those to which this user may not send signals.
 pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
     let is_refused = |process: &&Process| system::signal(process, signal) == Err(Errno::PERM);
     processes
@@ -98,9 +97,9 @@ pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
         .collect()
 }
 
-/// Kills this process's descendants, without those in `except` and what they started, and again those
-/// that they have started meanwhile, until nobody new is found; `reap` says whether any are left.
-/// Returns those to which this user may not send a signal.
+/// Kills this process's descendants, without the processes in `except` and their descendants. Repeats this for
+/// processes that were started meanwhile, until no new ones are found. `reap` returns whether any children are left.
+/// Returns the processes to which this user may not send signals.
 pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bool) -> HashSet<Pid> {
     let mut killed = HashSet::new();
     let mut refused = HashSet::new();
@@ -116,7 +115,7 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
         let is_new = |process: &&Process| !process.is_zombie && killed.insert(process.id);
         let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
         refused.extend(signal_all(&new, Signal::KILL));
-        // A look may miss one that was started while it went on; two hardly do.
+        // One scan can miss a process that was started while it ran. Two scans in a row hardly can.
         in_vain = if killed.len() == before { in_vain + 1 } else { 0 };
         let is_refused = |process: &Process| refused.contains(&process.id.pid);
         let is_useless = !found.is_empty() && found.iter().all(is_refused);
@@ -127,22 +126,22 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
     refused
 }
 
-/// Kills the process groups to which only those that were found belong. A zombie shows its group too:
-/// who else is in it may have been started since.
+/// Kills the process groups that consist only of the processes that were found. A zombie counts too: its group can
+/// contain processes that were started after the scan.
 fn kill_groups(all: &[Process], found: &[Process]) {
     let family: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
     let is_strange = |process: &&Process| !family.contains(&process.id);
-    // Those of other programs, and our own.
+    // The groups of other programs, and this process's own group.
     let mut spared: HashSet<i32> = all.iter().filter(is_strange).map(|process| process.group).collect();
     let Some(own) = system::look(getpid()) else { return };
     spared.insert(own.group);
     for process in found {
         let is_there = |now: Process| now.id == process.id && now.group == process.group;
-        // 0 and less are no groups, and to kill "group" 1 would be to kill everybody.
+        // Zero and negative numbers are no groups, and a kill of "group" 1 would kill all processes.
         if process.group <= 1 || spared.contains(&process.group) {
             continue;
         }
-        // Numbers are given again, in a circle: not within a moment.
+        // Process ids are reused in a circle, so a number that was still correct a moment ago stays so for this call.
         if !system::look(process.id.pid).is_some_and(is_there) {
             continue;
         }
@@ -153,15 +152,15 @@ fn kill_groups(all: &[Process], found: &[Process]) {
     }
 }
 
-/// Kills descendants as the kernel lists them by their parents. That takes no look at all processes, and
-/// is quick enough to catch those that leave their group and do nothing but start the next and end.
+/// Kills descendants, found by the kernel's lists of each process's children. This needs no scan of all processes. It
+/// is fast enough to catch processes that leave their group and only start the next one and end.
 fn chase(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
     for _ in 0..CHASES {
         let before = killed.len();
         let mut parents = vec![getpid()];
         while let Some(parent) = parents.pop() {
             for pid in system::children(parent) {
-                // It may have ended, and its number be another's.
+                // The process can have ended, and its id can belong to another process now.
                 let Some(child) = system::look(pid).filter(|now| now.parent == parent.as_raw_pid()) else {
                     continue;
                 };
@@ -179,7 +178,7 @@ fn chase(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
     }
 }
 
-/// Reaps every child that has ended. Returns whether there are others.
+/// Reaps every child that has ended. Returns whether others are left.
 pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -190,7 +189,7 @@ pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
     }
 }
 
-/// Enough, and yet somebody else has a turn some time.
+/// Limits on the repetitions: enough in practice, and yet the caller continues at some time.
 const LOOKS: usize = 50;
 const CHASES: usize = 50;
 
@@ -205,7 +204,7 @@ mod system {
 
     pub(super) fn adopt() -> io::Result<()> {
         set_child_subreaper(Some(getpid()))?;
-        // One that belongs to another namespace would show strangers under our numbers.
+        // A `/proc` of another process namespace would show other processes under these ids.
         let own_name = std::fs::read_link("/proc/self").unwrap_or_default();
         if own_name.as_os_str() == OsStr::new(&getpid().as_raw_pid().to_string()) {
             Ok(())
@@ -226,19 +225,19 @@ mod system {
             .collect()
     }
 
-    /// Whether this process has a terminal that sends signals and stops those that are not in its
-    /// foreground group.
+    /// Returns whether this process has a terminal, which sends signals and stops processes outside its foreground
+    /// group.
     pub(crate) fn has_terminal() -> bool {
         // The 7th field of the file.
         stat(getpid()).is_none_or(|fields| fields.split_ascii_whitespace().nth(4) != Some("0"))
     }
 
-    /// Empty where the kernel does not list them.
+    /// Returns the children of a process, as the kernel lists them. Empty if the kernel does not.
     pub(super) fn children(parent: Pid) -> Vec<Pid> {
         let pid = parent.as_raw_pid();
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         let listed = if parent == getpid() {
-            // The main thread starts all there are and is given the orphans.
+            // The main thread starts all children and becomes the parent of all orphans.
             read(format!("/proc/{pid}/task/{pid}/children").into())
         } else {
             let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -253,12 +252,12 @@ mod system {
         listed.split_ascii_whitespace().filter_map(parse).collect()
     }
 
-    /// `None` if it is gone.
+    /// Reads the state of a process; `None` if it is gone.
     pub(super) fn look(pid: Pid) -> Option<Process> {
         let stat = stat(pid)?;
         let mut fields = stat.split_ascii_whitespace();
-        // The state, the parent and the group are the 3rd to 5th of the file, the number of threads is
-        // the 20th, the start the 22nd.
+        // The state, the parent and the group are the 3rd to 5th field of the file, the number of threads is the 20th,
+        // and the start time the 22nd.
         let has_ended = matches!(fields.next()?, "Z" | "X");
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
@@ -274,19 +273,19 @@ mod system {
         })
     }
 
-    /// The fields from the third one on.
+    /// Returns the fields of `stat` from the third one on.
     fn stat(pid: Pid) -> Option<String> {
         let mut stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-        // The program's name is in parentheses, and may have some itself.
+        // The program's name is in parentheses, and can contain parentheses itself.
         let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
         String::from_utf8(stat.split_off(name_ends + 1)).ok()
     }
 
-    /// Another process may have the number by now: the signal is sent only if it is the same process.
+    /// Sends a signal to the process, but not to another one that has got its id meanwhile.
     pub(super) fn signal(process: &Process, signal: Signal) -> Result<(), Errno> {
         let handle = match pidfd_open(process.id.pid, PidfdFlags::empty()) {
             Ok(handle) => Some(handle),
-            // An old kernel, a sandbox, or too many files: the number has to do.
+            // On an old kernel, in a sandbox, or with too many open files, the signal is sent by id.
             Err(Errno::NOSYS | Errno::PERM | Errno::MFILE | Errno::NFILE) => None,
             Err(error) => return Err(error),
         };
@@ -300,7 +299,7 @@ mod system {
     }
 }
 
-/// Best effort: an orphan cannot be found.
+/// Best effort on other systems: orphans cannot be found there.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::process::Command;

@@ -1,10 +1,10 @@
-//! What is said about arguments that are not understood. They may hold a password,
-//! in the wrong place or with a slip of the keyboard, so none is repeated.
+//! Errors about arguments that cannot be parsed. Such an argument can contain a password, in the wrong place or
+//! mistyped, so no message repeats it.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The same error without what the user wrote.
+/// Removes the user's input from an error.
 pub(crate) fn discreet(mut error: Error) -> Error {
     let hidden = || ContextValue::String("(not shown)".into());
     if error.get(ContextKind::InvalidValue).is_some() {
@@ -13,7 +13,7 @@ pub(crate) fn discreet(mut error: Error) -> Error {
     if error.get(ContextKind::InvalidSubcommand).is_some() {
         error.insert(ContextKind::InvalidSubcommand, hidden());
     }
-    // Of arguments that are known this is the name.
+    // For known arguments this is the name of the option.
     if error.kind() == ErrorKind::UnknownArgument {
         let named = match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::String(written)) => option_name(written).map(|name| ContextValue::String(name.into())),
@@ -21,12 +21,12 @@ pub(crate) fn discreet(mut error: Error) -> Error {
         };
         error.insert(ContextKind::InvalidArg, named.unwrap_or_else(hidden));
     }
-    // How to pass what was written as a value, with what was written.
+    // The suggestion of how to pass a value would repeat the input.
     error.remove(ContextKind::Suggested);
     error
 }
 
-/// The `--option` of `--option=value`, if that is what it is.
+/// Returns the `--option` of `--option=value`, if the text has that form.
 fn option_name(written: &str) -> Option<&str> {
     let name = written.split('=').next().unwrap_or_default();
     let is_word = name

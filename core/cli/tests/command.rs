@@ -1,4 +1,4 @@
-//! The `steadlock` command as a user runs it.
+//! Tests of the `steadlock` command as a user runs it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Waits for the end, but not for ever.
+/// Waits until the process ends, for 20 s at the most.
 fn wait(child: &mut Child) -> i32 {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -34,7 +34,7 @@ fn wait(child: &mut Child) -> i32 {
     }
 }
 
-/// `steadlock serve` on a free port, stopped when dropped.
+/// A `steadlock serve` on a free port, stopped when dropped.
 struct Served {
     process: Child,
     port: u16,
@@ -60,7 +60,7 @@ impl Served {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Sends a command as one would type it, and gives the first line of the reply.
+    /// Sends a command in its inline form, and returns the first line of the reply.
     fn say(&self, line: &str) -> String {
         self.say_to("127.0.0.1", line)
     }
@@ -77,7 +77,7 @@ impl Served {
         command
     }
 
-    /// A `steadlock run` whose command has begun and said "ready".
+    /// Starts a `steadlock run` and waits until its command has printed "ready".
     fn run_until_ready(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut child = self
             .run(arguments)
@@ -118,7 +118,7 @@ fn file(name: &str, content: &str) -> PathBuf {
     path
 }
 
-/// The path of a file that nobody has made: of a fixed path, somebody may have.
+/// Returns the path of a file that does not exist. The path is unique to this process: a fixed path could exist.
 fn missing() -> String {
     let folder = format!("steadlock-cli-{}-missing", std::process::id());
     let path = std::env::temp_dir().join(folder).join("file");
@@ -130,7 +130,7 @@ fn serve_answers_and_stops_at_once() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut served = Served::start(&[]);
         assert_eq!(served.say("PING"), "+PONG");
-        // Neither a client that stays connected nor a script that never ends holds it up.
+        // Neither an idle client nor a script that never ends delays the stop.
         let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
         if signal == Signal::INT {
             let mut busy = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
@@ -184,7 +184,8 @@ fn serve_asks_for_the_password_of_its_file() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// By the option and by the variable, as secret managers and environment files write it.
+/// Quotes and spaces around a URL, as secret managers and environment files write them, by the option and by the
+/// variable.
 #[test]
 fn what_stands_around_a_url_is_dropped_or_named() {
     let served = Served::start(&[]);
@@ -231,7 +232,7 @@ fn what_stands_around_a_url_is_dropped_or_named() {
     }
 }
 
-/// The clients of each language talk to it in the demo.
+/// In the demo, clients of each language use the server.
 #[test]
 fn redis_cli_talks_to_serve() {
     let served = Served::start(&[]);
@@ -252,7 +253,7 @@ fn redis_cli_talks_to_serve() {
         let script = "return {redis.call('decr', KEYS[1]), redis.call('pttl', KEYS[1]) > 0}";
         assert_eq!(ask(protocol, &["EVAL", script, "1", "stock"]), "6\n1");
         assert_eq!(ask(protocol, &["HSET", "record", "owner", "1"]), "1");
-        // A line for each in RESP2, a line for the pair in RESP3.
+        // RESP2 prints a line for the field and one for its value, RESP3 one line for the pair.
         assert_eq!(ask(protocol, &["HGETALL", "record"]).replace('\n', " "), "owner 1");
         assert!(ask(protocol, &["HGET", "stock", "owner"]).starts_with("WRONGTYPE"));
         assert!(ask(protocol, &["NONSENSE"]).starts_with("ERR unknown command"));
@@ -395,12 +396,12 @@ fn a_second_run_waits_or_is_refused() {
         assert_eq!(status(&refused), 75, "{}", errors(&refused));
         assert!(refused.stdout.is_empty(), "the command did not run");
         assert!(errors(&refused).contains("stock"), "{}", errors(&refused));
-        // Its first call is the one that is refused, and the holder has a name all the same.
+        // The first call of this client is refused, and the error still names the holder.
         let named = format!("pid {} on ", first.id());
         assert!(errors(&refused).contains(&named), "{}", errors(&refused));
     }
     let mut waiting = served.run(&["--wait", "20", "stock", "--", "true"]).spawn().unwrap();
-    // The end of its input ends the first command.
+    // The first command ends when its standard input is closed.
     drop(first.stdin.take());
     assert_eq!(wait(&mut first), 0);
     assert_eq!(wait(&mut waiting), 0);
@@ -421,7 +422,7 @@ fn a_lock_lost_unnoticed_is_still_reported() {
     let served = Served::start(&[]);
     let (mut child, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", "echo ready; cat > /dev/null"]);
     assert_eq!(served.say("DEL stock"), ":1");
-    // Long before the next renewal.
+    // Long before the next renewal could find the loss.
     drop(child.stdin.take());
     assert_eq!(wait(&mut child), 74);
 }
@@ -443,7 +444,7 @@ fn a_signal_while_waiting_ends_the_wait() {
     let served = Served::start(&[]);
     served.say("HSET stock 00000000-0000-4000-8000-000000000002:1 1");
     let mut child = served.run(&["stock", "--", "true"]).spawn().unwrap();
-    // It waits once it listens to the lock's channel.
+    // A waiter has subscribed to the lock's channel.
     let deadline = Instant::now() + Duration::from_secs(10);
     while served.say("PUBLISH redisson_lock__channel:{stock} x") != ":1" {
         assert!(Instant::now() < deadline, "it does not wait");
@@ -506,7 +507,7 @@ fn help_lists_the_exit_statuses() {
     }
 }
 
-/// `nohup` has a program ignore SIGHUP, and all that the program starts.
+/// `nohup` makes a program and all its children ignore SIGHUP.
 #[test]
 fn a_signal_that_it_was_started_to_ignore_ends_nothing() {
     let served = Served::start(&[]);

@@ -1,11 +1,11 @@
-//! The page of `steadlock serve --metrics`, as Prometheus and others ask for it.
+//! The page of `steadlock serve --metrics`, with the requests of Prometheus and of others.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// `steadlock serve` on free ports, stopped when dropped.
+/// A `steadlock serve` on free ports, stopped when dropped.
 struct Served {
     process: Child,
     port: u16,
@@ -38,7 +38,7 @@ impl Served {
         }
     }
 
-    /// Sends a command as one would type it, and gives the first line of the reply.
+    /// Sends a command in its inline form, and returns the first line of the reply.
     fn say(&self, line: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
@@ -53,12 +53,12 @@ impl Served {
         stream
     }
 
-    /// The whole answer to a request.
+    /// Sends a request, and returns the whole answer.
     fn ask(&self, request: &str) -> String {
         let mut stream = self.dial();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
-        // A refusal may cut off what was not read.
+        // A refusal can close the connection before the whole request is read, which resets it.
         let _ = stream.read_to_string(&mut answer);
         answer
     }
@@ -146,7 +146,7 @@ fn those_who_ask_and_say_nothing_are_sent_away_and_others_answered() {
             stream.write_all(b"GET /met").unwrap();
         }
     }
-    // It waits until one of them has had its time.
+    // The request waits until the time of one silent client is over.
     assert!(served.page().contains("steadlock_server_uptime_seconds"));
     for mut stream in silent {
         let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! `steadlock run` lets nothing of its command go on without the lock.
+//! No process of the command of `steadlock run` continues without the lock.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Many ways in which a process gets away from a program that wants to end it. Each says "up" once it is out of
-/// reach; the last ones do nothing but start the next and end, for half a minute at most.
+/// Starts processes that try in many ways to escape from a program that wants to end them. Each prints "up" once it has
+/// escaped. The last two chains of processes only start the next one and end, for half a minute at most.
 const TREE: &str = r#"
     trap '' TERM
     (trap '' TERM HUP INT; echo up; while :; do sleep 0.05; done) &
@@ -28,7 +28,7 @@ const TREE: &str = r#"
 "#;
 const UPS: usize = 5;
 
-/// `steadlock serve` on a free port.
+/// A `steadlock serve` on a free port.
 struct Served {
     process: Child,
     port: u16,
@@ -60,7 +60,7 @@ impl Served {
         Run::start(&self.url(), arguments)
     }
 
-    /// A run of a shell script that has said "up" so many times.
+    /// Runs a shell script, and waits until it has printed "up" this many times.
     fn run_script(&self, arguments: &[&str], script: &str, ups: usize) -> Run {
         let mut run = self.run(&[arguments, &["stock", "--", "sh", "-c", script]].concat());
         for _ in 0..ups {
@@ -73,7 +73,7 @@ impl Served {
         self.say("EXISTS stock") == ":0"
     }
 
-    /// Whether bytes have come on its connections that it has not read.
+    /// Returns whether a connection of the server has bytes that it has not read.
     fn has_unread(&self) -> bool {
         let port = format!(":{:04X}", self.port);
         let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -94,7 +94,7 @@ impl Drop for Served {
     }
 }
 
-/// A `steadlock run`, all of whose processes carry a mark in their environment.
+/// A `steadlock run` whose processes all have the same mark in their environment.
 struct Run {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -126,10 +126,10 @@ impl Run {
         self.process.id()
     }
 
-    /// Its living processes, but for `steadlock run` itself.
+    /// Returns the living processes of this run, without `steadlock run` itself.
     fn others(&self) -> BTreeSet<u32> {
         let is_marked = |pid: &u32| {
-            // A zombie has none.
+            // A zombie has no environment.
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             *pid != self.pid()
                 && environment
@@ -164,7 +164,7 @@ impl Run {
     }
 }
 
-/// Whatever a failed test leaves.
+/// Ends the processes that a failed test leaves behind.
 impl Drop for Run {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -181,7 +181,7 @@ fn steadlock(arguments: &[&str]) -> Command {
     command
 }
 
-/// In a session of its own, which has no terminal, and with the process's own number.
+/// Returns the command in a new session, which has no terminal. `setsid` keeps the process id.
 fn steadlock_without_terminal() -> Command {
     let mut command = Command::new("setsid");
     command
@@ -199,7 +199,7 @@ fn send(pid: u32, signal: Signal) {
     kill_process(to_pid(pid), signal).unwrap();
 }
 
-/// Returns when it has stopped.
+/// Stops a process, and waits until it has stopped.
 fn stop(pid: u32) {
     send(pid, Signal::STOP);
     until("it has stopped", || {
@@ -225,7 +225,7 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Far below the times after which a server is given up.
+/// Far below the timeouts after which a server counts as unreachable.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 #[test]
@@ -250,7 +250,7 @@ fn when_the_supervisor_was_killed_the_holder_ends_its_orphans_and_fails() {
     assert!(served.is_free());
 }
 
-/// The supervisor's environment too: it is the command's parent, and looks as the command in a list of processes.
+/// The check includes the environment of the supervisor, which a list of processes shows as well.
 #[test]
 fn the_command_gets_the_url_only_if_it_is_to_have_it() {
     let served = Served::start();
@@ -282,7 +282,7 @@ fn the_command_gets_the_url_only_if_it_is_to_have_it() {
     }
 }
 
-/// As in a container that was entered from outside: there the group has no number.
+/// In a container that was entered from outside, the process group has no number.
 #[test]
 fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too() {
     let namespace = ["--pid", "--fork", "--mount-proc"];
@@ -318,7 +318,7 @@ fn when_neither_holder_nor_supervisor_can_the_kernel_kills_the_command() {
     until("it has ended", || run.has_ended_all().then_some(()));
 }
 
-/// The kernel continues a process group when it has lost the last parent outside.
+/// When a process group has lost its last parent outside the group, the kernel continues its stopped processes.
 #[test]
 fn a_stopped_supervisor_goes_on_when_the_holder_is_killed() {
     let served = Served::start();
@@ -359,7 +359,7 @@ fn a_lock_that_cannot_be_renewed_ends_all_before_it_can_be_anothers() {
     send(served.process.id(), Signal::STOP);
     let stopped = Instant::now();
     until("it has ended all", || run.has_ended_all().then_some(()));
-    // The last renewal was before.
+    // The last renewal was before the server was stopped.
     assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
     assert_eq!(run.end(), 74);
     send(served.process.id(), Signal::CONT);
@@ -402,7 +402,8 @@ fn a_signal_ends_what_was_left_behind_at_once() {
     let served = Served::start();
     let script = "trap '' TERM; setsid sh -c 'echo up; while :; do sleep 0.05; done' & exit 7";
     let mut run = served.run_script(&["--kill-after", "3600"], script, 1);
-    // The command and its supervisor; then only the one that was left, which is busy with `sleep`.
+    // First the command and its supervisor run. Then only the process that was left behind runs, which executes
+    // `sleep`.
     let shell =
         |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|text| text.contains("exit 7"));
     let supervisor = run.supervisor();
@@ -417,7 +418,7 @@ fn a_signal_ends_what_was_left_behind_at_once() {
     assert_eq!(run.others(), BTreeSet::new());
 }
 
-/// `timeout --kill-after` and many job runners do that.
+/// `timeout --kill-after` and many job runners kill the whole group.
 #[test]
 fn when_the_whole_group_of_the_holder_is_killed_nothing_runs_once_another_has_the_lock() {
     let served = Served::start();
@@ -466,7 +467,7 @@ fn a_stranger_in_a_process_group_of_the_command_is_left_alone() {
     assert_eq!(ended, None);
 }
 
-/// `setsid` goes on in a child, and ends, if it leads a process group.
+/// If the command led a process group, `setsid` would start the program in a child and end at once.
 #[test]
 fn a_command_can_start_a_session_of_its_own() {
     let served = Served::start();
@@ -515,7 +516,7 @@ fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
     let mut run = served.run(&["stock", "--", "true"]);
     let is_waiting = || served.say("PUBLISH redisson_lock__channel:{stock} x") == ":1";
     until("it waits", || is_waiting().then_some(()));
-    // It asks again at the end of this, and the server, once it goes on, will grant it.
+    // The waiter sends its next attempt when this TTL ends. The server, once it continues, grants it.
     served.say("PEXPIRE stock 200");
     served.say("PUBLISH redisson_lock__channel:{stock} 0");
     stop(served.process.id());
@@ -526,7 +527,7 @@ fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
     assert_eq!(run.end(), 143);
     assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
     send(served.process.id(), Signal::CONT);
-    // What it asked for lasts 30 s if nobody takes it back.
+    // The record that the server then writes would last 30 s without a compensating release.
     let resumed = Instant::now();
     until("nothing is left", || served.is_free().then_some(()));
     assert!(resumed.elapsed() < AT_ONCE * 2, "{:?}", resumed.elapsed());

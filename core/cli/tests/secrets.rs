@@ -1,5 +1,5 @@
-//! The command repeats no secret, in whatever wrong place it was given:
-//! the command line gets each shape of `ci/secrets/shapes.json`.
+//! The command repeats no secret, wherever it was given by mistake. The tests pass each shape of
+//! `ci/secrets/shapes.json` on the command line.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
 
-/// What the command prints.
+/// Returns what the command prints.
 fn said(arguments: &[&str], url: Option<&str>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
     command.args(arguments).env_remove("STEADLOCK_URL").stdin(Stdio::null());
@@ -21,7 +21,7 @@ fn said(arguments: &[&str], url: Option<&str>) -> String {
 
 fn in_place(place: &str, given: &str) -> String {
     let nowhere = Some("rediss://127.0.0.1:1");
-    // What begins with a dash is an option only where one may be.
+    // The form with `=` makes a value that begins with a dash part of the option.
     let glued = |option: &str| format!("{option}={given}");
     let run = |more: &[&str]| said(&[&["run"], more, &["name", "--", "true"]].concat(), nowhere);
     let release = |kind: &str| {
@@ -147,7 +147,7 @@ fn no_secret_is_repeated_in_whatever_place_it_was_given() {
         };
         let secrets = list(&shapes, "secrets");
         for (number, shape) in list(&shapes, kind).iter().enumerate() {
-            // Each call is a process: where a URL is not read, one secret for a shape will do.
+            // Each call starts a process. Where no URL is parsed, one secret for each shape is enough.
             let turn = number % secrets.len();
             let some = if name.starts_with("connect") {
                 secrets

@@ -1,5 +1,5 @@
-//! The Rust client in the benchmark, also with its metrics on, and the same scripts sent raw:
-//! `contender tasks|threads "steadlock"|"steadlock, metrics"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
+//! The Rust client in the benchmark, with and without metrics, and the same scripts sent without the client: `contender
+//! tasks|threads "steadlock"|"steadlock, metrics"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
 
 use std::error::Error;
 use std::io::{self, BufRead, Read, Write};
@@ -10,7 +10,7 @@ use steadlock::{Builder, Client};
 use steadlock_protocol::Script;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
-/// Runs for so long, and says how many pairs it did.
+/// Runs for this long, and returns the number of pairs of acquire and release.
 type Contender = Box<dyn FnMut(Duration) -> Outcome<u32>>;
 
 fn main() -> Outcome<()> {
@@ -97,15 +97,15 @@ fn threads(options: Builder, number: usize) -> Outcome<Contender> {
     }))
 }
 
-/// The scripts without the client: `width` acquires in one write, then as many
-/// releases, from a thread that does nothing else. Nothing can be faster.
+/// Sends the scripts without the client: `width` acquires in one write, then as many releases, from a thread that does
+/// no other work. This is the upper bound of the speed.
 fn raw(url: &str, width: usize) -> Outcome<Contender> {
     let address = url.strip_prefix("redis://").ok_or("raw scripts need a redis:// URL")?;
     let mut socket = TcpStream::connect(address.trim_end_matches('/'))?;
     socket.set_nodelay(true)?;
     for script in [Script::LockAcquire, Script::LockRelease] {
         socket.write_all(&encode(&["SCRIPT", "LOAD", script.text()]))?;
-        // `$40`, the SHA-1, and their line ends.
+        // The reply is `$40`, the SHA-1, and their line ends.
         socket.read_exact(&mut [0; 5 + 42])?;
     }
     let (mut acquires, mut releases) = (Vec::new(), Vec::new());
@@ -120,7 +120,7 @@ fn raw(url: &str, width: usize) -> Outcome<Contender> {
         acquires.extend(encode(&["EVALSHA", acquire, "2", &name, &token, "30000", &owner]));
         releases.extend(encode(&["EVALSHA", release, "1", &name, &owner, &channel]));
     }
-    // `*2`, `:1`, `$16`, a token of 16 digits; and `*2`, `:1`, `:0`.
+    // A grant is `*2`, `:1`, `$16` and a token of 16 digits. A release is `*2`, `:1`, `:0`.
     let mut granted = vec![0; width * (4 + 4 + 5 + 18)];
     let mut released = vec![0; width * (4 + 4 + 4)];
     Ok(Box::new(move |length| {

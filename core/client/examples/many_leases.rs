@@ -1,5 +1,5 @@
-//! What many auto-renewed leases of one client cost: `many_leases URL NUMBER SECONDS`.
-//! See ci/bench/README.md.
+//! Measures the cost of many auto-renewed leases of one client: `many_leases URL NUMBER SECONDS`. See
+//! ci/bench/README.md.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use steadlock::{Client, Lease};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How many are taken at once.
+/// The number of tasks that acquire at the same time.
 const TAKERS: usize = 64;
 
 fn main() -> Outcome<()> {
@@ -23,7 +23,7 @@ fn main() -> Outcome<()> {
 
 async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
     let client = Client::connect(url).await?;
-    // What a client has anyway is not a lease's.
+    // The first lock makes the parts that a client has anyway, so they do not count as a lease's.
     client.lock("first").acquire().await?.release().await?;
     let empty = memory()?;
     let taking = Instant::now();
@@ -31,7 +31,7 @@ async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
     println!("taken in         {:.1} s", taking.elapsed().as_secs_f64());
     println!("memory for each  {} bytes", (memory()? - empty) / number);
 
-    // The longest lease left is a third renewed already: the next round is seen from its start.
+    // The measurement begins here, after all leases were acquired: it covers renewals only.
     let (start, cpu) = (Instant::now(), processor_time()?);
     let mut least = Duration::MAX;
     while start.elapsed() < length {
@@ -49,7 +49,7 @@ async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
         "lost             {}",
         leases.iter().filter(|lease| !lease.is_valid()).count()
     );
-    // The server forgets them by itself; to release so many would be another measurement.
+    // The server removes the records by itself. Releasing this many would be another measurement.
     std::process::exit(0);
 }
 
@@ -73,13 +73,13 @@ async fn take(client: &Client, number: usize) -> Outcome<Vec<Lease>> {
     Ok(leases)
 }
 
-/// What this process has in memory, in bytes.
+/// Returns the memory of this process, in bytes.
 fn memory() -> Outcome<usize> {
     let pages: usize = field("/proc/self/statm", 1)?.parse()?;
     Ok(pages * 4_096)
 }
 
-/// What this process has used of processors.
+/// Returns the processor time of this process.
 fn processor_time() -> Outcome<Duration> {
     // Hundredths of a second, in user space and in the kernel; the name before them has no spaces.
     let ticks: u64 = field("/proc/self/stat", 13)?.parse::<u64>()? + field("/proc/self/stat", 14)?.parse::<u64>()?;

@@ -1,8 +1,8 @@
-//! For tools: the servers behind a URL, and commands of one's own on each of them.
+//! For tools: the servers behind a URL, and commands of the tool's own on each of them.
 //!
-//! A program that only takes locks needs none of this. It is the feature `admin`, which is off by default; the
-//! `steadlock` command is made with it. URL, TLS, credentials, sentinels, the nodes of a cluster and the
-//! address map are read and used as [`Client`](crate::Client) does it.
+//! A program that only acquires locks does not need this module. It belongs to the feature `admin`, which is off by
+//! default; the `steadlock` command is built with it. URL, TLS, credentials, sentinels, the nodes of a cluster and the
+//! address map work as in [`Client`](crate::Client).
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), steadlock::Error> {
@@ -20,7 +20,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! It has no thread: its futures run where they are awaited, in a tokio runtime with I/O and time.
+//! This module has no thread: its futures run where they are awaited, in a tokio runtime with I/O and time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::settings::Settings;
 use crate::target::{Scheme, Target, listed, named_host_and_port};
 use crate::transport::tools::{self, Found, Link, Place};
 
-/// All servers that the options lead to.
+/// All servers to which the options lead.
 #[derive(Debug)]
 pub struct Servers {
     settings: Arc<Settings>,
@@ -43,17 +43,18 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Finds the servers: asks the nodes of a cluster's URL which of them are primaries, and sentinels for the
-    /// primary and for one another. Any other server is connected to by its first command, so that one which is
-    /// down does not hide the others. Nothing is asked again later: open them anew to see a failover.
+    /// Finds the servers. Asks the nodes in a cluster's URL which nodes are primaries, and asks sentinels for the
+    /// primary and for the other sentinels. Every other connection opens at its first command, so a server that is down
+    /// does not hide the others. Nothing is refreshed later: after a failover, open the servers again.
     ///
     /// # Errors
-    /// - `InvalidArgument`: the URL or an option is malformed, or it is `memory://`, which no other program sees.
+    /// - `InvalidArgument`: the URL or an option is malformed, or the URL is `memory://`, which no other program can
+    ///   reach.
     /// - `Unavailable`: no node of the cluster and no sentinel answers within the connect timeout (5 s).
-    /// - `Misconfigured`: there is no URL, and none in `STEADLOCK_URL`; or those that were asked refuse the
-    ///   password, or are not what the scheme says.
+    /// - `Misconfigured`: there is no URL, and none in `STEADLOCK_URL`; or the servers that were asked refuse the
+    ///   password, or are not of the sort that the scheme says.
     ///
-    /// Dropping the future gives it up.
+    /// Dropping the future cancels the search.
     pub async fn open(builder: Builder) -> Result<Self, Error> {
         let settings = Arc::new(Settings::check(builder.into_options())?);
         let mut deployments = Vec::new();
@@ -63,52 +64,53 @@ impl Servers {
         Ok(Self { settings, deployments })
     }
 
-    /// Whether each lock is held by a majority of several primaries.
+    /// Whether there are several primaries, a majority of which has to grant each lock.
     #[must_use]
     pub fn are_several(&self) -> bool {
         self.deployments.len() > 1
     }
 
-    /// What each URL leads to: one of a `url`, 3 to 15 of `primaries`.
+    /// Returns one deployment for each URL: one for a `url`, 3 to 15 for `primaries`.
     #[must_use]
     pub fn deployments(&self) -> &[Deployment] {
         &self.deployments
     }
 
-    /// The same, to call them.
+    /// Returns the deployments, to run commands on their servers.
     pub fn deployments_mut(&mut self) -> &mut [Deployment] {
         &mut self.deployments
     }
 
-    /// Keys and channels of no lock, with the options' key prefix and an id that nobody else has, to try rights on;
-    /// the second of a name with a brace, `None` if the prefix has one. Each call gives others.
+    /// Returns keys and channels for testing rights. They belong to no lock: they have the options' key prefix and an
+    /// id that nobody else has. The second set comes from a name with a brace; it is `None` if the prefix has a brace.
+    /// Each call returns new ones.
     #[must_use]
     pub fn scratch(&self) -> (Scratch, Option<Scratch>) {
         self.settings.scratch()
     }
 
-    /// The full name of a lock: the key prefix, then the name.
+    /// Returns the full name of a lock: the key prefix, then the name.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is no name.
+    /// `InvalidArgument` if `name` is not a valid name.
     pub fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.settings.lock_name(name)
     }
 
-    /// A full name as programs with this key prefix give it.
+    /// Returns a full name without the key prefix, as programs with this prefix write it.
     #[must_use]
     pub fn given_name<'a>(&self, name: &'a LockName) -> &'a str {
         self.settings.without_prefix(name.as_str())
     }
 
-    /// The servers as messages name them, without user and password.
+    /// Returns the servers as messages name them, without user and password.
     #[must_use]
     pub fn name(&self) -> String {
         self.settings.server()
     }
 }
 
-/// What one URL leads to.
+/// The servers behind one URL.
 #[derive(Debug)]
 pub struct Deployment {
     name: String,
@@ -144,13 +146,13 @@ impl Deployment {
         })
     }
 
-    /// The addresses and the service of its URL, as messages name them.
+    /// Returns the addresses and the service of the URL, as messages name them.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is.
+    /// Returns whether the URL leads to one server, to sentinels or to a cluster.
     #[must_use]
     pub const fn topology(&self) -> Topology {
         match self.place {
@@ -160,7 +162,7 @@ impl Deployment {
         }
     }
 
-    /// The service that its sentinels know; `None` without sentinels.
+    /// Returns the service that the sentinels know; `None` without sentinels.
     #[must_use]
     pub fn service(&self) -> Option<&str> {
         match &self.place {
@@ -169,33 +171,33 @@ impl Deployment {
         }
     }
 
-    /// The server, or the primary that sentinels name, or each node of a cluster that has slots, by address. A
-    /// server whose URL is `redis://` may be a replica: that is not looked at.
+    /// Returns the server, or the primary that sentinels name, or each node of a cluster that has slots, by address. A
+    /// server whose URL is `redis://` may be a replica: this is not checked.
     #[must_use]
     pub fn primaries(&self) -> &[Server] {
         &self.primaries
     }
 
-    /// The same, to call them.
+    /// Returns the primaries, to run commands on them.
     pub fn primaries_mut(&mut self) -> &mut [Server] {
         &mut self.primaries
     }
 
-    /// A server that one of them announces as `host:port`, such as a replica in `INFO replication`; an IPv6 address
-    /// in brackets. It is reached by the address map, and with the URL's user, password and TLS. `None` if it is no
-    /// such address.
+    /// Returns the server that another one announces as `host:port`, such as a replica in `INFO replication`; an IPv6
+    /// address stands in brackets. The address map applies, and so do the URL's user, password and TLS. Returns `None`
+    /// if `address` is no such address.
     #[must_use]
     pub fn announced(&self, address: &str) -> Option<Server> {
         let (host, port) = named_host_and_port(address)?;
         Some(Server(tools::announced(&self.settings, &self.target, &host, port)))
     }
 
-    /// The sentinels of the URL, and those that they name.
+    /// Returns the sentinels of the URL, and the sentinels that these name.
     pub fn sentinels_mut(&mut self) -> &mut [Server] {
         &mut self.sentinels
     }
 
-    /// The primary that has a key.
+    /// Returns the primary that has a key.
     ///
     /// # Errors
     /// `Unavailable` if no node of the cluster has the key's slot.
@@ -224,14 +226,17 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
+    /// Parses a URL.
+    ///
     /// # Errors
-    /// `InvalidArgument` if it is no URL of a server, as [`Servers::open`] has it.
+    /// `InvalidArgument` if `url` is malformed, as in [`Servers::open`].
     pub fn parse(url: &str) -> Result<Self, Error> {
         let (target, has_tls) = Target::without_tls(url)?;
         Ok(Self { target, has_tls })
     }
 
-    /// The URLs in a text that may have several, with whitespace between them, such as an environment variable.
+    /// Splits a text at whitespace into its URLs. An environment variable, for example, can hold several. If a piece is
+    /// no URL, the text is returned whole.
     #[must_use]
     pub fn split(text: &str) -> Vec<String> {
         listed(text)
@@ -243,26 +248,26 @@ impl ServerUrl {
         self.has_tls
     }
 
-    /// Whether it has a password of the server.
+    /// Whether the URL has a password for the server. A sentinel's password does not count.
     #[must_use]
     pub const fn has_password(&self) -> bool {
         self.target.password.is_some()
     }
 
-    /// The number of the database.
+    /// Returns the number of the database.
     #[must_use]
     pub const fn database(&self) -> i64 {
         self.target.database
     }
 
-    /// Whether it is `memory://`, which no other program sees.
+    /// Whether the URL is `memory://`, which no other program can reach.
     #[must_use]
     pub const fn is_memory(&self) -> bool {
         matches!(self.target.scheme, Scheme::Memory { .. })
     }
 }
 
-/// What a URL leads to.
+/// The sort of servers behind a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Topology {
@@ -275,7 +280,7 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// `standalone`, `sentinel` or `cluster`.
+    /// Returns `standalone`, `sentinel` or `cluster`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -286,49 +291,51 @@ impl Topology {
     }
 }
 
-/// One server. It is connected to at the first command, and again at the next one after it did not answer.
+/// One server. The first command opens the connection. After a command without a reply, the next one opens it again.
 #[derive(Debug)]
 pub struct Server(Link);
 
 impl Server {
-    /// Its address without user and password: as the URL has it, or as others announce it.
+    /// Returns the address without user and password, as the URL writes it or as other servers announce it.
     #[must_use]
     pub fn address(&self) -> &str {
         self.0.address()
     }
 
-    /// One command, such as `&["INFO", "memory"]`, and its reply. Of a map the reply is an array of keys and
-    /// values in turn.
+    /// Runs one command, such as `&["INFO", "memory"]`, and returns its reply. A map arrives as an array that
+    /// alternates keys and values.
     ///
     /// # Errors
-    /// - `Unavailable`: the server cannot be reached within the connect timeout (5 s), does not answer within
-    ///   the command timeout (3 s), or cannot serve for now.
-    /// - `Misconfigured`: it refuses the password or the command. [`Server::ask`] tells with which code.
+    /// - `Unavailable`: the server cannot be reached within the connect timeout (5 s), does not answer within the
+    ///   command timeout (3 s), or cannot serve for now.
+    /// - `Misconfigured`: the server refuses the password or the command. [`Server::ask`] returns the code of the
+    ///   refusal.
     ///
-    /// Dropping the future gives up the connection; the command may have run.
+    /// Dropping the future closes the connection; the command may have run.
     pub async fn call<P: AsRef<[u8]>>(&mut self, command: &[P]) -> Result<Reply, Error> {
         let answer = self.ask(command).await?;
         answer.map_err(|refused| refused.to_error(Operation::Inspect).with_node(self.address()))
     }
 
-    /// As [`Server::call`], but what the server refuses is an answer too, with its code (such as `NOPERM`) and
-    /// the server's words, without the user's name.
+    /// Runs one command as [`Server::call`] does, but returns a refusal of the server as a reply, with its code (such
+    /// as `NOPERM`) and the server's text without the user's name.
     ///
-    /// `SUBSCRIBE`, `UNSUBSCRIBE` and their sharded twins are answered by what became of the first channel; give them
-    /// one, and give it up again before anything else, as its messages would be taken for answers.
+    /// The reply to `SUBSCRIBE`, `UNSUBSCRIBE` and their sharded forms is the confirmation for the first channel. Name
+    /// one channel only, and unsubscribe from it before any other command, because its messages would be taken for
+    /// replies.
     ///
     /// # Errors
-    /// As [`Server::call`], if there is no answer.
+    /// As [`Server::call`], if there is no reply.
     pub async fn ask<P: AsRef<[u8]>>(&mut self, command: &[P]) -> Result<Result<Reply, CallError>, Error> {
         let mut answers = self.ask_all(&[command]).await?;
         Ok(answers.pop().unwrap_or(Ok(Reply::Nil)))
     }
 
-    /// As [`Server::ask`], with several commands in one go: one answer for each, in their order. The command
-    /// timeout is that of each answer.
+    /// Runs several commands in one batch, as [`Server::ask`] does. Returns one reply for each, in the order of the
+    /// commands. The command timeout applies to each reply.
     ///
     /// # Errors
-    /// As [`Server::call`], if an answer did not come.
+    /// As [`Server::call`], if a reply is missing.
     pub async fn ask_all<C: AsRef<[P]>, P: AsRef<[u8]>>(
         &mut self,
         commands: &[C],

@@ -1,7 +1,7 @@
 //! The public Rust API, on the same [`Host`](crate::host::Host) that language bindings use.
 //!
-//! A call makes an operation of its arguments, and a lease, an answer or an error of the
-//! completion. The blocking twins wrap the others, and differ in how they wait.
+//! Each call turns its arguments into an operation, and the completion into a lease, an answer or an error. The
+//! blocking API wraps the asynchronous one and differs only in how it waits.
 
 mod asked;
 pub mod blocking;

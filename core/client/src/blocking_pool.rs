@@ -1,8 +1,8 @@
-//! Threads for work that blocks: names to look up, files to read, functions of the program.
+//! Threads for work that blocks: name lookups, reading files, functions of the program.
 //!
-//! A thread may not be had: the process has as many as it may have. tokio's pool panics then;
-//! this one reports the error, so that the work is tried again later. While a client is open
-//! one idle thread is kept, so that who connected once by a host's name can do it again.
+//! At the limit of the process, the system refuses a new thread. tokio's pool panics then; this pool returns the error,
+//! and the caller can try the work again later. While a client is open the pool keeps one idle thread, so a client that
+//! has connected by a host's name can look the name up again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,13 +15,13 @@ use tokio::sync::oneshot;
 use crate::process::Process;
 use crate::unwind::quietly;
 
-/// At most this many threads: what comes then waits for one of them.
+/// The limit of threads. Work beyond it waits for a free thread.
 const MOST: usize = 32;
 
-/// Why there is no result.
+/// The reason for a missing result.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The system gives no thread, and there is none yet.
+    /// The system refuses a thread, and the pool has none yet.
     NoThread(io::Error),
     Panicked,
 }
@@ -62,11 +62,12 @@ struct State {
     waiting: VecDeque<Work>,
     threads: usize,
     idle: usize,
-    /// Clients that are open.
+    /// The number of open clients.
     open: usize,
 }
 
-/// The pool of a process, and those of its forks: another thread may have held the parent's mutex.
+/// The pool of a process, and the pools of its forks. A fork needs a new one, because another thread of the parent may
+/// have held the mutex.
 struct Generation {
     process: Process,
     pool: Arc<Pool>,
@@ -96,21 +97,21 @@ impl Pool {
                 return;
             }
             let result = work();
-            // Nobody waits for it any more, or the engine's runtime is gone.
+            // The caller may have stopped waiting, or the engine's runtime may be gone.
             quietly(|| drop(tell.send(result)));
         });
         self.start(work, start_thread).map_err(Failed::NoThread)?;
         told.await.map_err(|_| Failed::Panicked)
     }
 
-    /// Hands work to a thread, which is started if none is idle.
+    /// Hands work to a thread, and starts a new one if no thread is idle.
     fn start(self: &Arc<Self>, work: Work, start_thread: impl FnOnce(Arc<Self>) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.lock();
         state.waiting.push_back(work);
         if state.idle < state.waiting.len() && state.threads < MOST {
             match start_thread(Arc::clone(self)) {
                 Ok(()) => state.threads += 1,
-                // A busy thread takes it next.
+                // A busy thread does the work next.
                 Err(_) if state.threads > 0 => {}
                 Err(error) => {
                     state.waiting.pop_back();
@@ -123,7 +124,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Works until there is nothing to do, and for one of the threads until no client is open.
+    /// Runs work until none is waiting. One idle thread stays until no client is open.
     fn work(&self) {
         let mut state = self.lock();
         loop {
@@ -143,7 +144,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while holding it; if something did, the state is whole.
+        // No code panics while it holds the mutex. Even if one did, the state would be consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -181,7 +182,7 @@ mod tests {
         (state.threads, state.idle)
     }
 
-    /// Waits until the pool has so many threads, and so many of them idle.
+    /// Waits until the pool has these numbers of threads and of idle threads.
     fn until(pool: &Pool, wanted: (usize, usize)) {
         let start = std::time::Instant::now();
         while threads(pool) != wanted {

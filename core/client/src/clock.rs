@@ -1,26 +1,24 @@
-//! The one clock of the engine: microseconds that count what a machine slept or was paused.
+//! The engine's only clock, in microseconds. It counts the time for which a machine slept or was paused.
 //!
 //! ```text
 //!   now = the steady clock                 counts running and suspend, cannot be set
 //!       + each step of the wall clock      forward, against the steady one
 //! ```
 //!
-//! A virtual machine that its host pauses, or that is resumed from a snapshot, has
-//! no clock that counted meanwhile. What it does have, moments later, is a wall
-//! clock that its host or a time service set forward by what was missed. So a step
-//! forward counts as time that passed. A clock that is set for another reason
-//! looks the same, and ends leases early by the step: that is the safe side.
+//! A virtual machine that its host pauses, or resumes from a snapshot, may have no clock that counted meanwhile. But
+//! moments later its host or a time service sets the wall clock forward by the missed time. A step forward therefore
+//! counts as time that passed. A clock that is set for another reason looks the same, and ends leases early by the
+//! step: that is the safe side.
 //!
-//! The wall clock is looked at in each reading, so that the first look at a lease
-//! after the step tells.
+//! Each reading also reads the wall clock, so the first check of a lease after the step notices it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use steadlock_protocol::Instant;
 
-/// Now, on a clock that goes on while the machine sleeps or is paused, as far as
-/// that can be known. A lease runs out on the server while a laptop's lid is
-/// closed, so a clock that stands still then would call it valid.
+/// Returns the current time of a clock that goes on while the machine sleeps or is paused, as far as a program can
+/// know. The record on the server expires while a laptop's lid is closed; a clock that stood still would call the lease
+/// valid.
 pub(crate) fn now() -> Instant {
     #[cfg(test)]
     if let Some(pretended) = tests::pretended_now() {
@@ -29,47 +27,47 @@ pub(crate) fn now() -> Instant {
     CLOCK.now(&System)
 }
 
-/// The wall clock, in microseconds since 1970: for people to read. No lease is measured by it.
+/// Returns the wall clock's microseconds since 1970, for people to read. No lease is measured by it.
 pub(crate) fn wall() -> i64 {
     System.wall()
 }
 
 static CLOCK: Clock = Clock::new();
 
-/// Where the time is read, in microseconds.
+/// The sources of the time, in microseconds.
 trait Sources {
-    /// Since the machine started; never set, never back.
+    /// Returns the time since the machine started. The clock is never set and never goes back.
     fn steady(&self) -> u64;
-    /// Since 1970.
+    /// Returns the time since 1970.
     fn wall(&self) -> i64;
-    /// The wall clock as it was moments ago at the earliest, where that is cheaper to read.
+    /// Returns the wall clock, possibly as of some moments ago, where that is cheaper to read.
     fn wall_glance(&self) -> i64 {
         self.wall()
     }
 }
 
-/// How far the clocks may drift apart before it counts: what a deadline keeps from
-/// the record's end in any case. Drift adds up until then, so that many small steps
-/// count like one. Nothing that is slewed comes here on Linux: that moves both.
+/// The distance that the clocks may move apart before it counts as a step. A deadline is at least this much earlier
+/// than the record's end anyway. Smaller distances add up until they reach it, so many small steps count like one. On
+/// Linux, slewing causes none, because it changes the rate of both clocks.
 const TOLERANCE: i64 = 20_000;
 
-/// A wall clock before the first of 2026 was never set: this program is younger. To
-/// set it for the first time says nothing of a pause. Boards without a clock of
-/// their own start in 1970, or when their system was built.
+/// A wall clock that shows a year before 2026 was never set, because this program is younger. Setting it for the first
+/// time is no sign of a pause. Boards without a battery-backed clock start in 1970, or at the build date of their
+/// system.
 const NEVER_SET: i64 = 1_767_225_600_000_000;
 
-/// Before the first reading.
+/// The lead before the first reading.
 const UNKNOWN: i64 = i64::MIN;
 
-/// What is known of the two clocks.
+/// The comparison of the two clocks, shared by all threads.
 struct Clock {
-    /// How far the wall clock was ahead of the steady one when they were last compared.
+    /// The lead of the wall clock over the steady one at the last comparison.
     lead: AtomicI64,
-    /// All steps that counted. Stored before `lead`, read after it: a thread that
-    /// sees a step's `lead` sees it counted.
+    /// The sum of all steps that counted. It is stored before `lead` and read after it: a thread that sees the `lead`
+    /// of a step also sees the step counted.
     stepped: AtomicU64,
-    /// Somebody stores the two. Nobody waits for that: in a forked child, who did
-    /// may be gone.
+    /// Whether a thread is storing the two. Other threads retry only a limited number of times: in a forked child that
+    /// thread may not exist.
     is_stored: AtomicBool,
 }
 
@@ -87,17 +85,17 @@ impl Clock {
         let lead = self.lead.load(Ordering::Acquire);
         let stepped = self.stepped.load(Ordering::Acquire);
         let apart = ahead(sources.wall_glance(), steady).wrapping_sub(lead);
-        // The glance may be a tick of the kernel old, 10 ms at the most.
+        // The cheap reading can be one kernel tick old, 10 ms at the most, so half of the tolerance is left for it.
         if (-TOLERANCE..=TOLERANCE / 2).contains(&apart) {
             return Instant::from_micros(steady.saturating_add(stepped));
         }
         self.compare(sources)
     }
 
-    /// The clocks seem to have moved apart: finds out by how much, and what that means.
+    /// Finds out how far the clocks have moved apart, and returns the time.
     #[cold]
     fn compare(&self, sources: &impl Sources) -> Instant {
-        /// Who stores needs a few nanoseconds, unless it was stopped meanwhile.
+        /// Storing takes a few nanoseconds, unless the storing thread is stopped meanwhile.
         const TRIES: u32 = 200;
         const TRIES_AT_ONCE: u32 = 50;
 
@@ -105,8 +103,8 @@ impl Clock {
         loop {
             let lead = self.lead.load(Ordering::Acquire);
             let stepped = self.stepped.load(Ordering::Acquire);
-            // This thread may be stopped between two readings. The truth lies between
-            // the bounds all the same, and what is left of it is found the next time.
+            // The system may stop this thread between two readings. The true distance lies between the two bounds
+            // anyway, and a later call counts the remaining part.
             let before = sources.steady();
             let wall = sources.wall();
             let now = sources.steady();
@@ -121,7 +119,7 @@ impl Clock {
             } else {
                 return Instant::from_micros(now.saturating_add(stepped));
             };
-            // Time that was counted is never taken back: that would lengthen leases.
+            // Counted time is never subtracted: that would lengthen leases.
             let counts = if was_never_set {
                 0
             } else {
@@ -139,7 +137,7 @@ impl Clock {
         }
     }
 
-    /// Stores what was found, if nobody else did meanwhile or is about to.
+    /// Stores the values, unless another thread has stored meanwhile or is storing now. Returns whether it did.
     fn store(&self, before: (i64, u64), after: (i64, u64)) -> bool {
         if self.is_stored.swap(true, Ordering::Acquire) {
             return false;
@@ -154,7 +152,7 @@ impl Clock {
     }
 }
 
-/// How far the wall clock is ahead of the steady one.
+/// Returns the lead of the wall clock over the steady one.
 const fn ahead(wall: i64, steady: u64) -> i64 {
     wall.wrapping_sub_unsigned(steady)
 }
@@ -164,7 +162,7 @@ struct System;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Sources for System {
-    /// Counts suspend.
+    /// Reads a clock that also counts suspend.
     fn steady(&self) -> u64 {
         linux::micros(rustix::time::ClockId::Boottime).unsigned_abs()
     }
@@ -173,7 +171,7 @@ impl Sources for System {
         linux::micros(rustix::time::ClockId::Realtime)
     }
 
-    /// As of the kernel's last tick, 1–10 ms ago, or of the step that came since.
+    /// Reads the wall clock as of the kernel's last tick, 1–10 ms ago. A step since then shows at once.
     fn wall_glance(&self) -> i64 {
         linux::micros(rustix::time::ClockId::RealtimeCoarse)
     }
@@ -191,8 +189,8 @@ mod linux {
     }
 }
 
-/// Where no steady clock counts suspend, the wall clock does, and a sleep of the
-/// machine is found as a pause is.
+/// Without a steady clock that counts suspend, the wall clock still counts it. A sleep of the machine is then found
+/// like a pause.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Sources for System {
     fn steady(&self) -> u64 {
@@ -218,7 +216,7 @@ mod portable {
     pub(super) fn steady() -> u64 {
         static ORIGIN: OnceLock<Instant> = OnceLock::new();
         let origin = ORIGIN.get_or_init(Instant::now);
-        // The origin is 0 for `Lease`'s "no deadline".
+        // The origin is 1, because `Lease` uses 0 for "no deadline".
         u64::try_from(origin.elapsed().as_micros())
             .unwrap_or(u64::MAX)
             .saturating_add(1)

@@ -1,9 +1,8 @@
-//! The engine: one thread for each client, which owns the session and the
-//! connections. Of the program only what must not block runs on it: observers, wakers,
-//! subscribers of `tracing`. Without the feature `native` there
-//! is no thread: the program turns the engine itself.
+//! The engine: one thread for each client, which owns the session and the connections. The program's observers, wakers
+//! and subscribers of `tracing` run on this thread, too, and must not block; no other code of the program does. Without
+//! the feature `native` there is no thread: the program runs the engine itself.
 //!
-//! One turn of its loop:
+//! One turn of the engine:
 //!
 //! ```text
 //!   callers' commands ─┐                       ┌─► calls, one batch for each lane

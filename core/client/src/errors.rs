@@ -1,13 +1,13 @@
-//! Errors that are made in several rooms.
+//! Errors that several modules make.
 
 use steadlock_protocol::{Error, ErrorKind, Operation};
 
-/// What the operations of a closed client get.
+/// Returns the error of every operation on a closed client.
 pub(crate) fn closed() -> Error {
     Error::closed(Operation::Acquire)
 }
 
-/// What is refused before there is a client: an option out of its range, or a URL that is none.
+/// Returns the error for a mistake that is found before a client exists: an option out of range, or a malformed URL.
 pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
 }

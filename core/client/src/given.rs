@@ -1,29 +1,30 @@
-//! What WebAssembly has none of, and is given by its program: time and randomness.
+//! Time and randomness, which WebAssembly lacks and the program provides.
 
 use std::sync::OnceLock;
 
-/// The program's clocks and its randomness.
+/// The program's clocks and source of randomness.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    /// Microseconds since some moment; never set, never back. `performance.now()` is good.
+    /// Returns microseconds since a fixed moment. The clock must never be set and never go back: for example
+    /// `performance.now()`.
     pub steady_micros: fn() -> u64,
-    /// Microseconds since 1970. `Date.now()` is good.
+    /// Returns microseconds since 1970: for example `Date.now()`, converted.
     pub wall_micros: fn() -> i64,
-    /// 64 random bits that nobody can foresee, as of `crypto.getRandomValues()`: two owners
-    /// with the same bits could release each other's locks.
+    /// Returns 64 random bits that nobody can predict: for example from `crypto.getRandomValues()`. Two owners with the
+    /// same bits could release each other's locks.
     pub random: fn() -> u64,
 }
 
 static GIVEN: OnceLock<Given> = OnceLock::new();
 
-/// Gives clocks and randomness, before anything else of this crate is used. They stay what
-/// was given first.
+/// Provides the clocks and the randomness. The program must call this before it uses anything else of this crate. Later
+/// calls change nothing.
 pub fn give(given: Given) {
     let _ = GIVEN.set(given);
 }
 
 pub(crate) fn steady() -> u64 {
-    // 0 is "no deadline" to a lease.
+    // A lease uses 0 for "no deadline".
     (given().steady_micros)().saturating_add(1)
 }
 

@@ -1,17 +1,15 @@
 //! One client as a language binding sees it.
 //!
-//! Numbers are the host's own (milliseconds as `f64`, ids as `u64`), options are
-//! plain data, and everything is checked here, never in a binding.
+//! Numbers are plain (milliseconds as `f64`, ids as `u64`) and options are plain data. This module checks everything;
+//! bindings check nothing.
 //!
 //! A [`Host`] has two ways to run an operation:
 //!
-//! - [`Host::submit`] for event loops: the result comes through the event queue.
-//!   `wake` is called once when the queue turns from empty to non-empty, and
-//!   [`Host::drain`] takes everything that is queued.
-//! - [`Host::start`] for callers that block: the result comes through the
-//!   [`Pending`] it returns.
+//! - [`Host::submit`] for event loops: the result arrives through the event queue. `wake` is called once when the queue
+//!   turns from empty to non-empty, and [`Host::drain`] takes everything that is queued.
+//! - [`Host::start`] for callers that block: the result arrives through the returned [`Pending`].
 //!
-//! All ids are below 2⁵³ and are never reused, also not in a forked child.
+//! All ids are below 2⁵³ and are never reused, not even in a forked child.
 
 mod address;
 mod check;
@@ -44,7 +42,7 @@ pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
 pub use crate::settings::{OptionKind, OptionValue, Options};
 pub use crate::target::AddressMap;
-/// What goes out and comes in, for a program that turns the engine.
+/// The calls and replies of a program that runs the engine itself.
 #[cfg(not(feature = "native"))]
 pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit, shown_words};
 
@@ -56,41 +54,38 @@ use crate::unwind::or_error;
 #[cfg(feature = "simulation")]
 use crate::world::World;
 
-/// How long a close may take, whatever the server does.
+/// The limit for a close, independent of the server.
 #[cfg(feature = "native")]
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// One client. Cheap to clone; dropping the last clone closes it without waiting.
 ///
-/// In a forked child an inherited `Host` works again: its first operation there
-/// starts a new engine with a new client id, new sockets and no holds. Leases
-/// and pending calls of the parent give `Forked` in the child, and so does
-/// everything of a private `memory://` client. A client of `memory://name` is
-/// `Misconfigured` there, as a new one of that name is, while the parent holds that
-/// store. A client that was closed before the fork stays closed. The parent notices nothing.
+/// In a forked child an inherited `Host` works again: its first operation there starts a new engine with a new client
+/// id, new sockets and no holds. In the child, leases and pending calls of the parent return `Forked`, and so does
+/// every operation of a private `memory://` client. While the parent holds the store of `memory://name`, a client of
+/// that name is `Misconfigured` in the child, an inherited one and a new one alike. A client that was closed before the
+/// fork stays closed. The parent is not affected.
 #[derive(Clone)]
 pub struct Host(Arc<Generation>);
 
 impl Host {
-    /// The request number of the event that says how connecting went.
+    /// The request number of the event that reports the result of connecting.
     pub const CONNECT: u64 = CONNECT;
 
-    /// Checks the options and starts to connect.
+    /// Checks the options and begins to connect.
     ///
-    /// The first event is `Completed { request: CONNECT, .. }`. If connecting
-    /// fails, every operation fails with the same error. `wake` is called
-    /// whenever the event queue turns from empty to non-empty: from the engine's
-    /// thread, or from one that blocks in [`Pending::wait`] and drives the engine
-    /// meanwhile, or from one that calls a closed client. It must not block.
+    /// The first event is `Completed { request: CONNECT, .. }`. If connecting fails, every operation fails with the
+    /// same error. `wake` is called whenever the event queue turns from empty to non-empty. The caller is the engine's
+    /// thread, or a thread that blocks in [`Pending::wait`] and drives the engine meanwhile, or a thread that uses a
+    /// closed client. `wake` must not block.
     ///
-    /// With [`Options::lazy`] no such event comes. The engine starts with the first operation,
-    /// and connects then: an operation waits for the connection as it does in an outage, but
-    /// fails at once, as every later one does, if the server is one that locks cannot work with.
+    /// With [`Options::lazy`] no such event comes. The engine starts with the first operation and connects then. The
+    /// operation waits for the connection as it would in an outage. If locks cannot work with the server, it fails at
+    /// once, and so does every later one.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of its range or a malformed URL;
-    /// `Misconfigured` for no URL at all, a scheme that this version does not
-    /// know, or a file of the TLS options that is not what it should be.
+    /// `InvalidArgument` for an option out of its range or a malformed URL; `Misconfigured` without any URL, for a
+    /// scheme that this version does not know, and for an unusable file of the TLS options.
     #[cfg(feature = "native")]
     pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
         or_error(Operation::Connect, || {
@@ -99,19 +94,18 @@ impl Host {
         })
     }
 
-    /// A client whose owner never drains: only `start` is used, and a lost lease
-    /// shows in the lease alone.
+    /// Opens a client whose owner never drains events: only `start` is used, and a loss shows only in the lease.
     #[cfg(feature = "native")]
     pub(crate) fn open_quiet(options: Options) -> Result<Self, Error> {
         Self::start_generation(Settings::check(options)?, None)
     }
 
-    /// Checks the options, and makes a client whose engine the program turns. It starts to
-    /// connect at once; `wake` is as for a client with a thread of its own, and is called in a
-    /// turn or in one of this client's methods.
+    /// Checks the options, and makes a client whose engine the program runs. The client begins to connect at once.
+    /// `wake` is called as for a client with its own thread, during a turn or in one of this client's methods.
     ///
     /// # Errors
-    /// As of the options; `Misconfigured` for `memory://`, and for files of the TLS options.
+    /// `InvalidArgument` for an option out of its range; `Misconfigured` for `memory://`, and for files of the TLS
+    /// options.
     #[cfg(not(feature = "native"))]
     pub fn open_driven(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<(Self, Driven), Error> {
         let wake: Wake = Arc::from(wake);
@@ -122,7 +116,7 @@ impl Host {
         Ok((Self(Arc::new(first)), driven))
     }
 
-    /// The same, in a world that is not the machine's.
+    /// Opens a client in a simulated world.
     #[cfg(feature = "simulation")]
     pub(crate) fn open_in(options: Options, world: World) -> Result<Self, Error> {
         let mut settings = Settings::check(options)?;
@@ -140,7 +134,7 @@ impl Host {
         Ok(Self(Arc::new(first)))
     }
 
-    /// Starts an operation; its event comes later through `drain`. Never blocks.
+    /// Starts an operation, and returns its request number. Its event arrives later through `drain`. Never blocks.
     pub fn submit(&self, op: Op) -> u64 {
         let core = self.0.current();
         let request = core.next_request();
@@ -148,19 +142,18 @@ impl Host {
         request
     }
 
-    /// The caller of a submitted operation went away: a lock granted meanwhile is
-    /// released, and no event follows. But an event that is drained before the
-    /// engine has heard of the cancel stays, and a grant in it is the caller's to
-    /// release.
+    /// Cancels a submitted operation whose caller has gone: a lock granted meanwhile is released, and no event follows.
+    /// But an event can be drained before the engine learns of the cancel. The caller must then release a grant in that
+    /// event.
     pub fn cancel(&self, request: u64) {
         self.0.current().cancel_queued(request);
     }
 
-    /// Whether a task that waits for `wanted` while it holds `held` would wait for itself, unless it enters by the
-    /// lease that it has. A local question; for languages in which a scope knows those around it.
+    /// Whether a task that holds `held` and waits for `wanted` would wait for itself, unless it re-enters by its lease.
+    /// A local check, for languages in which a scope knows the scopes around it.
     ///
     /// # Errors
-    /// `InvalidArgument` for what names no lock.
+    /// `InvalidArgument` for an address that names no lock.
     pub fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         or_error(Operation::Acquire, || self.0.current().keeps_out(held, wanted))
     }
@@ -170,7 +163,7 @@ impl Host {
         self.0.current().engine().port().drain(into);
     }
 
-    /// Starts an operation whose result does not go through the event queue.
+    /// Starts an operation whose result does not pass through the event queue.
     pub fn start(&self, op: Op) -> Pending {
         let core = self.0.current();
         let request = core.next_request();
@@ -179,16 +172,16 @@ impl Host {
         Pending::new(Arc::clone(core), request, operation, slot)
     }
 
-    /// From now on its log has lines of this level and above, [`Options::log`] for another level: for a host whose
-    /// logger changes. It counts for what happens next, here and in processes that are forked from now on.
+    /// Sets the lowest level of the log's lines, in place of [`Options::log`]. For a host whose logger changes. Applies
+    /// to later events, in this process and in processes that are forked later.
     pub fn set_log(&self, level: Option<Level>) {
         self.0.current().set_log(level);
     }
 
-    /// Blocks until connected or failed, at most about the connect timeout.
+    /// Blocks until the client is connected or connecting has failed, about the connect timeout at most.
     ///
     /// # Errors
-    /// What connecting failed with.
+    /// The error of connecting.
     #[cfg(feature = "native")]
     pub fn wait_connected(&self) -> Result<(), Error> {
         let mut pending = self.connecting();
@@ -199,7 +192,7 @@ impl Host {
         }
     }
 
-    /// Completes with `Connected` once connected.
+    /// Returns a result that completes with `Connected` once the client is connected.
     pub fn connecting(&self) -> Pending {
         let core = self.0.current();
         let request = core.next_request();
@@ -209,15 +202,15 @@ impl Host {
         Pending::new(Arc::clone(core), request, Operation::Connect, slot)
     }
 
-    /// Releases a lease without anybody waiting for it.
+    /// Releases a lease in the background.
     #[cfg(feature = "native")]
     pub(crate) fn release_unattended(&self, lease: u64) {
         let core = self.0.current();
         core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
     }
 
-    /// What this client has counted in this process, in Prometheus' text format (version 0.0.4, content type
-    /// `text/plain; version=0.0.4`). A local look; also of a client that was closed.
+    /// Returns the client's counts in this process, in Prometheus' text format (version 0.0.4, content type
+    /// `text/plain; version=0.0.4`). Makes no server call, and also works after the client was closed.
     ///
     /// # Errors
     /// `InvalidArgument` if the client was opened without [`Options::metrics`].
@@ -225,8 +218,8 @@ impl Host {
         or_error(Operation::Inspect, || self.0.current().metrics())
     }
 
-    /// The label that a lock of this name has for its group in [`metrics`](Self::metrics), for other meters beside
-    /// them; of a multi-lock, give all names with `, ` between them.
+    /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
+    /// label. For a multi-lock, pass all names joined by `, `.
     ///
     /// # Errors
     /// As [`metrics`](Self::metrics).
@@ -234,27 +227,26 @@ impl Host {
         or_error(Operation::Inspect, || self.0.current().metrics_group(name))
     }
 
-    /// The server as messages name it, without user and password; of several, all.
+    /// Returns the server as messages name it, without user and password; all servers if there are several.
     #[must_use]
     pub fn server(&self) -> String {
         self.0.server()
     }
 
-    /// Whether it has begun to connect in this process: a lazy one does with its first operation.
+    /// Whether the client has begun to connect in this process. A lazy client does so with its first operation.
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.0.current().engine().is_started()
     }
 
-    /// Whether it was closed, here or in the process that this one was forked from.
+    /// Whether the client was closed, in this process or in the one from which this one was forked.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.current().is_closed()
     }
 
-    /// Closes: waiters get `Closed`, holds fire `Lost` with reason `Closed` and
-    /// are released. Returns when that is done, after 500 ms at the most.
-    /// The second time it does nothing.
+    /// Closes the client: waiters get `Closed`, and the leases are lost with the reason `Closed` and then released.
+    /// Returns when that is done, after 500 ms at the latest. A second call does nothing.
     #[cfg(feature = "native")]
     pub fn close_blocking(&self) {
         let mut pending = self.start(Op::Close);
@@ -262,17 +254,17 @@ impl Host {
         pending.forget();
     }
 
-    /// The outcomes of releases of a closed client's leases, where they are not `Released`. For a binding that keeps no
-    /// host of a closed client; others may release at any time.
+    /// Returns the outcomes of releases of a closed client's leases, where they are not `Released`. For a binding that
+    /// keeps no host of a closed client; other bindings can call the release at any time.
     #[must_use]
     pub fn endings(&self) -> Vec<Released> {
         self.0.current().engine().port().endings()
     }
 
-    /// Ends every wait for a lock, for the end of a process whose other threads never go on: these
-    /// waiters get no answer, and what was granted and not taken is released. Later requests are
-    /// served. The result, `Closed`, comes when nothing is owed to the server any more; the client
-    /// is not closed. `None` if it was never used.
+    /// Ends every wait for a lock, at the end of a process whose other threads will not run again. The waiters get no
+    /// answer, and a grant that no caller took is released. Later requests are served, as the client is not closed. The
+    /// result, `Closed`, comes when no release is owed to the server any more. Returns `None` if the client was never
+    /// used.
     #[must_use]
     pub fn end_waits(&self) -> Option<Pending> {
         let core = self.0.current();
@@ -289,8 +281,8 @@ impl Host {
         ))
     }
 
-    /// Releases these leases, for the end of a process whose other threads may
-    /// go on. Returns when the server has answered, after `timeout` at the most.
+    /// Releases these leases, at the end of a process whose other threads may go on. Returns when the server has
+    /// answered, after `timeout` at the latest.
     #[cfg(feature = "native")]
     pub fn release_blocking(&self, leases: &[u64], timeout: Duration) {
         let start = std::time::Instant::now();
@@ -300,15 +292,15 @@ impl Host {
             .collect();
         for mut release in pending {
             release.wait(timeout.saturating_sub(start.elapsed()));
-            // Not cancelled: the release is owed also if nobody waits for it.
+            // Forgotten instead of cancelled, because the release is owed even if no caller waits for it.
             release.forget();
         }
     }
 }
 
-/// What a package tells a caller whose lease was lost for `reason`, a word of [`LostReason`]: at the end of a scope and
-/// by `lock.release()` (`Release`), or before it released it. `is_forgotten` says of the lease that nobody need release
-/// it, as [`Lease::is_forgotten`] does.
+/// Returns the error that a package reports for a lease that was lost for `reason`, a word of [`LostReason`]. A package
+/// reports it at the end of a scope and from `lock.release()` (`Release`), or before the release. `is_forgotten` means
+/// that the lease needs no release, as in [`Lease::is_forgotten`].
 #[must_use]
 pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, operation: Operation) -> Error {
     let reason = LostReason::parse(reason);
@@ -319,9 +311,9 @@ pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, operation: Opera
     error.with_lock(name)
 }
 
-/// Now, in microseconds of the clock that leases are measured by: it goes on while the
-/// machine sleeps, never goes back, and leaps when a pause of the machine is found out.
-/// Its origin is this process's own.
+/// Returns the current time in microseconds of the clock that measures leases. The clock goes on while the machine
+/// sleeps, never goes back, and leaps forward when it detects a pause of the machine. Its origin differs between
+/// processes.
 #[must_use]
 pub fn clock_micros() -> u64 {
     clock::now().as_micros()

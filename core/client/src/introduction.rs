@@ -1,23 +1,24 @@
-//! What a client says of itself: which program it is, on which machine.
+//! The identity that a client reports to servers: which program it is, on which machine.
 
 use steadlock_protocol::{ClientInfo, Error};
 
 use crate::errors::invalid;
 use crate::world::World;
 
-/// What is known of it before there is a process that uses it: each fork has a number of its own.
+/// The part of the identity that is known before a process uses the client. Each fork adds its own process id.
 pub(crate) struct Introduction {
-    /// `None` if nobody said it.
+    /// `None` if the options name no program.
     program: Option<String>,
     language: String,
     label: String,
 }
 
 impl Introduction {
-    /// `None` if the client says nothing.
+    /// Checks the options. Returns `None` if the client must report nothing.
     ///
     /// # Errors
-    /// `InvalidArgument` for a label that is too long, or of several lines, or that nobody would see.
+    /// `InvalidArgument` for a label that is too long or has several lines, and for a label of a client that reports
+    /// nothing.
     pub(crate) fn check(
         is_wanted: Option<bool>,
         label: Option<String>,
@@ -44,7 +45,7 @@ impl Introduction {
         }))
     }
 
-    /// What a client that is made now, in this process, says.
+    /// Returns the identity of a client that starts now, in this process.
     pub(crate) fn info(&self, world: &World) -> ClientInfo {
         let mut info = ClientInfo::default();
         (info.host, info.pid) = world.machine();
@@ -57,7 +58,7 @@ impl Introduction {
     }
 }
 
-/// The name of a client's connections in `CLIENT LIST` of a server.
+/// Returns the name of a client's connections in a server's `CLIENT LIST`.
 #[cfg(feature = "native")]
 pub(crate) fn connection_name(introduction: Option<&Introduction>, world: &World) -> String {
     let Some(introduction) = introduction else {
@@ -68,7 +69,7 @@ pub(crate) fn connection_name(introduction: Option<&Introduction>, world: &World
         ("", None) => world.executable(),
         (label, _) => label.into(),
     };
-    // Servers take printable ASCII without spaces.
+    // Servers accept printable ASCII without spaces.
     let printable = |letter: char| if letter.is_ascii_graphic() { letter } else { '_' };
     let name: String = name.chars().take(LONGEST_NAME).map(printable).collect();
     if name.is_empty() {
@@ -80,7 +81,7 @@ pub(crate) fn connection_name(introduction: Option<&Introduction>, world: &World
 
 #[cfg(feature = "native")]
 const NAMELESS: &str = "steadlock";
-/// In characters. A server shows it on each line of its list.
+/// The limit in characters. A server shows the name on each line of its list.
 #[cfg(feature = "native")]
 const LONGEST_NAME: usize = 64;
 

@@ -15,66 +15,61 @@
 //! # }
 //! ```
 //!
-//! `memory://` keeps its locks in this process, which its forks do not share; it is for tests and for
-//! trying things out. A server is `redis://[user:password@]host[:port][/db]`, with TLS
-//! `rediss://…`, or `redis+unix:///path`; `valkey` may stand for `redis`. The primary that sentinels watch is
-//! `redis+sentinel://[user:password@]host[:port],host/service[/db]`, with TLS
-//! `rediss+sentinel://…`; the user is that of the servers, and that of the sentinels is
-//! given by `?sentinel_user=…&sentinel_password=…`. One sentinel is enough: it names the others.
-//! A cluster is `redis+cluster://[user:password@]host[:port],host`, with TLS `rediss+cluster://…`;
-//! here one node is enough.
+//! `memory://` keeps its locks in this process, for tests and for trying things out. A forked child does not share
+//! them. A server is `redis://[user:password@]host[:port][/db]`, with TLS `rediss://…`, or `redis+unix:///path`;
+//! `valkey` is accepted in place of `redis`. For a primary that sentinels monitor, the URL is
+//! `redis+sentinel://[user:password@]host[:port],host/service[/db]`, with TLS `rediss+sentinel://…`. The user and
+//! password before the hosts are for the servers; `?sentinel_user=…&sentinel_password=…` gives those for the sentinels.
+//! One sentinel is enough: it names the others. A cluster is `redis+cluster://[user:password@]host[:port],host`, with
+//! TLS `rediss+cluster://…`; here one node is enough.
 //!
 //! # What a lease promises
 //!
-//! At most one holder, and it learns of a loss in time. A [`Lease`] is valid until a deadline that
-//! is counted from before the request was sent, on a clock that goes on while
-//! the machine sleeps, and that counts what a virtual machine was paused once its
-//! wall clock is set again. A watchdog on a thread of its own renews it at a third of
-//! its length. When it cannot, or when the record is taken away on the server,
-//! [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that
-//! was stopped learns of it late; a resource that remembers the highest
-//! [`Lease::token`] it has seen can refuse it.
+//! A lock has at most one holder, and the holder learns of a loss in time. A [`Lease`] is valid until a deadline, which
+//! counts from before the request was sent. The client's clock goes on while the machine sleeps. Once the wall clock of
+//! a virtual machine is set again after a pause, the pause counts as well. A watchdog on a thread of its own renews the
+//! lease at a third of its length. When a renewal fails for too long, or the record is removed on the server,
+//! [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that was stopped learns of the loss late; a
+//! resource can refuse its late writes if it remembers the highest [`Lease::token`] that it has seen.
 //!
 //! # Threads and runtimes
 //!
-//! Each client has one thread, "steadlock-engine", that owns its connections. The
-//! futures here are woken from it and work on any async runtime. The twins in
-//! [`blocking`] need none; a thread that calls them in quick succession, alone,
-//! drives the connections itself while it waits, which saves two thread switches
-//! a call.
+//! Each client has one thread, "steadlock-engine", that owns its connections. This thread wakes the futures of this
+//! API, and they work on any async runtime. The blocking API in [`blocking`] needs no runtime. A thread that makes
+//! blocking calls in quick succession, with no other caller, drives the connections itself while it waits, which saves
+//! two thread switches a call.
 //!
 //! # Without threads and sockets
 //!
-//! All of this is the feature `native`, which is on by default. Without it there is [`host`]
-//! alone, also on `wasm32-unknown-unknown`: the program turns the engine, opens the connections
-//! and gives the time (`Host::open_driven`).
+//! All of this is in the feature `native`, which is on by default. Without it the crate has only [`host`] and its
+//! supporting types, also on `wasm32-unknown-unknown`: the program runs the engine, opens the connections and provides
+//! the time (`Host::open_driven`).
 //!
 //! # Traces
 //!
-//! With the feature `tracing`, off by default, every acquisition by this API has two spans, of any kind of lock,
-//! awaited or blocking, with the target `steadlock` and the level `INFO`:
+//! With the feature `tracing`, off by default, every acquisition by this API has two spans. This holds for each kind of
+//! lock, awaited or blocking. The target is `steadlock` and the level `INFO`:
 //!
 //! | span | from | until | fields |
 //! |---|---|---|---|
-//! | `steadlock.wait` | the call; of a future, its first poll | its result; of a future that is dropped, that | `steadlock.kind`, `steadlock.lock`, `steadlock.outcome`, `error.type` |
-//! | `steadlock.hold` | the grant | the release was answered, or the lease is lost | `steadlock.kind`, `steadlock.lock`, `steadlock.token`, `steadlock.degraded`, `steadlock.outcome`, `steadlock.reason` |
+//! | `steadlock.wait` | the call; of a future, its first poll | its result, or the drop of its future | `steadlock.kind`, `steadlock.lock`, `steadlock.outcome`, `error.type` |
+//! | `steadlock.hold` | the grant | the reply to the release, or the loss of the lease | `steadlock.kind`, `steadlock.lock`, `steadlock.token`, `steadlock.degraded`, `steadlock.outcome`, `steadlock.reason` |
 //!
-//! Both are children of the span that is current where the wait began, and neither is ever entered.
-//! `steadlock.lock` is the name as messages show it. `steadlock.outcome` of a wait is one of `granted`, `degraded`,
-//! `timed_out`, `skipped`, `cancelled`, and the failures `unavailable`, `misconfigured`, `refused`, `lost`,
-//! `closed`; these have the name of the [`ErrorKind`] as `error.type`. That of a hold is the word of its
-//! [`ReleaseOutcome`], also if the lease was dropped and so released in the background; or `lost`. Of `lost`, and
-//! of a release that finds the lease `expired` or `stolen`, `steadlock.reason` is the word of the [`LostReason`].
-//! Failures and losses that are not `max_hold` or `closed` have `otel.status_code` `ERROR`, which
-//! `tracing-opentelemetry` makes the span's status. A hold may end on the engine's thread: a subscriber must not
-//! block there.
+//! Both are children of the span that is current where the wait began, and neither is ever entered. `steadlock.lock` is
+//! the name as messages show it. A wait has a `steadlock.outcome` of `granted`, `degraded`, `timed_out`, `skipped` or
+//! `cancelled`, or one of the failures `unavailable`, `misconfigured`, `refused`, `lost` and `closed`; a failure also
+//! has the name of the [`ErrorKind`] as `error.type`. A hold has the word of its [`ReleaseOutcome`], also if the lease
+//! was dropped and therefore released in the background; or `lost`. For `lost`, and for a release that finds the lease
+//! `expired` or `stolen`, `steadlock.reason` is the word of the [`LostReason`]. Failures, and losses other than
+//! `max_hold` and `closed`, have `otel.status_code` `ERROR`, which `tracing-opentelemetry` makes the span's status. A
+//! hold can end on the engine's thread: a subscriber must not block there.
 //!
-//! A program that enables `INFO` of the target `steadlock` has the spans; there is nothing to switch on. While no
-//! subscriber does, no text is made for them. What else happens to a client is told by `observe::Tracing`.
+//! A program that enables `INFO` of the target `steadlock` has the spans; there is no other switch. While no subscriber
+//! enables it, the client makes no text for spans. `observe::Tracing` reports the other events of a client.
 //!
 //! # For tools
 //!
-//! The feature `admin`, off by default, has the servers behind a URL, and commands of one's own on each of them
+//! The feature `admin`, off by default, lists the servers behind a URL and runs any command on each of them
 //! (`steadlock::admin`).
 
 #![forbid(unsafe_code)]
@@ -127,17 +122,17 @@ pub use target::AddressMap;
 #[cfg(feature = "native")]
 pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
 
-/// Compiles the README's Rust.
+/// Compiles the Rust code of the repository's README.
 #[cfg(all(doctest, feature = "native"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// Compiles that of the crate's own README.
+/// Compiles the Rust code of the crate's own README.
 #[cfg(all(doctest, feature = "native"))]
 #[doc = include_str!("../README.md")]
 struct OwnReadme;
 
-/// Compiles that of the page on metrics.
+/// Compiles the Rust code of the page on metrics.
 #[cfg(all(doctest, feature = "native"))]
 #[doc = include_str!("../../../docs/metrics.md")]
 struct Metrics;

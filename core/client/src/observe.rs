@@ -1,4 +1,4 @@
-//! What a client tells those who watch it, as plain data: for metrics, traces and logs.
+//! The events of a client as plain data, for metrics, traces and logs.
 //!
 //! ```text
 //!   engine ─┬─ Observation ──┬─► each Observer
@@ -6,7 +6,7 @@
 //!           └─ counts ─────────► Metrics, for Prometheus
 //! ```
 //!
-//! Nothing is computed while nobody watches.
+//! Without observers and a log nothing is computed.
 
 mod fields;
 #[cfg(all(feature = "tracing", feature = "native"))]
@@ -36,22 +36,24 @@ pub use self::tracing::Tracing;
 
 use crate::unwind::{caught, quietly};
 
-/// Somebody who watches a client.
+/// An observer of one client's events.
 ///
-/// It is called on the thread that drives the engine, which keeps the locks: it must not block, and should hand on what
-/// takes long. It may drop leases and clients, and start a future; a call of [`blocking`](crate::blocking) is refused
-/// there as `InvalidArgument`. One that panics is not called again.
+/// The client calls it on the thread that drives the engine. An observer must not block there, because that thread also
+/// renews the locks; it should hand over slow work to another thread. It can drop leases and clients, and start a
+/// future; a call of [`blocking`](crate::blocking) is refused there as `InvalidArgument`. An observer that panics is
+/// not called again.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Receives an event.
     fn observe(&self, observation: &Observation);
 
-    /// How much it wants to be told, which is asked once, when the client is made. What nobody wants is not computed.
+    /// Returns how much detail the observer wants. The client asks once, when it is made, and computes no detail that
+    /// no observer wants.
     fn detail(&self) -> Detail {
         Detail::Everything
     }
 }
 
-/// Those who watch one client.
+/// The observers of one client.
 #[derive(Clone, Default)]
 pub(crate) struct Observers {
     all: Vec<Arc<dyn Observer>>,
@@ -59,7 +61,7 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Asks each how much it wants, and leaves out one that panics.
+    /// Asks each observer for the detail that it wants, and leaves out an observer that panics.
     pub(crate) fn new(mut all: Vec<Arc<dyn Observer>>) -> Self {
         let mut most = Detail::default();
         all.retain(|observer| {
@@ -70,12 +72,13 @@ impl Observers {
         Self { all, detail: most }
     }
 
-    /// The most that any of them wants.
+    /// Returns the highest detail that any of them wants.
     pub(crate) const fn detail(&self) -> Detail {
         self.detail
     }
 
-    /// A defect of one of them must not end the engine, which keeps the locks.
+    /// Reports an event to each observer, and drops an observer that panics. A defect of an observer must not end the
+    /// engine, which keeps the locks.
     pub(crate) fn tell(&mut self, observation: &Observation) {
         self.all.retain(|observer| quietly(|| observer.observe(observation)));
     }

@@ -1,4 +1,4 @@
-//! A descriptor that is told from a file of the program which has its number later.
+//! A descriptor that notices when its number belongs to another file.
 
 use std::fs::File;
 use std::io;
@@ -6,21 +6,21 @@ use std::mem;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 
-/// An end of a pipe or of a pair of sockets: no other file is this one. A program may close descriptors that it did not
-/// open, as `os.closerange` does, and then open files that get their numbers. Dropped after that, this one leaves its
-/// number alone.
+/// One end of a pipe or of a pair of sockets, whose device and inode identify it. A program can close descriptors that
+/// it did not open, as `os.closerange` does, and then open files that get the same numbers. When an `OwnFile` is
+/// dropped after that, it does not close the program's file.
 #[derive(Debug)]
 pub struct OwnFile {
-    /// `None` in its drop only.
+    /// `None` only during the drop.
     file: Option<File>,
     identity: (u64, u64),
 }
 
 impl OwnFile {
-    /// Takes the descriptor.
+    /// Takes ownership of the descriptor.
     ///
     /// # Errors
-    /// The system's, if it is closed already.
+    /// The system's error, if the descriptor is closed already.
     pub fn new(descriptor: impl Into<OwnedFd>) -> io::Result<Self> {
         let file = File::from(descriptor.into());
         Ok(Self {
@@ -29,13 +29,14 @@ impl OwnFile {
         })
     }
 
-    /// The file under its number, whether that is still its own ([`is_there`](Self::is_there)) or not.
+    /// Returns the file under this number, even if the number belongs to another file by now
+    /// ([`is_there`](Self::is_there)).
     #[must_use]
     pub const fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// Whether its number is still its own. Takes a system call.
+    /// Whether the number still belongs to this file. Costs one system call.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let known = self.file().and_then(|file| identity(file).ok());
@@ -46,7 +47,7 @@ impl OwnFile {
 impl Drop for OwnFile {
     fn drop(&mut self) {
         if !self.is_there() {
-            // Its number is the program's now.
+            // The number belongs to a file of the program now.
             mem::forget(self.file.take());
         }
     }

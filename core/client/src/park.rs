@@ -1,4 +1,4 @@
-//! A thread that sleeps until a result is there.
+//! A thread that sleeps until a result arrives.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{thread, thread_local};
 
-/// Polls, parking the calling thread in between, at most for `timeout`.
+/// Polls until the result is ready, and parks the calling thread in between. Returns `None` after `timeout`.
 pub(crate) fn park_on<T>(timeout: Duration, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
     let waker = thread_waker();
     let mut deadline = None;
@@ -16,7 +16,7 @@ pub(crate) fn park_on<T>(timeout: Duration, mut poll: impl FnMut(&Waker) -> Poll
             return Some(result);
         }
         let now = Instant::now();
-        // A timeout that no clock can reach is none.
+        // A timeout beyond the range of the clock means no timeout.
         match *deadline.get_or_insert_with(|| now.checked_add(timeout)) {
             None => thread::park(),
             Some(deadline) => {
@@ -42,7 +42,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// A waker that unparks the calling thread; made once for each thread.
+/// Returns a waker that unparks the calling thread. Each thread makes it once.
 fn thread_waker() -> Waker {
     thread_local! {
         static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
@@ -50,6 +50,6 @@ fn thread_waker() -> Waker {
     let make = || Waker::from(Arc::new(ThreadWaker(thread::current())));
     WAKER
         .try_with(|cached| cached.borrow_mut().get_or_insert_with(make).clone())
-        // The thread is ending and its locals are gone.
+        // The thread is ending and its locals have been dropped.
         .unwrap_or_else(|_| make())
 }

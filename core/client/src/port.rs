@@ -1,5 +1,5 @@
-//! Where a host and its engine meet: commands go in, results and events come out. Neither
-//! reaches into the other.
+//! The interface between a host and its engine: commands go in, results and events come out. Neither side accesses the
+//! other's state.
 //!
 //! ```text
 //!   host ── Command ──► channel ──► engine
@@ -40,30 +40,30 @@ use crate::process::Process;
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 
-/// The request number of the event that says how connecting went.
+/// The request number of the event that reports the result of connecting.
 pub(crate) const CONNECT: u64 = 0;
 
-/// Tells a host that its queue has turned from empty to non-empty.
+/// A callback for the moment at which a host's queue turns from empty to non-empty.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What a host and its engine share, one such thing for each process id.
+/// The state that a host and its engine share. Each process, also a forked child, has its own.
 pub(crate) struct Port {
     process: Process,
     generation: u64,
     commands: Sender,
     wake: Option<Wake>,
     queue: Mutex<Vec<Event>>,
-    /// What the engine counts, if it does.
+    /// The client's counts, if it counts metrics.
     metrics: Option<Arc<Metrics>>,
-    /// What every operation gets once the engine has ended.
+    /// The error of every operation after the engine's end.
     ended: OnceLock<Error>,
-    /// The answers to releases then, if the client was closed.
+    /// The outcomes of releases after the engine's end, if the client was closed.
     endings: OnceLock<Endings>,
 }
 
 impl Port {
-    /// A port of this process, and what its engine takes the commands from. Without `wake`
-    /// nobody drains the queue, and without `metrics` nothing is counted.
+    /// Opens a port of this process. Returns it with the engine's receiver of the commands. Without `wake` the host
+    /// does not drain the queue, and without `metrics` nothing is counted.
     pub(crate) fn open(generation: u64, wake: Option<Wake>, metrics: Option<Arc<Metrics>>) -> (Self, Commands) {
         let (commands, receiver) = queue();
         let port = Self {
@@ -79,27 +79,27 @@ impl Port {
         (port, receiver)
     }
 
-    /// The process that it belongs to.
+    /// Returns the process to which the port belongs.
     pub(crate) const fn process(&self) -> Process {
         self.process
     }
 
-    /// How many forks lie between the process that made the client and its own.
+    /// Returns the number of forks between the process that made the client and this port's process.
     pub(crate) const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether it is a parent's, of which this process is a fork.
+    /// Whether the port belongs to a parent from which this process was forked.
     pub(crate) fn is_inherited(&self) -> bool {
         !self.process.is_current()
     }
 
-    /// As `is_inherited`, as far as forks are counted: no system call.
+    /// As `is_inherited`, but by the counted forks alone, without a system call.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_unforked()
     }
 
-    /// What the engine counts, if it does.
+    /// Returns the client's counts, if it counts metrics.
     pub(crate) const fn metrics(&self) -> Option<&Arc<Metrics>> {
         self.metrics.as_ref()
     }
@@ -113,7 +113,7 @@ impl Port {
         self.wake.clone()
     }
 
-    /// Hands a command to the engine. Returns it, and what to answer, if that has ended.
+    /// Sends a command to the engine. If the engine has ended, returns the command and the error for its caller.
     pub(crate) fn send(&self, command: Command) -> Result<(), Box<(Command, Error)>> {
         match self.commands.send(command) {
             None => Ok(()),
@@ -124,7 +124,7 @@ impl Port {
         }
     }
 
-    /// The engine says what operations get from now on, and what releases get, if the client was closed.
+    /// Sets the error of all later operations and, if the client was closed, the outcomes of later releases.
     pub(crate) fn end(&self, error: Error, endings: Option<Endings>) {
         if let Some(endings) = endings {
             let _ = self.endings.set(endings);
@@ -132,19 +132,19 @@ impl Port {
         let _ = self.ended.set(error);
     }
 
-    /// The answer to a release of this lease once the client is closed; `None` before that.
+    /// Returns the outcome of a release of this lease after the client was closed; `None` before.
     pub(crate) fn ending(&self, lease: LeaseId) -> Option<Released> {
         let number = host_id(self.generation, lease.get());
         self.endings.get().map(|endings| endings.of(lease, number))
     }
 
-    /// The answers to releases once the client is closed, where they are not `Released`.
+    /// Returns the outcomes of releases after the client was closed, where they are not `Released`.
     pub(crate) fn endings(&self) -> Vec<Released> {
         let leases = self.endings.get().into_iter().flat_map(Endings::leases);
         leases.filter_map(|lease| self.ending(lease)).collect()
     }
 
-    /// Answers a command that comes after the engine's end.
+    /// Answers a command that arrives after the engine's end.
     pub(crate) fn answer_ended(&self, command: Command, error: Error) {
         let (sink, result) = match command {
             Command::Run {
@@ -172,7 +172,7 @@ impl Port {
         self.answer(sink, result);
     }
 
-    /// Answers somebody at once, in place of the engine.
+    /// Answers a caller at once, in place of the engine.
     pub(crate) fn answer(&self, sink: Sink, result: Result<Completion, Error>) {
         match sink {
             Sink::Queue(request) => self.publish(&mut vec![Event::Completed { request, result }]),
@@ -211,7 +211,7 @@ impl Port {
         }
     }
 
-    /// Takes a request's event out of the queue.
+    /// Takes the event of one request out of the queue.
     pub(crate) fn take_event(&self, wanted: u64) -> Option<Result<Completion, Error>> {
         let mut queue = self.queue();
         let position = queue
@@ -223,7 +223,7 @@ impl Port {
         }
     }
 
-    /// Takes the grants out of the queue that nobody has drained.
+    /// Takes the grants that were not drained out of the queue.
     pub(crate) fn take_grants(&self) -> Vec<Arc<Lease>> {
         let mut grants = Vec::new();
         self.queue().retain(|event| match event {
@@ -240,7 +240,7 @@ impl Port {
     }
 
     fn queue(&self) -> MutexGuard<'_, Vec<Event>> {
-        // Nothing panics while holding it; if something did, the queue is whole.
+        // No code panics while it holds the mutex. Even if one did, the queue would be consistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

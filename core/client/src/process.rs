@@ -1,32 +1,31 @@
-//! Which process this is.
+//! Identifies the current process, to detect forks.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-/// A process, as those see it who were made in it: whether they still are in it, or
+/// A process, recorded when this value was made. The value tells later whether the code still runs in that process or
 /// in a fork of it.
 ///
-/// A process id alone does not tell. The child of a fork into a PID namespace of its
-/// own is 1 there, and so may its parent be; and an id is used again once its process
-/// is gone. So forks are counted as well, by a handler that the C library calls in
-/// each child. Only who makes a child without the C library's `fork`, and gives it
-/// the id of its parent, is not seen.
+/// A process id alone is not enough. The first process of a PID namespace has id 1, so a parent and its forked child
+/// can both have it; and the system reuses the id of a process that ended. The C library therefore calls a handler in
+/// each forked child, and this module counts the forks. One case remains undetected: a child that was made without the
+/// C library's `fork` and given the id of its parent.
 #[derive(Clone, Copy)]
 pub struct Process(&'static Known);
 
-/// A process that this one is or descends from.
+/// An entry for this process or for one of its ancestors.
 struct Known {
     mark: Mark,
-    /// How many forks are known to lie between the first process and this.
+    /// The number of known forks between the first process and this one.
     forks: u64,
-    /// The next one. Reached by atomics only: at a fork, another thread may hold any lock.
+    /// The entry of a forked child. Only atomics guard it: at a fork, another thread can hold any lock.
     child: OnceLock<Box<Self>>,
 }
 
 static FIRST: OnceLock<Known> = OnceLock::new();
 
 impl Process {
-    /// This process. It knows of forks from its first call on.
+    /// Returns the current process. Forks are counted from the first call on.
     #[must_use]
     pub fn current() -> Self {
         let mut known = FIRST.get_or_init(|| Known::new(0));
@@ -36,7 +35,7 @@ impl Process {
         Self(known)
     }
 
-    /// The processes that this one descends from by forks, as far as they are known.
+    /// Returns the processes from which this one descends by forks, as far as they are known.
     #[cfg(feature = "native")]
     pub(crate) fn ancestors() -> Vec<Self> {
         let mut ancestors = Vec::new();
@@ -48,20 +47,20 @@ impl Process {
         ancestors
     }
 
-    /// Whether it is the one that runs this. Takes as long as asking for the process id.
+    /// Whether this is the process that runs the call. Costs one system call for the process id.
     #[must_use]
     pub fn is_current(self) -> bool {
         self.0.mark.is_current()
     }
 
-    /// As `is_current`, by the counted forks alone: takes no system call. For what goes on
-    /// with something that `is_current` let begin.
+    /// Whether no fork was counted since this value was made. Unlike `is_current`, it compares no process ids and
+    /// therefore needs no system call. For the later steps of work that `is_current` allowed to begin.
     pub(crate) fn is_unforked(self) -> bool {
         self.0.mark.is_unforked()
     }
 }
 
-/// Another text in a child than in its parent.
+/// Writes a text that differs between a child and its parent.
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.forks {
@@ -87,10 +86,10 @@ impl Known {
     }
 }
 
-/// What tells a process from its forks.
+/// The data that distinguishes a process from its forks.
 struct Mark {
     id: u32,
-    /// `None` if the C library had no memory for another handler; then the id has to do.
+    /// `None` if the C library had no memory for another handler. Then only the process id tells forks apart.
     #[cfg(feature = "native")]
     guard: Option<forkguard::Guard>,
     #[cfg(test)]
@@ -119,7 +118,7 @@ impl Mark {
         }
         #[cfg(feature = "native")]
         if let Some(mut guard) = self.guard.clone() {
-            // A guard notes what it detects; this one is to say the same again.
+            // Asks a copy, because a guard reports each fork only once.
             return !guard.detected_fork();
         }
         self.id == id()
@@ -131,7 +130,7 @@ fn id() -> u32 {
     if let Some(pretended) = tests::pretended_id() {
         return pretended;
     }
-    // WebAssembly has no processes, and what it runs in has no forks.
+    // WebAssembly has no processes, and its hosts do not fork.
     if cfg!(target_family = "wasm") {
         0
     } else {
@@ -146,8 +145,8 @@ pub(crate) mod tests {
     use super::Process;
 
     thread_local! {
-        /// A thread that pretends to run in a forked child: its id, and its forks. A
-        /// real fork needs unsafe code; the bindings' tests do one.
+        /// The process id and the number of forks that this thread pretends to have, as if it ran in a forked child. A
+        /// real fork needs unsafe code; the tests of the bindings do one.
         static PRETENDED: Cell<(Option<u32>, u64)> = const { Cell::new((None, 0)) };
     }
 
@@ -159,12 +158,12 @@ pub(crate) mod tests {
         PRETENDED.get().1
     }
 
-    /// Runs `work` as a child with this id would.
+    /// Runs `work` as a child with this process id would.
     pub(crate) fn as_child<T>(id: u32, work: impl FnOnce() -> T) -> T {
         pretending((Some(id), 0), work)
     }
 
-    /// Runs `work` as a child would whose id is that of its parent, after so many forks.
+    /// Runs `work` as a child would that has its parent's process id, after this number of forks.
     pub(crate) fn as_child_of_the_same_id<T>(forks: u64, work: impl FnOnce() -> T) -> T {
         pretending((None, forks), work)
     }

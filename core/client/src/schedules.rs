@@ -1,15 +1,14 @@
-//! For tests that play a history in every schedule, by loom: in each order in which its threads can
-//! take their steps, and with each value that an atomic may still show them. The locks and atomics of
-//! `sync.rs` are loom's then, and work within such a history only; so the feature `schedules` is for
-//! the tests named `schedules` alone (`./ci/just test-schedules`).
+//! Helpers for tests that play a history in every schedule, by loom: each order of the steps of its threads, and each
+//! value that an atomic can still show them. The locks and atomics of `sync.rs` are loom's in these tests, and work
+//! only inside such a history. The feature `schedules` therefore is for the tests named `schedules` alone (`./ci/just
+//! test-schedules`).
 //!
-//! A thread that nobody will wake is found: loom says "deadlock". Time stands still, so that a
-//! timeout helps nobody.
+//! If no thread will wake a sleeping one, loom fails with "deadlock". Time stands still, so no timeout hides that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Plays `history` in every schedule, and prints how many there were until the end or a failure.
+/// Plays `history` in every schedule, and prints the number of schedules at the end or after a failure.
 pub(crate) fn in_every_schedule(history: impl Fn() + Send + Sync + 'static) {
     let count = Count::default();
     let played = Arc::clone(&count.0);

@@ -1,4 +1,4 @@
-//! Options as a host gives them, and as the engine uses them.
+//! Options in the form of a host, and the settings of the engine that are made of them.
 
 mod metrics;
 mod number;
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     /// The server, or the primaries of a quorum.
     pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
-    /// The watchdog renews it.
+    /// Whether the watchdog renews the lease.
     pub(crate) renew: bool,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -44,16 +44,16 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     pub(crate) breaker: Option<Breaker>,
     on_unavailable: OnUnavailable,
-    /// What it says of itself, if it does.
+    /// The identity that the client reports, if it reports one.
     pub(crate) introduction: Option<Introduction>,
-    /// What is around the client.
+    /// The environment of the client.
     pub(crate) world: World,
-    /// From which level on the host reads its log; it may change.
+    /// The level of the host's log. It can change at any time.
     pub(crate) log: LogLevel,
     pub(crate) observers: Observers,
-    /// `None` if nothing is counted.
+    /// `None` if the client counts nothing.
     pub(crate) metrics: Option<Grouping>,
-    /// Fair locks whose queues are counted, as the host gave them and in full.
+    /// The fair locks whose queues are counted: the name that the host gave, and the full name.
     pub(crate) queues: Vec<(Arc<str>, LockName)>,
     key_prefix: KeyPrefix,
 }
@@ -126,7 +126,7 @@ impl Settings {
         })
     }
 
-    /// What becomes of an acquisition in an outage; `own` is what it wants itself.
+    /// Returns how an acquisition ends in an outage; `own` is the setting of the acquisition.
     pub(crate) fn on_unavailable(&self, own: Option<OnUnavailable>) -> Result<OnUnavailable, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
         match own {
@@ -137,27 +137,27 @@ impl Settings {
         }
     }
 
-    /// Whether a forked child has nothing to connect to.
+    /// Whether a forked child has no server to connect to.
     pub(crate) const fn is_private(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.is_private())
     }
 
-    /// The server as messages name it; of several, all.
+    /// Returns the server as messages name it; all servers if there are several.
     pub(crate) fn server(&self) -> String {
         self.servers().join(", ")
     }
 
-    /// Each server as messages name it.
+    /// Returns each server as messages name it.
     pub(crate) fn servers(&self) -> Vec<String> {
         self.targets.iter().map(ToString::to_string).collect()
     }
 
-    /// The lock's full name: the prefix, then the name.
+    /// Returns the lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.key_prefix.name(name)
     }
 
-    /// What a client of this process says of itself, if it does.
+    /// Returns the identity that a client of this process reports, if it reports one.
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.introduction.as_ref().map(|introduction| Identity {
             info: Arc::new(introduction.info(&self.world)),
@@ -165,31 +165,31 @@ impl Settings {
         })
     }
 
-    /// The key by which this client, under this id, tells its primaries apart.
+    /// Returns the prefix of every key.
     #[cfg(feature = "native")]
     pub(crate) const fn key_prefix(&self) -> &KeyPrefix {
         &self.key_prefix
     }
 
-    /// Keys and channels of no lock, to try rights on, with and without a brace in their name.
+    /// Returns keys and channels that belong to no lock, for testing rights, with and without a brace in their name.
     #[cfg(feature = "admin")]
     pub(crate) fn scratch(&self) -> (Scratch, Option<Scratch>) {
         let id = ClientId::random(&mut *self.world.entropy());
         (self.key_prefix.scratch(id), self.key_prefix.scratch_with_brace(id))
     }
 
-    /// A full lock name as the caller gave it.
+    /// Returns a full lock name as the caller gave it.
     pub(crate) fn given_name(&self, name: &LockName) -> Arc<str> {
         self.key_prefix.given(name)
     }
 
-    /// As `given_name`, of a name in an error.
+    /// As `given_name`, for a name in an error.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }
 }
 
-/// The circuit breaker, if there is to be one.
+/// Returns the settings of the circuit breaker, if any option switches it on.
 fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     if options.breaker_failures.is_none() && options.breaker_pause_ms.is_none() && options.on_unavailable.is_none() {
         return Ok(None);
@@ -249,7 +249,7 @@ fn targets(options: &Options) -> Result<Vec<Target>, Error> {
     Ok(targets)
 }
 
-/// The URL in the environment. An empty variable is as none.
+/// Returns the URL in the environment. An empty variable counts as absent.
 fn url_of_the_environment() -> Result<String, Error> {
     Err(misconfigured(match std::env::var(URL_VARIABLE) {
         Ok(url) if !url.trim().is_empty() => return Ok(url),
@@ -258,7 +258,7 @@ fn url_of_the_environment() -> Result<String, Error> {
     }))
 }
 
-/// The shortest and the longest time after which a waiter asks again.
+/// Returns the shortest and the longest time after which a waiter asks again.
 fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
     let Some((low, high)) = given else {
         return Ok(Config::RETRY_INTERVAL);
@@ -279,8 +279,7 @@ fn misconfigured(message: String) -> Error {
     Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
 }
 
-/// A number of milliseconds as a duration. Infinity is refused: "no bound" is
-/// said by leaving the option out.
+/// Returns a number of milliseconds as a duration. Refuses infinity: a caller leaves the option out for "no bound".
 pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Duration, Error> {
     if !ms.is_finite() || ms < 0.0 {
         return Err(Error::new(
@@ -292,7 +291,7 @@ pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Dura
             ),
         ));
     }
-    // A thousand years are as good as any longer time, and every sum stays in range.
+    // A limit of a thousand years is as good as none, and keeps every sum in range.
     let seconds = (ms / 1_000.0).min(31_557_600_000.0);
     Ok(Duration::from_secs_f64(seconds))
 }

@@ -1,5 +1,5 @@
-//! The one door by which a simulator gives a client its world. No part of the interface: it
-//! exists with the feature `simulation` only, and may change at any time.
+//! The only entry point by which a simulator gives a client its world. This module is not part of the public interface:
+//! it exists only with the feature `simulation`, and can change at any time.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ pub use crate::world::{Defect, Later, Path, Simulated, Stream};
 
 use crate::api::{Builder, Client};
 
-/// Connects a client that lives in a simulated world. Its engine is a task of the world's;
-/// what blocks a thread (`blocking`, `Pending::wait`) is not for it.
+/// Connects a client that lives in a simulated world. The world runs the engine as one of its tasks. Such a client must
+/// not use calls that block a thread (`blocking`, `Pending::wait`).
 ///
 /// # Errors
 /// As [`Builder::connect`].

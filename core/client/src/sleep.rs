@@ -1,7 +1,7 @@
-//! Timers that end no engine.
+//! Timers whose failure does not end an engine.
 //!
-//! tokio wakes its runtime for a timer that is to ring before all others, and panics if the program has closed the
-//! descriptor which that takes. The timer may never ring then, so the thread remembers it until its engine leaves
+//! To set a timer that is due before all others, tokio wakes its runtime. If the program has closed the descriptor that
+//! this needs, tokio panics, and the timer may never fire. The thread then remembers the loss until its engine leaves
 //! the runtime (`engine/sentry.rs`).
 
 use std::cell::Cell;
@@ -18,17 +18,17 @@ thread_local! {
     static IS_LOST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread has met a descriptor of its runtime that is gone.
+/// Records that this thread found a descriptor of its runtime closed.
 pub(crate) fn note_lost() {
     IS_LOST.set(true);
 }
 
-/// Whether this thread has met one since it was last asked.
+/// Returns whether this thread found one closed since the last call.
 pub(crate) fn has_lost() -> bool {
     IS_LOST.take()
 }
 
-/// Completes at a moment of tokio's clock.
+/// A timer of tokio's clock that survives closed descriptors.
 pub(crate) struct Sleep(Pin<Box<tokio::time::Sleep>>);
 
 impl Sleep {
@@ -59,12 +59,12 @@ pub(crate) async fn sleep(length: Duration) {
     Sleep::until(Instant::now() + length).await;
 }
 
-/// Gives the result of the work; `None` if it takes longer.
+/// Returns the result of `work`, or `None` if it takes longer than `length`.
 pub(crate) async fn timeout<T>(length: Duration, work: impl Future<Output = T>) -> Option<T> {
     timeout_at(Instant::now() + length, work).await
 }
 
-/// The same until a moment of tokio's clock.
+/// Returns the result of `work`, or `None` if it is not ready at this moment of tokio's clock.
 pub(crate) async fn timeout_at<T>(at: Instant, work: impl Future<Output = T>) -> Option<T> {
     match select(pin!(work), Sleep::until(at)).await {
         Either::Left((result, _)) => Some(result),

@@ -1,5 +1,5 @@
-//! What several threads share is made of these: the standard library's, and loom's in tests that
-//! look at every schedule (`schedules.rs`).
+//! The locks, atomics and threads that shared code uses: the standard library's, or loom's in tests that explore every
+//! schedule (`schedules.rs`).
 
 #[cfg(not(all(test, feature = "schedules")))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
@@ -13,7 +13,8 @@ pub(crate) use self::explored::{Condvar, Mutex, MutexGuard, atomic, thread, thre
 mod explored {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
 
-    /// loom's own `unpark` lets a thread go on that waits for a mutex.
+    /// Threads that park on a notification of their own, because loom's `unpark` also wakes a thread that waits for a
+    /// mutex.
     pub(crate) mod thread {
         use std::sync::Arc;
         use std::time::Duration;
@@ -35,7 +36,7 @@ mod explored {
             current().0.wait();
         }
 
-        /// No time passes: what only a timeout would end is a deadlock.
+        /// Parks without a timeout, because loom has no time: a history that only a timeout could end is a deadlock.
         pub(crate) fn park_timeout(_: Duration) {
             park();
         }
@@ -47,7 +48,7 @@ mod explored {
         }
     }
 
-    /// loom's own knows no `const` block.
+    /// Declares a thread-local without a `const` block, which loom's macro does not accept.
     macro_rules! local {
         (static $name:ident: $type:ty = const { $init:expr };) => {
             loom::thread_local! { static $name: $type = $init; }

@@ -1,7 +1,7 @@
-//! What a URL names.
+//! The meaning of a URL.
 //!
-//! URLs are parsed here and nowhere else, strictly: a part that is not understood is refused
-//! instead of ignored, and no message repeats a part that might hold a password.
+//! All parsing of URLs is here, and it is strict: a part that is not understood is refused instead of ignored. No
+//! message repeats a part that might hold a password.
 
 mod announced;
 mod parts;
@@ -40,7 +40,7 @@ use self::written::{Family, Protocol};
 use crate::errors::invalid;
 use crate::tls::{Tls, TlsOptions};
 
-/// A server, and how to get in.
+/// A server, and the credentials for it.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) scheme: Scheme,
@@ -49,11 +49,11 @@ pub(crate) struct Target {
     pub(crate) database: i64,
 }
 
-/// Where the server is.
+/// The sort and the address of a server.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Scheme {
-    /// `redis://`, and `rediss://` with TLS; as with all of these, `valkey` may stand for `redis`.
+    /// `redis://`, and `rediss://` with TLS. As in all of these schemes, `valkey` is accepted in place of `redis`.
     Tcp { host: String, port: u16, tls: Option<Tls> },
     /// `redis+cluster://`, and `rediss+cluster://` with TLS: some of the cluster's nodes.
     #[cfg(feature = "native")]
@@ -61,7 +61,7 @@ pub(crate) enum Scheme {
         nodes: Vec<(String, u16)>,
         tls: Option<Tls>,
     },
-    /// `redis+sentinel://`, and `rediss+sentinel://` with TLS: those who know the service's primary.
+    /// `redis+sentinel://`, and `rediss+sentinel://` with TLS: sentinels that know the service's primary.
     #[cfg(feature = "native")]
     Sentinel {
         sentinels: Vec<(String, u16)>,
@@ -72,10 +72,10 @@ pub(crate) enum Scheme {
     /// `redis+unix://` or `unix://`.
     #[cfg(not(target_family = "wasm"))]
     Unix { path: PathBuf },
-    /// `memory://`, or `memory://name` for one that the process shares.
+    /// `memory://` for a private store, or `memory://name` for a store that the clients of the process share.
     #[cfg(feature = "native")]
     Memory { name: Option<String> },
-    /// `host://name`: a server that the program reaches by a client of its own, which messages call so.
+    /// `host://name`: a server that the program reaches by its own client. Messages use this name.
     #[cfg(not(feature = "native"))]
     Host { name: String },
 }
@@ -83,14 +83,14 @@ pub(crate) enum Scheme {
 const DEFAULT_PORT: u16 = 6379;
 
 impl Target {
-    /// Reads a URL. On WebAssembly there are the program's own clients, and nothing else.
+    /// Parses a URL. On WebAssembly the program's own clients are the only servers.
     #[cfg(target_family = "wasm")]
     pub(crate) fn parse(url: &str, _: &TlsOptions) -> Result<Self, Error> {
         let refuse = || invalid("the URL's scheme is not known");
         url.strip_prefix("host://").map(Self::host).ok_or_else(refuse)
     }
 
-    /// Reads a URL.
+    /// Parses a URL.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn parse(url: &str, options: &TlsOptions) -> Result<Self, Error> {
         let (protocol, rest) = written::read(url)?;
@@ -105,7 +105,7 @@ impl Target {
         Self::read(protocol, rest, tls)
     }
 
-    /// As [`Target::parse`], and whether there is TLS, which is not loaded.
+    /// As [`Target::parse`], but loads no TLS files and returns whether the URL has TLS.
     #[cfg(feature = "admin")]
     pub(crate) fn without_tls(url: &str) -> Result<(Self, bool), Error> {
         let (protocol, rest) = written::read(url)?;
@@ -214,7 +214,7 @@ impl Target {
         })
     }
 
-    /// Whether its servers say where others are.
+    /// Whether the servers announce the addresses of others.
     pub(crate) const fn has_announcements(&self) -> bool {
         match self.scheme {
             #[cfg(feature = "native")]
@@ -223,7 +223,7 @@ impl Target {
         }
     }
 
-    /// Whether what is sent to it runs in the order in which it was sent.
+    /// Whether calls run in the order in which they were sent.
     pub(crate) const fn keeps_order(&self) -> bool {
         match self.scheme {
             #[cfg(not(feature = "native"))]
@@ -232,7 +232,7 @@ impl Target {
         }
     }
 
-    /// Whether nobody else has its store.
+    /// Whether no other client can use the same store.
     pub(crate) const fn is_private(&self) -> bool {
         match self.scheme {
             #[cfg(feature = "native")]
@@ -252,7 +252,7 @@ impl Target {
         }
     }
 
-    /// One of the sentinels, to be got into by their own credentials.
+    /// Returns one of the sentinels as a target, with the sentinels' own credentials.
     #[cfg(feature = "native")]
     pub(crate) fn one_sentinel(&self, host: &str, port: u16) -> Self {
         let (credentials, tls) = match &self.scheme {
@@ -271,7 +271,7 @@ impl Target {
         }
     }
 
-    /// One node of a cluster or the primary of a service, to be got into as this one is.
+    /// Returns a cluster's node or a service's primary as a target, with this target's credentials.
     #[cfg(feature = "native")]
     pub(crate) fn node(&self, host: &str, port: u16) -> Self {
         let tls = match &self.scheme {
@@ -320,7 +320,7 @@ impl Target {
     }
 }
 
-/// The server as messages name it; never with credentials.
+/// Shows the server as messages name it; never with credentials.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.scheme {
@@ -350,7 +350,7 @@ fn no_part(refusal: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal)
 }
 
-/// A host and a port as one writes them.
+/// Returns a host and a port as text, an IPv6 address in brackets.
 pub(crate) fn address(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

@@ -1,7 +1,7 @@
-//! What `rediss://` needs beside the URL: whom to trust, and who this client is.
+//! The TLS settings beside a `rediss://` URL: the authorities to trust, and the certificate of this client.
 //!
-//! No message repeats what a file holds. An option that holds the text of a key in
-//! place of a path is not repeated either.
+//! No message repeats the content of a file. An option that holds the text of a key instead of a path is not repeated
+//! either.
 
 #[cfg(feature = "native")]
 mod loaded;

@@ -1,10 +1,9 @@
-//! How calls reach a server.
+//! The way of a call to a server.
 //!
-//! A [`Transport`] takes what the session wants to send, item by item, and
-//! reports what it saw. It keeps the driver's half of the session's law: calls
-//! of one lane stay in order, a call waits while its node is not connected, and
-//! every call is answered once. Whether that is one server, a cluster or several
-//! primaries, the engine does not know.
+//! A [`Transport`] takes the items that the session wants to send, one by one, and reports what it saw. It fulfils the
+//! transport's part of the driver contract: the calls of one lane stay in order, a call waits while its node is not
+//! connected, and every call is answered once. The engine does not know whether it talks to one server, a cluster or
+//! several primaries.
 
 mod fleet;
 mod interface;

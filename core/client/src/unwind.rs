@@ -1,8 +1,8 @@
-//! Panics of code that is not the engine's: what wakes a task, or a host, is the program's or its runtime's, and so are
-//! observers and subscribers.
+//! Catches panics of code that does not belong to the engine: wakers of tasks and of hosts, which are the program's or
+//! its runtime's, and the program's observers and subscribers.
 //!
-//! A runtime panics when it is to wake a task, or to set a timer, and its descriptors were closed. A thread that has
-//! a result to hand out, or a call to begin, must not end for it.
+//! A runtime whose descriptors were closed panics when it has to wake a task or set a timer. Such a panic must not end
+//! a thread that delivers a result or begins a call.
 
 use std::any::Any;
 use std::mem;
@@ -10,29 +10,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
 
-/// Does this, and goes on if it panics. Returns true if it did not.
+/// Runs `work` and catches a panic. Returns true if there was none.
 pub(crate) fn quietly(work: impl FnOnce()) -> bool {
     caught(work).is_some()
 }
 
-/// Does this, and goes on if it panics: then there is no result.
+/// Runs `work` and catches a panic. Returns `None` after one.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(discard).ok()
 }
 
-/// Drops what was thrown, which may panic in its turn.
+/// Drops the payload of a panic. The drop itself can panic.
 fn discard(thrown: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(thrown))) {
         mem::forget(second);
     }
 }
 
-/// Does what a host asked for. A panic is an error like any other to it: in Python it would pass `except Exception`.
+/// Runs the request of a host, and turns a panic into an error. A host can handle errors only: Python's `except
+/// Exception`, for example, does not catch a panic.
 pub(crate) fn or_error<T>(operation: Operation, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     caught(work).unwrap_or_else(|| Err(failed(operation)))
 }
 
-/// What is told where something panicked that never should.
+/// Returns the error that is reported after a panic of code that should never panic.
 pub(crate) fn failed(operation: Operation) -> Error {
     let cause = Cause::new("the client's engine failed").with_advice("make a new client, and please report this");
     Error::caused(ErrorKind::Unavailable, operation, cause)

@@ -1,8 +1,8 @@
-//! What a client has around it: the time, randomness, and a way to its servers.
+//! The environment of a client: the time, randomness, and connections to its servers.
 //!
-//! Users' clients have the machine's. A simulator gives others (feature `simulation`, which
-//! nothing that is shipped turns on); without it a [`World`] is nothing at all, and each
-//! question is the machine's answer.
+//! A user's client has the machine's environment. With the feature `simulation` a simulator can provide another one;
+//! nothing that is shipped turns this feature on. Without it a [`World`] is an empty type, and each method uses the
+//! machine.
 
 #[cfg(feature = "simulation")]
 use std::{future::Future, io, net::SocketAddr, pin::Pin, sync::Arc};
@@ -16,7 +16,7 @@ use crate::clock;
 use crate::entropy;
 use crate::entropy::OsEntropy;
 
-/// What bytes go through.
+/// A connection that carries bytes.
 #[cfg(feature = "native")]
 #[cfg_attr(not(feature = "simulation"), allow(unreachable_pub))]
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -24,64 +24,67 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 #[cfg(feature = "native")]
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
-    /// Script calls.
+    /// Carries script calls.
     Commands,
-    /// Renewals, and releases.
+    /// Carries renewals and releases.
     Renewals,
-    /// Messages.
+    /// Carries messages.
     Subscriptions,
 }
 
-/// A mistake that the engine can be made to make, to prove that a simulation finds it. It is
-/// made where [`World::has`] is asked.
+/// A deliberate defect of the engine. A simulation switches it on to prove that its checks find it. The code that has
+/// the defect calls [`World::has`].
 #[cfg(feature = "native")]
 #[cfg_attr(not(feature = "simulation"), allow(unreachable_pub))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A server in use is not asked whether it is still a primary.
+    /// The client does not check whether a server in use is still a primary.
     DemotedServerStays,
     /// Renewals go out on the connection for commands, and wait while it is not open.
     WatchdogStopsWithCommands,
-    /// In a cluster, what waits for a node holds up what is for others.
+    /// In a cluster, calls that wait for one node delay the calls for all other nodes.
     StuckShardDelaysOthers,
-    /// A node that says where a slot is now is not believed.
+    /// A `MOVED` reply is ignored, although it names the new node of a slot.
     MovedIsNotFollowed,
-    /// A node that a slot is on its way to is not told that it is meant.
+    /// A call that follows an `ASK` redirect is sent without `ASKING`, so the node that imports the slot does not
+    /// accept it.
     AskingIsLeftOut,
-    /// A call that a node turned away runs after what undoes it.
+    /// A call that a node redirected is sent again even if a later call, which can undo it, has overtaken it.
     UndoneCallsRunLate,
-    /// The first sentinel that answers is believed, and none of the others is waited for.
+    /// The client follows the first sentinel that replies, and waits for no other.
     FirstSentinelWins,
-    /// Each connection goes to whatever server the name leads to, wherever the client's others are.
+    /// Each connection goes to any server behind the name, even if the client's other connections are at another
+    /// server.
     LanesSplit,
 }
 
-/// Something that takes its time.
+/// A future of the simulated world.
 #[cfg(feature = "simulation")]
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A client's world, when it is not the machine's.
+/// A simulated environment of a client.
 #[cfg(feature = "simulation")]
 pub trait Simulated: Send + Sync {
-    /// Microseconds, never back. Timers are tokio's: the two go together.
+    /// Returns the time in microseconds, which never goes back. Timers are tokio's, so both clocks must advance
+    /// together.
     fn now(&self) -> u64;
-    /// 64 bits that nobody can foretell, but by the seed.
+    /// Returns 64 random bits that only the seed determines.
     fn draw(&self) -> u64;
-    /// The addresses that a host has now.
+    /// Returns the current addresses of a host.
     fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr>;
     /// Connects to an address.
     fn dial(&self, address: SocketAddr, path: Path) -> Later<io::Result<Box<dyn Stream>>>;
     /// Runs an engine until it ends.
     fn spawn(&self, engine: Later<()>);
-    /// Whether the engine makes this mistake.
+    /// Whether the engine has this defect.
     fn has(&self, defect: Defect) -> bool;
 }
 
-/// The world of one client.
+/// The environment of one client.
 #[derive(Clone, Default)]
 pub(crate) struct World(#[cfg(feature = "simulation")] Option<Arc<dyn Simulated>>);
 
@@ -91,13 +94,13 @@ impl World {
         Self(Some(world))
     }
 
-    /// The simulator's, if it is not the machine's.
+    /// Returns the simulated environment, if there is one.
     #[cfg(feature = "simulation")]
     pub(crate) const fn given(&self) -> Option<&Arc<dyn Simulated>> {
         self.0.as_ref()
     }
 
-    /// Whether time is a simulator's: then no thread can wait for it.
+    /// Whether the time is simulated. No thread can wait for simulated time.
     #[inline(always)]
     pub(crate) fn is_virtual(&self) -> bool {
         #[cfg(feature = "simulation")]
@@ -106,7 +109,7 @@ impl World {
         false
     }
 
-    /// Now, by the clock that leases are measured by.
+    /// Returns the current time of the clock that measures leases.
     #[inline(always)]
     pub(crate) fn now(&self) -> Instant {
         #[cfg(feature = "simulation")]
@@ -116,7 +119,7 @@ impl World {
         clock::now()
     }
 
-    /// What day and time it is, in seconds since 1970.
+    /// Returns the wall clock's time in seconds since 1970.
     pub(crate) fn seconds(&self) -> u64 {
         let micros = if self.is_virtual() {
             i64::try_from(self.now().as_micros()).unwrap_or(i64::MAX)
@@ -126,7 +129,7 @@ impl World {
         u64::try_from(micros / 1_000_000).unwrap_or_default()
     }
 
-    /// The machine's name, and the number of this process there. What is simulated is the same on each.
+    /// Returns the machine's name and the id of this process. A simulation returns the same on each machine.
     pub(crate) fn machine(&self) -> (String, u32) {
         #[cfg(feature = "native")]
         if !self.is_virtual() {
@@ -137,7 +140,7 @@ impl World {
         ("unknown host".into(), 0)
     }
 
-    /// The name of the program that this process runs, without its folder; empty where that is not known.
+    /// Returns the name of the program that this process runs, without its folder; empty if it is not known.
     pub(crate) fn executable(&self) -> String {
         #[cfg(feature = "native")]
         if !self.is_virtual() {
@@ -147,7 +150,7 @@ impl World {
         String::new()
     }
 
-    /// A number in `0..bound`; `bound` must not be 0.
+    /// Returns a random number in `0..bound`; `bound` must not be 0.
     #[cfg(feature = "native")]
     pub(crate) fn below(&self, bound: u64) -> u64 {
         #[cfg(feature = "simulation")]
@@ -157,7 +160,7 @@ impl World {
         entropy::below(bound)
     }
 
-    /// Randomness for a session.
+    /// Returns the source of randomness for a session.
     pub(crate) fn entropy(&self) -> Box<dyn Entropy> {
         #[cfg(feature = "simulation")]
         if let Some(given) = &self.0 {
@@ -166,13 +169,13 @@ impl World {
         Box::<OsEntropy>::default()
     }
 
-    /// Whether the engine makes this mistake.
+    /// Whether the engine has this defect.
     #[cfg(feature = "simulation")]
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.0.as_ref().is_some_and(|given| given.has(defect))
     }
 
-    /// Whether the engine makes this mistake: it makes none.
+    /// Whether the engine has this defect: never in a shipped build.
     #[cfg(all(feature = "native", not(feature = "simulation")))]
     #[inline(always)]
     pub(crate) const fn has(&self, _defect: Defect) -> bool {
@@ -186,7 +189,7 @@ impl std::fmt::Debug for World {
     }
 }
 
-/// What a simulator draws.
+/// The randomness of a simulated world.
 #[cfg(feature = "simulation")]
 struct Drawn(Arc<dyn Simulated>);
 

@@ -1,5 +1,5 @@
-//! What callers ask for: one lock, or several together; once more of what they hold,
-//! or what they can never get.
+//! The requests of callers: for one lock or a composite lock, for locks that the caller already holds, and for locks
+//! that it can never acquire.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::world::World;
 
 impl World {
     pub(crate) fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
-        // What it holds of a lease that ends right now, the session and the task know alike.
+        // The session must notice a lease that ends right now, so that session and task agree about what is held.
         self.tell(client, |session, now| session.on_timeout(now))?;
         if again && let Some(locks) = self.own_to_wait_for(client, task) {
             return self.waits_for_its_own(client, task, locks);
@@ -47,21 +47,22 @@ impl World {
         let fencing = !random.chance(100);
         let on_unavailable = self.policy(client, task);
         let context = self.clients[client].tasks[task].context;
-        // Without its lease, who cannot be let in again waits for itself. Several locks are
-        // entered again by their context alone.
+        // A caller that cannot re-enter its lock must name the lease, or it waits for itself. Composite locks are
+        // re-entered by context alone.
         let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
             Some(around) if is_whole || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
             _ => self.choices.task(client, task).chance(400) || !kind.is_reentrant(),
         };
         let inside = match context {
-            // Its own side's newest hold is entered again, and only else the other side's.
+            // A caller with a context re-enters its newest hold on the same side, and a hold on the other side only if
+            // there is none.
             Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
             _ => inside,
         };
         let within = inside.filter(|_| by_lease || context.is_none());
         let around = inside.and_then(|lease| self.ledger.get(client, lease));
         let is_wrong = match around {
-            // The lease of several locks is the lease of none of them.
+            // The lease of a composite lock is not a lease of its members.
             Some(around) if is_whole || around.locks.len() > 1 => within.is_some(),
             around => around
                 .and_then(|around| around.kind_of(name))
@@ -133,15 +134,15 @@ impl World {
         self.waits(client, task, ticket, wish)
     }
 
-    /// The locks that a caller wants: of what it holds already if it is inside, and
-    /// `None` if it had better not.
+    /// Returns the locks that a caller requests; inside a hold, locks that it already holds. `None` if the request
+    /// could deadlock.
     fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
         if let Some(lease) = inside {
             let held = self.ledger.get(client, lease)?.locks.clone();
             if let [(name, held_as)] = *held {
                 let kind = self.kind(client, task, name);
-                // Who has a name as one kind and wants it as another too may wait for one who
-                // has them the other way round.
+                // A caller that holds a name as one kind and requests it as another can deadlock with a caller that
+                // holds the two kinds in the other order.
                 return Some(vec![(
                     name,
                     if kinds::goes_inside(kind, held_as) {
@@ -151,7 +152,7 @@ impl World {
                     },
                 )]);
             }
-            // Without a context they cannot be entered again.
+            // Composite locks cannot be re-entered without a context.
             self.clients[client].tasks[task].context?;
             let mut reentrant = held.clone();
             reentrant.retain(|(_, kind)| kind.is_reentrant());
@@ -178,7 +179,7 @@ impl World {
         )
     }
 
-    /// The kind as which a caller wants a name.
+    /// Returns the kind as which a caller requests a name.
     fn kind(&mut self, client: usize, task: usize, name: usize) -> Kind {
         let drawn = self.choices.task(client, task).pick(&self.plan.names[name]);
         match &self.plan.crowd {
@@ -188,18 +189,18 @@ impl World {
         }
     }
 
-    /// How long a caller waits; `None` for as long as it takes.
+    /// Returns how long a caller waits; `None` for a wait without a bound.
     fn patience(&mut self, client: usize, task: usize) -> Option<Duration> {
         let random = self.choices.task(client, task);
         match random.between(0, 9) {
             0 | 1 => Some(Duration::ZERO),
-            // Where one is to be kept waiting by many, nobody goes away.
+            // In a history that tests starvation, no caller gives up.
             2..=5 if self.plan.crowd.is_none() => Some(Duration::from_micros(random.between(MS, 2 * SECOND))),
             _ => None,
         }
     }
 
-    /// What a caller wants in an outage.
+    /// Returns what a caller requests for an outage.
     fn policy(&mut self, client: usize, task: usize) -> OnUnavailable {
         match self.plan.breaker {
             Some(_) => self.choices.task(client, task).pick(&[
@@ -212,8 +213,8 @@ impl World {
         }
     }
 
-    /// The newest lease of a task on the side of these locks, or else of several of which
-    /// the one is a part.
+    /// Returns the newest lease of a task on the side of these locks, or else of a composite lock that has the one lock
+    /// as a member.
     fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
         let newest = self.on_side(client, task, locks).last().copied();
         newest.or_else(|| {
@@ -223,20 +224,20 @@ impl World {
         })
     }
 
-    /// The leases of a task on the side of these locks, outermost first.
+    /// Returns the leases of a task on the side of these locks, outermost first.
     pub(crate) fn on_side(&self, client: usize, task: usize, locks: &[Lock]) -> Vec<LeaseId> {
         let is_on_it = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|lease| lease.is_of(locks));
         let leases = self.clients[client].tasks[task].leases.iter();
         leases.filter(is_on_it).copied().collect()
     }
 
-    /// Locks as the session names them.
+    /// Returns the locks as the session names them.
     pub(crate) fn named(&self, locks: &[Lock]) -> Vec<(Kind, LockName)> {
         let named = |(name, kind): &Lock| (*kind, self.names[*name].clone());
         locks.iter().map(named).collect()
     }
 
-    /// The lease that a caller asks for.
+    /// Returns the lease terms that a caller requests.
     fn terms(&mut self, client: usize, task: usize) -> LeaseTerms {
         let Some(length) = self.lease(client, task) else {
             return LeaseTerms::CLIENT;
@@ -248,20 +249,22 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// A length that a caller asks for; `None` for that of what it has.
+    /// Returns a length that a caller requests; `None` for the client's length, or for the length that the lease
+    /// already has.
     pub(crate) fn lease(&mut self, client: usize, task: usize) -> Option<LeaseDuration> {
         let random = self.choices.task(client, task);
         let millis = match random.between(0, 99) {
             0..=54 => return None,
             55..=89 => random.between(100, 1_500),
             90..=98 => random.between(1_500, 6_000),
-            // Longer than an attempt asks for.
+            // An attempt requests at most 30 s, so this lease needs a second call.
             _ => 31_000,
         };
         LeaseDuration::fixed(Duration::from_millis(millis)).ok()
     }
 
-    /// A caller gives one of several locks back by its own name. It is not its own.
+    /// Releases a member of a composite lock by its own name. The caller does not hold the member by itself, so the
+    /// session must refuse.
     pub(crate) fn gives_back_a_part(
         &mut self,
         client: usize,
@@ -282,7 +285,7 @@ impl World {
     }
 }
 
-/// Checks the answer to a caller that released or extended what is not its own.
+/// Checks the answer to a caller that released or extended a lease that it does not own.
 pub(crate) fn check_not_owner(client: usize, said: Option<ErrorKind>) -> Checked {
     match said {
         Some(ErrorKind::NotOwner | ErrorKind::Closed) => Ok(()),

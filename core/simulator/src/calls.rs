@@ -1,8 +1,8 @@
-//! What sessions hand out to be sent, and its fingerprint: two builds that hand out the same
-//! calls at the same times in each history behave alike on the wire.
+//! Records what sessions hand out to be sent, and computes its fingerprint. Two builds that hand out the same calls at
+//! the same times in each history behave alike on the wire.
 //!
-//! Ids are drawn at random and say nothing, so they are numbered: a client's by the client, and
-//! an owner's by its first appearance among those of its client.
+//! Ids are random, so the fingerprint uses numbers instead. The number of a client is its position. The owners of a
+//! client are numbered in the order of their appearance.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -15,20 +15,20 @@ use crate::route::Line;
 use crate::time::Micros;
 use crate::trace::At;
 
-/// All that sessions handed out in one history, as a few numbers.
+/// A summary of everything that sessions handed out in one history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// How many script calls there were.
+    /// The number of script calls.
     pub calls: u64,
     /// The hash of all script calls, in order.
     pub call_hash: u64,
-    /// How often a session wished to listen on a channel.
+    /// The number of requests to subscribe to a channel.
     pub subscribes: u64,
-    /// How often a session wished to listen no more.
+    /// The number of requests to unsubscribe from a channel.
     pub unsubscribes: u64,
-    /// The hash of all such wishes, in order.
+    /// The hash of all these requests, in order.
     pub channel_hash: u64,
-    /// The hash of the times at which calls and wishes were handed out.
+    /// The hash of the times at which calls and requests were handed out.
     pub time_hash: u64,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// What was handed out so far.
+/// Everything that has been handed out so far.
 #[derive(Debug)]
 pub(crate) struct Calls {
     ids: Ids,
@@ -60,12 +60,12 @@ pub(crate) struct Calls {
     call_hash: Fnv,
     channel_hash: Fnv,
     time_hash: Fnv,
-    /// Each is printed as it comes.
+    /// Whether each line is printed at once.
     pub(crate) print: bool,
 }
 
 impl Calls {
-    /// Nothing yet of clients with these ids.
+    /// Starts an empty record for clients with these ids.
     pub(crate) fn new<'a>(clients: impl Iterator<Item = &'a str>) -> Self {
         Self {
             ids: Ids::new(clients),
@@ -79,7 +79,7 @@ impl Calls {
         }
     }
 
-    /// A client's session handed something out.
+    /// Records what a client's session handed out.
     pub(crate) fn handed_out(&mut self, now: Micros, client: usize, transmit: &Transmit) {
         let (text, hash) = match transmit {
             Transmit::Call(call) => {
@@ -118,7 +118,7 @@ impl Calls {
     }
 }
 
-/// The length of a client's id.
+/// The length of a client id.
 const ID: usize = 36;
 
 /// The numbers of ids.
@@ -127,7 +127,7 @@ struct Ids {
     clients: BTreeMap<Vec<u8>, Known>,
 }
 
-/// A client's number, and those of its owners by the second part of their ids.
+/// The number of a client, and the numbers of its owners by the second part of their ids.
 #[derive(Debug)]
 struct Known {
     number: usize,
@@ -160,7 +160,7 @@ impl Ids {
         text
     }
 
-    /// A text in quotes, with a number for each id in it, wherever it stands.
+    /// Returns the text in quotes, with a number in place of each id.
     fn numbered(&mut self, text: &[u8]) -> String {
         let (mut numbered, mut rest) = (String::from("\""), text);
         while let Some((first, others)) = rest.split_first() {
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// A short history of a client with this id, whose owners have these numbers.
+    /// Plays a short history of a client with this id, whose owners have these numbers.
     fn history(client: &str, [first, second]: [u64; 2]) -> Fingerprint {
         let mut calls = Calls::new([client].into_iter());
         let (first, second) = (format!("{client}:{first}"), format!("{client}:{second}"));

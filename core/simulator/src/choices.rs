@@ -1,7 +1,6 @@
-//! Who chooses in a history. Each chooser has a generator of its own, made from the seed and
-//! from who it is, so that one that draws more often shifts nobody else's choices: a session
-//! that makes one call more meets other delays on that connection, and no other fault, no
-//! other owner id and no other plan of any caller.
+//! The choosers of a history. Each has its own random generator, made from the seed and from the chooser's identity. A
+//! chooser that draws more often therefore does not change the choices of others. For example, if a session makes one
+//! more call, delays on that connection change. Other faults, other owner ids and the actions of callers stay the same.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -11,23 +10,24 @@ use crate::fnv::Fnv;
 use crate::random::Random;
 use crate::route::{Line, Route};
 
-/// Somebody or something that chooses.
+/// Something that makes random choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Chooser {
-    /// The session of a client, by its entropy. A client has one: who crashed does not come back.
+    /// The session of a client, for its entropy. A client has only one session, because a crashed client does not come
+    /// back.
     Session { client: usize },
-    /// A client, beside what its tasks do.
+    /// A client, for choices that no task makes.
     Client { client: usize },
-    /// A caller: what it does, and when.
+    /// A caller: its actions, and their times.
     Task { client: usize, task: usize },
-    /// A connection: what becomes of what travels on it, and how long that takes.
+    /// A connection: faults and delays of everything sent on it.
     Line { client: usize, node: usize, line: Line },
-    /// A fault that strikes at times of its own: when, whom and for how long.
+    /// A fault with random times: when it strikes, its target, and how long it lasts.
     Fault(Fault),
 }
 
 impl Chooser {
-    /// Its generator, as it is when a history begins.
+    /// Returns the chooser's generator in its initial state.
     pub(crate) fn generator(self, seed: u64) -> Random {
         let mut hash = Fnv::default();
         (seed, self).hash(&mut hash);
@@ -59,7 +59,7 @@ impl Choices {
         self.of(Chooser::Task { client, task })
     }
 
-    /// The choices of a connection, and of all that take its place.
+    /// Returns the generator of a connection. Later connections on the same line continue with it.
     pub(crate) fn line(&mut self, route: Route) -> &mut Random {
         let Route { client, node, line, .. } = route;
         self.of(Chooser::Line { client, node, line })

@@ -12,60 +12,60 @@ use crate::route::Route;
 use crate::task::Task;
 use crate::time::{Clock, MS, Micros, SECOND};
 
-/// How often a client that has something on a server looks whether it is a primary.
+/// The interval at which a client checks whether a server is a primary, while it holds or waits for a lock there.
 pub(crate) const LOOK: Micros = 5 * SECOND;
 
 /// A client.
 pub(crate) struct Client {
-    /// `None` once it crashed.
+    /// The session; `None` after a crash.
     pub(crate) session: Option<Session>,
-    /// When its session wants to be called, in true time.
+    /// The true time at which the session must be called.
     pub(crate) due: Option<Micros>,
-    /// The first part of its owner ids.
+    /// The client id, which is the first part of its owner ids.
     pub(crate) id: String,
     pub(crate) clock: Clock,
-    /// Its watchdog's lease.
+    /// The length of the client's auto-renewed leases.
     pub(crate) lease: Micros,
-    /// One for each node.
+    /// The connections to each node.
     pub(crate) wires: Vec<Wires>,
     pub(crate) tasks: Vec<Task>,
-    /// It stands still; what reaches it waits.
+    /// Whether the client is paused. Events for it wait meanwhile.
     pub(crate) paused: bool,
     pub(crate) backlog: VecDeque<Event>,
-    /// Since when it does not stand still.
+    /// The time since which the client has not been paused.
     pub(crate) awake_since: Micros,
     pub(crate) closed: bool,
 }
 
-/// A client's connections to one node.
+/// The connections of a client to one node.
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) links: [Link; 3],
-    /// Channels to listen on, also on the next connection.
+    /// The channels to subscribe to, on this connection and on its successors.
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
 }
 
-/// A connection, or the wish for one. What is sent on it arrives in order.
+/// A connection, or the place of a lost one. Everything sent on a connection arrives in order.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) open: bool,
-    /// Counts connections: what travels on an earlier one does not arrive.
+    /// The number of earlier connections. Data that was sent on an earlier connection does not arrive.
     pub(crate) epoch: u64,
-    /// The connection is gone, and the client has not seen it yet.
+    /// Whether the connection is gone and the client has not noticed yet.
     pub(crate) cut: bool,
-    /// The session was told that it is open.
+    /// Whether the session was told that the connection is open.
     pub(crate) is_told: bool,
-    /// Until when no connection takes its place.
+    /// The time until which no new connection replaces this one.
     pub(crate) away_until: Micros,
-    /// Since when the server that it leads to is no primary any more.
+    /// The time since which the server at its other end is not a primary any more.
     pub(crate) stale_since: Option<Micros>,
-    /// When the next call and the next reply may arrive at the earliest.
+    /// The earliest arrival times of the next call and of the next reply.
     pub(crate) busy_until: [Micros; 2],
     /// Calls that wait for a connection.
     pub(crate) waiting: VecDeque<Call>,
-    /// Calls that were sent on it and not answered.
+    /// Calls that were sent on the connection and have no reply yet.
     pub(crate) in_flight: Vec<CallId>,
-    /// How long the client bears a call without answer before it gives up the connection.
+    /// How long the client waits for a reply before it closes the connection.
     pub(crate) silence: Micros,
 }
 
@@ -107,13 +107,13 @@ impl Client {
         &mut self.wires[route.node].links[route.line as usize]
     }
 
-    /// Whether it runs and can reach every node.
+    /// Returns whether the client runs and can reach every node.
     pub(crate) fn is_connected(&self) -> bool {
         self.session.is_some() && !self.paused && self.wires.iter().all(Wires::carries_calls)
     }
 }
 
-/// What a client says of itself: its id is its host's name, so that it is seen whose it is told as.
+/// Returns the identity of a client. Its host name is the client id, so that checks can compare it with an owner id.
 fn identity(id: ClientId) -> Identity {
     let mut info = ClientInfo::default();
     info.host = id.to_string();
@@ -133,7 +133,7 @@ impl Wires {
         Self {
             links: [
                 link(longest),
-                // A renewal that waits for a dead connection is a lock lost.
+                // If a renewal waits longer for a dead connection, its lease expires.
                 link(longest.min((lease / 3).max(250 * MS))),
                 link(longest),
             ],
@@ -141,7 +141,7 @@ impl Wires {
         }
     }
 
-    /// Whether calls can be sent, and reach a server that serves them.
+    /// Returns whether calls can be sent, to a server that serves them.
     fn carries_calls(&self) -> bool {
         let mut lanes = self.links[..2].iter();
         lanes.all(|link| link.is_told && link.stale_since.is_none())

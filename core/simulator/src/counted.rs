@@ -1,6 +1,6 @@
-//! Lists of what can happen in a history, and how often each thing has.
+//! Enums of what can happen in a history, and counts of how often each has happened.
 
-/// An enum with a name for each of its variants, and a count for each.
+/// An enum with a name for each of its variants, and a counter for each.
 macro_rules! counted {
     ($(#[$of:meta])* $kind:ident, $counts:ident; $($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         $(#[$of])*
@@ -13,7 +13,7 @@ macro_rules! counted {
             /// Every kind.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Its name in the table.
+            /// Returns the name of the kind in the table.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -37,13 +37,13 @@ macro_rules! counted {
                 self.0[kind as usize] += 1;
             }
 
-            /// How often this kind has happened.
+            /// Returns how often this kind has happened.
             #[must_use]
             pub fn of(&self, kind: $kind) -> u64 {
                 self.0[kind as usize]
             }
 
-            /// The kinds that have not.
+            /// Returns the kinds that have not happened.
             #[must_use]
             pub fn missing(&self) -> Vec<$kind> {
                 let all = $kind::ALL.iter().copied();

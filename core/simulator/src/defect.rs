@@ -1,8 +1,7 @@
-//! Known defects of the servers and of what is around them, to prove that the checks find
-//! them. Mistakes of the session are switches of `steadlock-protocol`.
+//! Known defects of the servers and of their surroundings, which prove that the checks find them. Mistakes of the
+//! session are switches of `steadlock-protocol`.
 //!
-//! A defect of a script is a change of the text that the simulated server runs.
-//! One of the surroundings is drawn with the plan.
+//! A defect of a script changes the text that the simulated server runs. A defect of the surroundings changes the plan.
 
 use steadlock_protocol::Script;
 
@@ -12,61 +11,61 @@ use crate::records::Record;
 /// A defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Attempts do not look whether another has the lock.
+    /// An attempt ignores the current holder.
     AcquireBesideHolder,
-    /// Attempts set half the TTL that was asked for.
+    /// An attempt sets half of the requested TTL.
     AcquireForHalf,
-    /// Attempts set no TTL.
+    /// An attempt sets no TTL.
     AcquireForEver,
     /// A second attempt of one owner does not find its own record.
     ResendIsRefused,
-    /// A second attempt of one owner can make its record shorter.
+    /// A second attempt of one owner can shorten its record.
     ResendShortens,
-    /// Tokens forget the last one that was given.
+    /// Tokens ignore the last one that was granted.
     TokenForgets,
-    /// The last token vanishes at once.
+    /// The key of the last token expires at once.
     TokenVanishes,
-    /// Tokens are counted, not anchored in time.
+    /// Tokens are counted instead of following the clock.
     TokenCounts,
-    /// Renewing creates the record again when it is gone.
+    /// A renewal creates the record again if it is gone.
     RenewalCreates,
-    /// Renewing does not look whose record it is.
+    /// A renewal does not check whose record it is.
     RenewalOfAnyOwner,
-    /// Renewing says that it worked, and does nothing.
+    /// A renewal reports success and does nothing.
     RenewalForgets,
-    /// Renewing can make a record shorter.
+    /// A renewal can shorten a record.
     RenewalShortens,
-    /// Releasing takes away whatever record there is.
+    /// A release removes any record.
     ReleaseOfAnyOwner,
-    /// Releasing says that it worked, and does nothing.
+    /// A release reports success and does nothing.
     ReleaseForgets,
-    /// Releasing a mutex deletes a stranger's.
+    /// The release of a mutex deletes a record of another owner.
     MutexReleaseOfAnyOwner,
-    /// Renewing a mutex acquires it, no matter who holds it.
+    /// The renewal of a mutex acquires it even if another owner holds it.
     MutexRenewalCreates,
-    /// A mutex' tokens forget the last one that was given.
+    /// The tokens of a mutex ignore the last one that was granted.
     MutexTokenForgets,
-    /// A semaphore's permits are not released.
+    /// The permits of a semaphore are not released.
     PermitsNeverReturn,
-    /// A semaphore gives one permit too many.
+    /// A semaphore grants one permit too many.
     PermitsBeyondLimit,
     /// A second attempt of one owner does not find its own permits.
     ResendTakesMorePermits,
-    /// A writer does not look for readers.
+    /// A writer ignores readers.
     WriterBesideReaders,
-    /// A reader does not look for a writer.
+    /// A reader ignores a writer.
     ReaderBesideWriter,
-    /// Releasing a write keeps the writer.
+    /// The release of a write lock keeps the writer.
     WriteReleaseForgets,
     /// A waiting writer does not keep new readers out.
     WriterWaitsInVain,
-    /// Readers that were refused during a write do not go before the next writer.
+    /// Readers that were refused during a write are not granted before the next writer.
     ReaderWaitsInVain,
-    /// A dead waiter at the head of the fair queue is not passed over.
+    /// A dead waiter at the head of the fair queue is not skipped.
     DeadHeadBlocks,
-    /// The fair lock goes to the last waiter.
+    /// The fair lock is granted to the last waiter.
     LineJumps,
-    /// A second attempt of one owner of the fair lock can make its record shorter.
+    /// A second attempt of one owner of the fair lock can shorten its record.
     FairResendShortens,
     /// A single attempt overtakes the waiters.
     TryOvertakes,
@@ -76,47 +75,47 @@ pub enum Defect {
     FullHidesFromReader,
     /// A full server does not tell a waiter of the fair lock who holds it.
     FullHidesFromFair,
-    /// The fair lock goes to waiters that have died.
+    /// The fair lock is granted to dead waiters.
     DeadAreGranted,
-    /// Who gives up its place stays in the fair queue.
+    /// A waiter that gives up stays in the fair queue.
     PlaceStays,
-    /// Who gives up its place in the fair queue stays in it if the lock's key is another kind's.
+    /// A waiter that gives up stays in the fair queue if the lock's key holds a record of another kind.
     PlaceStaysBesideMutex,
-    /// Force takes the fair lock, and the next in the queue goes away empty.
+    /// A forced release of the fair lock does not grant it to the next waiter.
     ForceForgetsTheNext,
-    /// A forced release says that it worked, and does nothing.
+    /// A forced release reports success and does nothing.
     ForceForgets,
-    /// A new limit takes the permits back that are held.
+    /// A new limit revokes permits that are held.
     LimitTakesPermits,
-    /// Permits are given by any limit that is named.
+    /// Permits are granted by any limit that a request names.
     LimitIsIgnored,
-    /// A write has tokens of its own, beside those of the other kinds of its name.
+    /// Tokens of write locks are separate from those of other kinds with the same name.
     WriteHasTokensOfItsOwn,
-    /// A mutex is taken whatever its key has.
+    /// A mutex is acquired whatever its key holds.
     MutexTakesAnyKey,
-    /// A second attempt of one owner can make its mutex' record shorter.
+    /// A second attempt of one owner can shorten the record of its mutex.
     MutexResendShortens,
-    /// A second attempt of one owner can make its permits end sooner.
+    /// A second attempt of one owner can shorten its permits.
     PermitsResendShortens,
-    /// A second attempt of one owner can make its read end sooner.
+    /// A second attempt of one owner can shorten its read lock.
     ReadResendShortens,
-    /// A second attempt of one owner can make its write end sooner.
+    /// A second attempt of one owner can shorten its write lock.
     WriteResendShortens,
-    /// Releasing a lock tells nobody.
+    /// The release of a lock publishes nothing.
     ReleaseWakesNobody,
-    /// Releasing a mutex tells nobody.
+    /// The release of a mutex publishes nothing.
     MutexReleaseWakesNobody,
-    /// Releasing permits tells nobody.
+    /// The release of permits publishes nothing.
     PermitsReleaseWakesNobody,
-    /// The last reader that leaves tells nobody.
+    /// The release of the last reader publishes nothing.
     LastReaderWakesNobody,
-    /// A writer that leaves tells nobody.
+    /// The release of a writer publishes nothing.
     WriteReleaseWakesNobody,
-    /// Releasing a fair lock that nobody queues for does not tell those who want it as a plain lock.
+    /// The release of a fair lock without waiters in its queue does not notify those that wait for it as a plain lock.
     FairReleaseWakesNobody,
-    /// A forced release tells nobody.
+    /// A forced release publishes nothing.
     ForceWakesNobody,
-    /// Clocks run at rates that are further apart than what is promised bears.
+    /// The rates of clocks differ by more than the promises allow.
     ClocksTooFarApart,
 }
 
@@ -178,7 +177,7 @@ impl Defect {
         Self::ClocksTooFarApart,
     ];
 
-    /// The locks that it is found with, if that matters.
+    /// Returns the family of locks that shows the defect, if that matters.
     pub(crate) fn family(self) -> Option<Family> {
         if matches!(
             self,
@@ -196,7 +195,7 @@ impl Defect {
         })
     }
 
-    /// The script that it is in, and its defective text; `None` if it is in none.
+    /// Returns the script with the defect, and its defective text; `None` if the defect is in no script.
     pub(crate) fn patch(self) -> Option<(Script, String)> {
         let (script, right, wrong) = self.change()?;
         let text = script.text();
@@ -204,7 +203,7 @@ impl Defect {
         Some((script, text.replace(right, wrong)))
     }
 
-    /// The script, what it says, and what it says wrongly; `None` if it is in no script.
+    /// Returns the script, its correct text, and the wrong one; `None` if the defect is in no script.
     const fn change(self) -> Option<(Script, &'static str, &'static str)> {
         Some(match self {
             Self::AcquireBesideHolder => (Script::LockAcquire, "if pttl ~= -2 then", "if false then"),

@@ -1,5 +1,5 @@
-//! What stands between a session and the servers: it keeps the contract of
-//! `steadlock-protocol` over connections that take time, close and lose things.
+//! The driver between a session and the servers. It keeps the driver contract of `steadlock-protocol` over connections
+//! that are slow, close and lose data.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl World {
                 self.calls.handed_out(self.now, client, transmit);
             }
             let is_done = transmits.is_empty() && events.is_empty();
-            // What is sent may be for the one behind the caller that is told.
+            // Events come first: a call can belong to the waiter behind the caller that an event completes.
             for event in events {
                 self.told(client, event)?;
             }
@@ -79,7 +79,7 @@ impl World {
                     let role = role(call.script).0;
                     self.renewal.handed_out(client, role, owner)?;
                     match role {
-                        // Each server has an owner of its own.
+                        // With RedLock each server has its own owner id.
                         Role::Acquire if self.nodes.len() > 1 => {}
                         Role::Acquire if kinds::writer_around(&call).is_none() => self.asks(client, owner, &call),
                         Role::Release => self.owned.gives_back(owner, self.now),
@@ -115,20 +115,21 @@ impl World {
         Ok(())
     }
 
-    /// An attempt is made under an owner id: notes for which caller.
+    /// Notes which caller an attempt under this owner id belongs to.
     fn asks(&mut self, client: usize, owner: usize, call: &Call) {
         let Some(name) = self.name_of(call) else { return };
         let waiting = self.waiting_for(client, call, |_| true);
         let alone = self.waiting_for(client, call, Task::asks_alone);
         let ticket = match waiting.as_slice() {
-            // Who comes for its second lock stands behind others that came later.
+            // A caller that requests its second lock can be behind callers with higher tickets, so the order of tickets
+            // proves nothing.
             [one] if self.plan.family == Family::Several => Some(*one),
             _ if self.plan.family == Family::Several => return,
             all if kinds::is_fair(call.script) => match self.owned.who_asks(client, name, owner, all) {
                 Some(ticket) => Some(ticket),
                 None => return,
             },
-            // Of those that wait, the first one asks, and each that waits for nobody.
+            // The first waiter asks, and so does each single attempt that waits for no other caller.
             all if !alone.is_empty() => {
                 let first = all.iter().filter(|ticket| !alone.contains(ticket)).min();
                 let asking: Vec<Ticket> = first.into_iter().chain(&alone).copied().collect();
@@ -142,7 +143,7 @@ impl World {
         self.owned.asks(client, name, owner, ticket, self.now);
     }
 
-    /// The callers that wait for what a call asks for, of those that are so.
+    /// Returns the tickets of the callers that wait for the lock of a call and for which `is_so` is true.
     fn waiting_for(&self, client: usize, call: &Call, is_so: impl Fn(&Task) -> bool) -> Vec<Ticket> {
         let (name, record) = (self.name_of(call), role(call.script).1);
         let is_it = |(of, kind): &Lock| {
@@ -150,7 +151,7 @@ impl World {
             Some(*of) == name && Record::of(*kind) == record && is_fair == kinds::is_fair(call.script)
         };
         let of = &self.clients[client];
-        // Refused, and perhaps told of it later: it has left its queue.
+        // A refused caller has left its queue, even if its answer still waits for the holder's name.
         let is_refused = |ticket| of.session.as_ref().is_some_and(|session| session.awaits_name(ticket));
         let tasks = of.tasks.iter().filter(|task| is_so(task));
         tasks
@@ -160,7 +161,8 @@ impl World {
             .collect()
     }
 
-    /// Whether a call is of one who tries once beside others, and does not ask for them.
+    /// Returns whether a call belongs to a single attempt that bypasses the queue. Such a call does not ask for the
+    /// queue's waiters.
     fn is_asked_alone(&mut self, client: usize, name: usize, call: &Call) -> bool {
         let owner = kinds::owner(call).map(|owner| self.owner(owner));
         let alone = self.waiting_for(client, call, Task::asks_alone);
@@ -170,14 +172,14 @@ impl World {
                 .any(|ticket| self.owned.asked_as(client, *ticket, name) == owner)
     }
 
-    /// The name that a call is about.
+    /// Returns the name that a call is about.
     pub(crate) fn name_of(&self, call: &Call) -> Option<usize> {
         let (key, record) = (call.keys.first()?, role(call.script).1);
         let is_it = |name: &LockName| record.keys(name.as_str()).iter().any(|own| own.as_bytes() == &**key);
         self.names.iter().position(is_it)
     }
 
-    /// Sends what waits for an open connection.
+    /// Sends the calls that waited for an open connection.
     fn flush(&mut self, client: usize, node: usize, line: Line) {
         let route = self.route(client, node, line);
         if !self.clients[client].link(route).open {
@@ -221,7 +223,7 @@ impl World {
         }
     }
 
-    /// When something that leaves now arrives, behind what left before it.
+    /// Returns when something that is sent now arrives: after everything that was sent before it.
     pub(crate) fn travels(&mut self, route: Route, direction: usize, delay: Micros) -> Micros {
         let (least, most) = self.plan.latency;
         let at = self.now + self.choices.line(route).between(least, most) + delay;
@@ -234,7 +236,7 @@ impl World {
         at
     }
 
-    /// By how much a fault delays something, if one strikes.
+    /// Returns the delay that a fault causes, or 0 if none strikes.
     pub(crate) fn delay(&mut self, fault: Fault, odds: u64, route: Route) -> Micros {
         if !self.is_rough || !self.choices.line(route).chance(odds) {
             return 0;
@@ -263,7 +265,7 @@ impl World {
         );
     }
 
-    /// Whether the connection lives that something travels on.
+    /// Returns whether the connection of this route is still alive.
     pub(crate) fn is_current(&mut self, route: Route) -> bool {
         let client = &mut self.clients[route.client];
         let is_alive = client.session.is_some();
@@ -271,7 +273,7 @@ impl World {
         is_alive && link.open && !link.cut && link.epoch == route.epoch
     }
 
-    /// A wish to listen, or not to, reaches its server.
+    /// A subscribe or unsubscribe request reaches its server.
     pub(crate) fn listen_arrives(&mut self, route: Route, channel: Arc<[u8]>, on: bool) {
         if !self.is_current(route) {
             return;
@@ -285,7 +287,7 @@ impl World {
         }
     }
 
-    /// A reply reaches its client; it grants this owner a lock, if any.
+    /// A reply reaches its client. `granted` is the owner to which it grants a lock, if any.
     pub(crate) fn reply_arrives(
         &mut self,
         route: Route,
@@ -324,7 +326,7 @@ impl World {
         self.drain(client)
     }
 
-    /// A confirmation reaches its client.
+    /// The confirmation of a subscription reaches its client.
     pub(crate) fn confirmation_arrives(&mut self, route: Route, channel: &Arc<[u8]>) -> Checked {
         let Route { client, node, .. } = route;
         if !self.is_current(route) || !self.clients[client].wires[node].channels.contains(channel) {
@@ -349,7 +351,7 @@ impl World {
         })
     }
 
-    /// The network cuts a connection. A few of the calls on it may still arrive, in order.
+    /// The network cuts a connection. Some of the calls on it may still arrive, in order.
     pub(crate) fn cut(&mut self, route: Route) {
         self.break_off(route);
         let after = self.choices.line(route).between(0, 2 * MS);
@@ -369,7 +371,7 @@ impl World {
             1 => on_it.len(),
             _ => random.index(on_it.len() + 1),
         };
-        // They may lie about for a while, and meet what the next connection carries.
+        // The surviving calls can be late, and arrive among the calls of the next connection.
         let linger = random.pick(&[0, self.plan.timeout() / 2]);
         let earliest = self.now + random.between(0, linger);
         let latest = self.now + self.plan.timeout() / 2;
@@ -379,7 +381,7 @@ impl World {
                 self.schedule_at(at.clamp(earliest, latest), Event::Call { route, call, survives });
             }
         }
-        // What lies in a server that stands still has arrived.
+        // Calls in the backlog of a paused server have already arrived.
         for event in &mut self.nodes[route.node].backlog {
             if let Event::Call {
                 route: of, survives, ..

@@ -1,4 +1,4 @@
-//! What can happen in a history, and to whom.
+//! The events of a history, and their targets.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use crate::fault::Fault;
 use crate::route::Route;
 use crate::time::Micros;
 
-/// Something that is to happen.
+/// An event that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A call reaches its server. `survives` says that it does so though its connection was cut.
+    /// A call reaches its server. With `survives` it does so although its connection was cut.
     Call {
         route: Route,
         call: Box<Call>,
         survives: bool,
     },
-    /// A wish to listen, or not to, reaches its server.
+    /// A subscribe or unsubscribe request reaches its server.
     Listen { route: Route, channel: Arc<[u8]>, on: bool },
     /// A reply reaches its client.
     Reply {
         route: Route,
         call: CallId,
         result: Result<Reply, CallError>,
-        /// The owner that it grants a lock.
+        /// The owner to which the reply grants a lock.
         granted: Option<usize>,
     },
-    /// A confirmation reaches its client.
+    /// The confirmation of a subscription reaches its client.
     Listening { route: Route, channel: Arc<[u8]> },
     /// A message reaches its client.
     Message {
@@ -35,21 +35,21 @@ pub(crate) enum Event {
         channel: Arc<[u8]>,
         payload: Arc<[u8]>,
     },
-    /// A connection is there.
+    /// A connection is open.
     Opened { route: Route },
-    /// A connection is seen to be gone.
+    /// A client notices that a connection is gone.
     Closed { route: Route },
-    /// A call has waited long for a connection.
+    /// A call has waited too long for a connection.
     Overdue { route: Route, call: CallId },
-    /// A call has waited long for its answer.
+    /// A call has waited too long for its reply.
     Silent { route: Route, call: CallId },
-    /// A client looks whether a server is still a primary.
+    /// A client checks whether a server is still a primary.
     Look { client: usize, node: usize },
-    /// A task does the next thing.
+    /// A task takes its next action.
     Task { client: usize, task: usize },
-    /// A task gives up what it waits for.
+    /// A task gives up its wait.
     Impatient { client: usize, task: usize, ticket: Ticket },
-    /// What a task wrote reaches the guarded resource.
+    /// A write by a task reaches the guarded resource.
     Write {
         client: usize,
         name: usize,
@@ -58,14 +58,14 @@ pub(crate) enum Event {
     },
     /// A fault strikes.
     Strike { fault: Fault, every: Micros },
-    /// A fault is over.
+    /// A fault ends.
     Over { fault: Fault, whom: usize },
-    /// Somebody looks at the locks.
+    /// The observer looks at the locks.
     Observe,
 }
 
 impl Event {
-    /// The client that it happens to.
+    /// Returns the client that the event happens to.
     pub(crate) fn client(&self) -> Option<usize> {
         match self {
             Self::Reply { route, .. }
@@ -85,7 +85,7 @@ impl Event {
         }
     }
 
-    /// The server that it happens to.
+    /// Returns the server that the event happens to.
     pub(crate) fn node(&self) -> Option<usize> {
         match self {
             Self::Call { route, .. } | Self::Listen { route, .. } => Some(route.node),

@@ -9,42 +9,42 @@ counted! {
     LostCall = "lost call",
     /// A call was executed, and its connection closed before the reply.
     LostReply = "lost reply",
-    /// A call took long, perhaps longer than the command timeout.
+    /// A call was slow, possibly longer than the command timeout.
     DelayedCall = "delayed call",
-    /// A reply took long, perhaps longer than the command timeout.
+    /// A reply was slow, possibly longer than the command timeout.
     DelayedReply = "delayed reply",
-    /// The server ran one more attempt of an owner that had the record already.
+    /// The server ran another attempt of an owner that already had the record.
     Resent = "resent call",
     /// A published message did not reach a listener.
     DroppedMessage = "dropped message",
     /// All connections of a client to a node closed.
     Disconnect = "disconnect",
-    /// One connection of a client closed, and stayed away for a while.
+    /// One connection of a client closed, and was not replaced for a while.
     LaneCut = "lane cut",
-    /// A server was demoted in place, and the address led elsewhere some time later.
+    /// A server was demoted in place, and its address led to another server some time later.
     Demotion = "demotion",
-    /// A server stood still; what came meanwhile ran afterwards.
+    /// A server was paused, and then ran the calls that had arrived meanwhile.
     NodeStop = "node stop",
-    /// A server refused for a while: LOADING, BUSY or OOM.
+    /// A server refused calls for a while: LOADING, BUSY or OOM.
     TemporaryError = "temporary error",
-    /// A client stood still; what came meanwhile was seen afterwards.
+    /// A client was paused, and then saw what had arrived meanwhile.
     ClientPause = "client pause",
-    /// A client was gone without a word.
+    /// A client crashed without closing anything.
     ClientCrash = "client crash",
     /// A client was closed while it was in use.
     ClientClose = "client close",
-    /// A caller went away while it waited.
+    /// A caller stopped waiting.
     Cancel = "cancel",
-    /// A stranger published what was not so.
+    /// A stranger published false messages.
     Invention = "invented message",
-    /// A stranger deleted a lock's record.
+    /// A stranger deleted the record of a lock.
     RecordRemoved = "record removed",
     /// A stranger emptied the server.
     Flush = "flush",
-    /// A server's clock was put forward.
+    /// A server's clock was set forward.
     ClockForward = "clock forward",
-    /// A server's clock was put back.
+    /// A server's clock was set back.
     ClockBack = "clock back",
-    /// A replica took over that had not heard the last of it.
+    /// A replica took over without the primary's last writes.
     Failover = "lossy failover",
 }

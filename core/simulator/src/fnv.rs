@@ -1,8 +1,8 @@
-//! The hash of what is to be the same in every run and on every machine.
+//! The hash for values that must be the same in every run and on every machine.
 
 use std::hash::Hasher;
 
-/// FNV-1a over words: the standard library's hasher may change between releases.
+/// FNV-1a over words. The hasher of the standard library may change between releases.
 #[derive(Clone, Debug)]
 pub(crate) struct Fnv(u64);
 

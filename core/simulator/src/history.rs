@@ -1,5 +1,5 @@
-//! One history from its seed to its end: rough time, calm work, and an end in
-//! which everything is released, closed and gone.
+//! One history from its seed to its end. It has a time with faults, then a calm time with work. At the end everything
+//! is released and closed, and all records expire.
 
 use crate::calls::Fingerprint;
 use crate::checks::{
@@ -13,30 +13,30 @@ use crate::time::{Micros, SECOND};
 use crate::trace::Line;
 use crate::world::World;
 
-/// What became of a history.
+/// The result of a history.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
-    /// What was contended for.
+    /// The family of the locks.
     pub family: Family,
-    /// The promise that was broken, if one was.
+    /// The promise that was broken, if any.
     pub violation: Option<Violation>,
-    /// The hash of everything that happened in it; the same in every run.
+    /// The hash of everything that happened; the same in every run.
     pub trace_hash: u64,
-    /// The calls that sessions handed out in it.
+    /// The calls that sessions handed out.
     pub calls: Fingerprint,
-    /// How many things happened.
+    /// The number of events.
     pub steps: u64,
-    /// How much time passed in it, in microseconds.
+    /// The virtual time that passed, in microseconds.
     pub virtual_micros: u64,
     /// How often each kind of fault has struck.
     pub faults: FaultCounts,
     /// How often each operation was done.
     pub operations: OperationCounts,
-    /// How many leases were granted.
+    /// The number of granted leases.
     pub grants: u64,
-    /// How many scripts the servers ran.
+    /// The number of scripts that the servers ran.
     pub script_runs: u64,
 }
 
@@ -45,11 +45,11 @@ pub struct Report {
 pub struct Violation {
     /// The promise, and how it was broken.
     pub broken: Broken,
-    /// At which step.
+    /// The step at which it was broken.
     pub step: u64,
-    /// The conditions under which the history ran.
+    /// The conditions of the history.
     pub tier: String,
-    /// The last lines of its trace.
+    /// The last lines of the trace.
     pub trace: Vec<String>,
 }
 
@@ -105,8 +105,8 @@ fn report(mut world: World, seed: u64, print: bool) -> Report {
     }
 }
 
-/// The longest that a record can last after its client is gone: a lease that a caller
-/// asked for, and by how much clocks differ.
+/// The longest time for which a record can stay after its client is gone: the longest lease that a caller requests,
+/// plus the difference of clocks.
 const LONGEST_LEASE: Micros = 32 * SECOND;
 /// How long a token is kept after its grant.
 const TOKEN_KEPT: Micros = 61 * SECOND;
@@ -118,7 +118,7 @@ fn play(world: &mut World) -> Checked {
 
     world.note(Line::TasksEnd);
     world.is_ending = true;
-    // A waiter may wait for what a crashed client left, one after another.
+    // Waiters may have to wait until the records of crashed clients expire, one after another.
     let latest = world.now + 2 * LONGEST_LEASE + 10 * SECOND;
     world.run_until(latest, |world| {
         let alive = world.clients.iter().filter(|client| client.session.is_some());
@@ -126,7 +126,7 @@ fn play(world: &mut World) -> Checked {
     })?;
     world.signals.all_completed()?;
 
-    // What is still owed is sent again a timeout later, and once more.
+    // Owed releases are sent again after a timeout, perhaps twice.
     let settled = world.now + 4 * world.plan.timeout() + SECOND;
     world.run_until(settled, |_| false)?;
     if !world.plan.tier.keeps_records() {
@@ -152,7 +152,7 @@ fn play(world: &mut World) -> Checked {
     for node in &mut world.nodes {
         let keys = node.keys(now);
         check_ttl(node, &keys, now)?;
-        // A clock that was put back keeps keys for as much longer.
+        // On a clock that was set back, keys last longer by the same amount.
         node.step += node.set_back;
         check_nothing_remains(node, now)?;
     }
@@ -179,7 +179,7 @@ mod tests {
     use crate::client::Client;
     use crate::fault::Fault;
 
-    /// Faults that strike whatever sessions do.
+    /// Faults that strike independently of what sessions do.
     const OF_THE_WORLD: &[Fault] = &[
         Fault::NodeStop,
         Fault::Demotion,

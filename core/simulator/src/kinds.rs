@@ -1,7 +1,6 @@
-//! What the simulator has to know of each kind of lock: who may hold it beside
-//! whom, and what its calls and replies look like. A new kind of lock joins here,
-//! by a line in [`FAMILIES`] and an arm in each function; where its records are is
-//! in `records`.
+//! Everything that the simulator must know about each kind of lock: which holds exclude each other, and what its calls
+//! and replies look like. A new kind of lock needs an entry in [`FAMILIES`] and an arm in each function of this file;
+//! `records` knows where its records are.
 
 use steadlock_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
@@ -9,29 +8,29 @@ use crate::random::Random;
 use crate::records::{Group, Record};
 use crate::time::{MS, Micros, SECOND};
 
-/// Locks of one name that exclude one another, for a history to contend for.
+/// The locks that callers of one history contend for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// The reentrant lock.
     Lock,
-    /// The simple lock.
+    /// The mutex.
     Mutex,
     /// Permits of a semaphore.
     Semaphore,
     /// Readers and writers.
     ReadWrite,
-    /// The lock that is served in order, in some histories beside the plain one.
+    /// The fair lock, in some histories together with the plain lock.
     Fair,
-    /// The simple lock, held by a majority of several servers.
+    /// The mutex, held by a majority of several servers.
     RedLock,
-    /// Locks of any kinds: some callers take several of them together, others one.
+    /// Locks of any kinds: some callers acquire several of them as a composite lock, others only one.
     Several,
-    /// Locks of several kinds that have one name: most have nothing to do with one another
-    /// but that their tokens are one sequence.
+    /// Locks of several kinds with the same name. Most of them are independent, except that their tokens form one
+    /// sequence.
     OneName,
 }
 
-/// What the histories choose from.
+/// The families that histories choose from.
 pub(crate) const FAMILIES: &[Family] = &[
     Family::Lock,
     Family::Mutex,
@@ -43,7 +42,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family::OneName,
 ];
 
-/// One that wants one side of a lock, and many that want the other all the time.
+/// One caller that wants one side of a read-write lock, while many callers keep requesting the other side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowd {
     pub(crate) one: Kind,
@@ -51,16 +50,16 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// For so long a waiting writer keeps readers out, and for so long it then lets them in.
+    /// How long a waiting writer keeps readers out, and then how long it admits them.
     pub(crate) const PHASE: Micros = 2 * SECOND;
-    /// Who holds for longer keeps others waiting with good reason.
+    /// A hold of this length justifies that others wait, so it does not count as starvation.
     pub(crate) const LONG: Micros = SECOND;
-    /// For how long all must be calm for it to be seen that one side starves.
+    /// How long everything must be calm until starvation of one side can be detected.
     pub(crate) const CALM: Micros = 2 * Self::PHASE + Self::LONG + 3 * SECOND;
 }
 
 impl Family {
-    /// How the table calls it.
+    /// Returns the name of the family in the table.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl Family {
         }
     }
 
-    /// Draws the kinds that callers choose from, for each name of a history.
+    /// Draws, for each name of a history, the kinds that callers choose from.
     pub(crate) fn names(self, random: &mut Random) -> Vec<Vec<Kind>> {
         let count = match self {
             Self::Several => random.between(2, 3),
@@ -84,8 +83,7 @@ impl Family {
         (0..count).map(|_| self.kinds(random)).collect()
     }
 
-    /// In some histories of readers and writers, many of one side are to keep one of the
-    /// other waiting.
+    /// Draws whether many callers of one side of a read-write lock keep one caller of the other side waiting.
     pub(crate) fn crowd(self, random: &mut Random) -> Option<Crowd> {
         if self != Self::ReadWrite || !random.chance(150) {
             return None;
@@ -94,7 +92,7 @@ impl Family {
         Some(Crowd { one, others })
     }
 
-    /// How often a caller wants several of its names together, in a thousand.
+    /// Returns how often a caller requests several names together, in a thousand.
     pub(crate) const fn takes_together(self) -> u64 {
         match self {
             Self::Several => 600,
@@ -107,7 +105,7 @@ impl Family {
             Self::Lock => vec![Kind::Lock],
             Self::Mutex | Self::RedLock => vec![Kind::Mutex],
             Self::Semaphore => semaphore(random),
-            // More readers than writers, so that they meet.
+            // Several readers are needed, so that they hold the lock at the same time.
             Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
             Self::Fair if random.chance(400) => vec![Kind::Fair, Kind::Fair, Kind::Lock],
             Self::Fair => vec![Kind::Fair],
@@ -119,7 +117,7 @@ impl Family {
                     &[Kind::Lock],
                     &[Kind::Fair],
                     &[Kind::Mutex],
-                    // Their records have one key, and are no record to one another.
+                    // These kinds share a key, but do not accept each other's records.
                     &[Kind::Lock, Kind::Mutex],
                     &[Kind::Fair, Kind::Lock, Kind::Mutex],
                 ];
@@ -139,19 +137,18 @@ impl Family {
         }
     }
 
-    /// For how much longer than a poll and some round trips a lock may stay free that
-    /// somebody waits for.
+    /// Returns how much longer than a poll and some round trips a lock can stay free although a caller waits for it.
     pub(crate) fn longest_detour(self, names: &[Vec<Kind>]) -> Micros {
         match self {
-            // Candidates that split the vote try again after random pauses.
+            // If no client reaches a majority, each tries again after a random pause.
             Self::RedLock => 3_000 * MS,
-            // A waiting writer keeps new readers out; then readers that waited go first.
+            // A waiting writer keeps new readers out, and then readers that waited come first.
             _ if names.iter().flatten().any(|kind| *kind == Kind::Read) => 2_200 * MS,
             _ => 0,
         }
     }
 
-    /// How many servers it lives on.
+    /// Draws the number of servers.
     pub(crate) fn nodes(self, random: &mut Random) -> usize {
         match self {
             Self::RedLock => random.pick(&[3, 5]),
@@ -160,8 +157,8 @@ impl Family {
     }
 }
 
-/// Some of few permits; now and then somebody is wrong about how many there are, or right
-/// once an operator has changed that.
+/// Draws kinds with few permits. In some histories some callers name a wrong limit, or one that becomes right when an
+/// operator changes the limit.
 fn semaphore(random: &mut Random) -> Vec<Kind> {
     let limit = u32::try_from(random.between(1, 4)).unwrap_or(1);
     let mut kinds: Vec<Permits> = Vec::new();
@@ -182,18 +179,18 @@ fn semaphore(random: &mut Random) -> Vec<Kind> {
     kinds.into_iter().map(Kind::Semaphore).collect()
 }
 
-/// Whether locks of one name have to do with one another.
+/// Returns whether locks of these kinds with the same name affect each other.
 pub(crate) fn are_related(one: Kind, other: Kind) -> bool {
     Record::of(one).group() == Record::of(other).group()
 }
 
-/// Whether a caller that has a name as `held` asks for it as `kind`, too.
+/// Returns whether a caller that holds a name as `held` also requests it as `kind`.
 pub(crate) fn goes_inside(kind: Kind, held: Kind) -> bool {
     let (record, outer) = (Record::of(kind), Record::of(held));
     record == outer || (record.group() == Group::Sides && outer.group() == Group::Sides)
 }
 
-/// Whether `newcomer` may hold beside `others`, all of one name.
+/// Returns whether `newcomer` may hold a name beside `others`.
 pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
     let others: Vec<Kind> = others
         .iter()
@@ -203,8 +200,8 @@ pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
     match newcomer {
         Kind::Lock | Kind::Fair | Kind::Mutex | Kind::Write => others.is_empty(),
         Kind::Read => others.iter().all(|other| *other == Kind::Read),
-        // Who was let in under another limit keeps its permits. Which limit counted when is
-        // looked at on the server.
+        // A holder that was granted permits under another limit keeps them. The checks of the servers verify which
+        // limit applied.
         Kind::Semaphore(permits) => {
             let mut all = vec![permits];
             all.extend(others.iter().filter_map(|other| match other {
@@ -218,7 +215,7 @@ pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
     }
 }
 
-/// Whether wanting `kind` inside a hold as `held` is refused at once.
+/// Returns whether a request for `kind` inside a hold as `held` is refused at once.
 pub(crate) fn is_refused_inside(kind: Kind, held: Kind) -> bool {
     match (held, kind) {
         // An upgrade would wait for itself.
@@ -227,29 +224,29 @@ pub(crate) fn is_refused_inside(kind: Kind, held: Kind) -> bool {
     }
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Acquire,
     Renew,
     Release,
-    /// Waiters say that they live.
+    /// Shows the server that waiters are alive.
     Poll,
     Inspect,
-    /// An operator removes the record, no matter who holds the lock.
+    /// Removes the record for an operator, no matter which owner holds the lock.
     Force,
-    /// An operator changes how many permits there are.
+    /// Changes the number of permits for an operator.
     Limit,
 }
 
-/// What a script is for, and which record it is about.
+/// Returns the purpose of a script, and the record that it is about.
 pub(crate) fn role(script: Script) -> (Role, Record) {
     match script {
         Script::LockAcquire | Script::FairAcquire => (Role::Acquire, Record::Hash),
         Script::LockRenew => (Role::Renew, Record::Hash),
         Script::LockRelease | Script::FairRelease => (Role::Release, Record::Hash),
         Script::FairPoll => (Role::Poll, Record::Hash),
-        // Those of clients are of no lock at all.
+        // Scripts for client identities concern no lock.
         Script::LockInspect | Script::ClientIdentify | Script::ClientInspect => (Role::Inspect, Record::Hash),
         Script::FairLength => (Role::Inspect, Record::Hash),
         Script::MutexAcquire => (Role::Acquire, Record::Text),
@@ -276,7 +273,7 @@ pub(crate) fn role(script: Script) -> (Role, Record) {
     }
 }
 
-/// The record that a call is about.
+/// Returns the record that a call is about.
 pub(crate) fn record(call: &Call) -> Record {
     let is_of_side = matches!(call.script, Script::ReadWriteInspect | Script::ReadWriteForce);
     match call.args.first() {
@@ -285,7 +282,7 @@ pub(crate) fn record(call: &Call) -> Record {
     }
 }
 
-/// The owner that a call is made for.
+/// Returns the owner that a call is made for.
 pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
     let position = match role(call.script).0 {
         Role::Acquire | Role::Renew => 1,
@@ -295,7 +292,7 @@ pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
     call.args.get(position).map(|owner| &**owner)
 }
 
-/// Whether the waiters of a call's lock queue on the server.
+/// Returns whether the script belongs to a lock whose waiters queue on the server.
 pub(crate) const fn is_fair(script: Script) -> bool {
     matches!(
         script,
@@ -303,7 +300,7 @@ pub(crate) const fn is_fair(script: Script) -> bool {
     )
 }
 
-/// The owners that a call is made for, or on behalf of.
+/// Returns the owners that a call is made for or speaks for.
 pub(crate) fn callers(call: &Call) -> Vec<Vec<u8>> {
     match call.script {
         Script::FairPoll => call.args.iter().step_by(2).map(|owner| owner.to_vec()).collect(),
@@ -311,27 +308,27 @@ pub(crate) fn callers(call: &Call) -> Vec<Vec<u8>> {
     }
 }
 
-/// The write hold that a call asks to read inside of.
+/// Returns the owner of the write hold inside which a call requests a read.
 pub(crate) fn writer_around(call: &Call) -> Option<&[u8]> {
     let is_read = call.script == Script::ReadAcquire;
     let writer = call.args.get(3).filter(|_| is_read)?;
     (!writer.is_empty()).then_some(writer)
 }
 
-/// The permits that an attempt asks for.
+/// Returns the permits that an attempt requests.
 pub(crate) fn permits(call: &Call) -> Option<Permits> {
     let is_it = call.script == Script::SemaphoreAcquire;
     let number = |place: usize| std::str::from_utf8(call.args.get(place)?).ok()?.parse().ok();
     Permits::new(number(2)?, number(3)?).ok().filter(|_| is_it)
 }
 
-/// The limit that an operator sets.
+/// Returns the limit that an operator sets.
 pub(crate) fn limit(call: &Call) -> Option<u32> {
     let limit = call.args.first().filter(|_| call.script == Script::SemaphoreLimit)?;
     std::str::from_utf8(limit).ok()?.parse().ok()
 }
 
-/// The owner that a server names when it is asked who holds a lock.
+/// Returns the owner that a server names as the holder of a lock.
 pub(crate) fn holder(reply: &Reply) -> Option<Vec<u8>> {
     match reply {
         Reply::Array(parts) => match parts.as_slice() {
@@ -342,12 +339,12 @@ pub(crate) fn holder(reply: &Reply) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether a call had its way: granted, renewed, released.
+/// Returns whether a call succeeded: it was granted, renewed or released.
 pub(crate) fn is_yes(reply: &Reply) -> bool {
     matches!(reply, Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)))
 }
 
-/// The token of a granted attempt; `None` if it was refused or has none.
+/// Returns the token of a granted attempt; `None` if it was refused or has no token.
 pub(crate) fn granted_token(reply: &Reply) -> Option<Token> {
     match reply {
         Reply::Array(parts) => match parts.as_slice() {

@@ -1,5 +1,5 @@
-//! What tasks do that have lost a fixed lease: they hold nothing any more, acquire the lock
-//! again, and now and then release or extend the lost lease.
+//! Tasks that have lost a fixed lease: they hold nothing any more, acquire the lock again, and sometimes release or
+//! extend the lost lease.
 
 use steadlock_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
 
@@ -9,11 +9,11 @@ use crate::task::Wish;
 use crate::trace::Line;
 use crate::world::World;
 
-/// How many lost leases a task remembers.
+/// The number of lost leases that a task remembers.
 const REMEMBERED: usize = 3;
 
 impl World {
-    /// A lease was told to be lost. A fixed one is forgotten with that.
+    /// A lease was reported as lost. The session forgets a lost fixed lease at once.
     pub(crate) fn lapses(&mut self, client: usize, lease: LeaseId, reason: LostReason) -> Checked {
         let Some(held) = self.ledger.get(client, lease).filter(|_| reason != LostReason::Closed) else {
             return Ok(());
@@ -22,7 +22,8 @@ impl World {
         let session = self.clients[client].session.as_ref();
         let is_known = session.is_some_and(|session| session.has_lease(lease));
         let is_fixed = !self.ledger.is_renewed(hold);
-        // A lock that is held around several is renewed while the others are taken.
+        // While a composite lock is acquired, the session renews all holds that the caller already had, also those with
+        // a fixed lease.
         if self.plan.family != Family::Several && is_known == is_fixed {
             let what = if is_fixed {
                 "keeps a fixed lease"
@@ -34,7 +35,7 @@ impl World {
         if is_known {
             return Ok(());
         }
-        // Its TTL passes later than its deadline: by what a call may be delayed, and by the margin.
+        // The record ends later than the deadline: by the possible delay of a call, and by the margin.
         let until = self.now + self.plan.settles_in();
         for (name, _) in &locks {
             self.owned.lapsed(client, *name, until);
@@ -51,7 +52,7 @@ impl World {
         Ok(())
     }
 
-    /// A task releases or extends a lease that it has lost: it is not its owner any more.
+    /// A task releases or extends a lease that it has lost, and must be refused as no owner.
     pub(crate) fn comes_back(&mut self, client: usize, task: usize) -> Checked {
         let draw = self.choices.task(client, task).between(0, 2);
         let of = &mut self.clients[client].tasks[task];
@@ -89,7 +90,7 @@ impl World {
         self.waits(client, task, ticket, Wish::Refusal)
     }
 
-    /// Who holds nothing of a lock is not told that it was lost.
+    /// Checks that a caller that holds nothing of a lock is not refused with `LockLost`.
     pub(crate) fn check_may_ask_again(
         &self,
         client: usize,

@@ -1,6 +1,5 @@
-//! The leases as their holders know them: what was granted, until when it may be
-//! relied on, and what became of it. The checks compare this with what the
-//! sessions and the servers do.
+//! The leases as their holders know them: what was granted, until when a holder may rely on it, and how it ended. The
+//! checks compare this with the sessions and the servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,35 +8,35 @@ use steadlock_protocol::{Grant, Instant, Kind, LeaseId, Token};
 use crate::records::Record;
 use crate::time::Micros;
 
-/// A lease of a client.
+/// The client and the id of a lease.
 pub(crate) type LeaseKey = (usize, LeaseId);
 
 /// A lock: the number of its name, and its kind.
 pub(crate) type Lock = (usize, Kind);
 
-/// One lease that was granted and not released.
+/// A lease that was granted and not released.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
-    /// What it holds: one lock, or several together.
+    /// The locks of the lease: one lock, or the members of a composite lock.
     pub(crate) locks: Vec<Lock>,
-    /// The holds that it was taken inside: a write around a read, or several locks around
-    /// one of them.
+    /// The holds inside which it was acquired: for example a write around a read, or a composite lock around one of its
+    /// members.
     pub(crate) around: Vec<u64>,
-    /// The hold that it is a level of.
+    /// The hold that the lease is a level of.
     pub(crate) hold: u64,
     pub(crate) token: Option<Token>,
-    /// Until when it may be relied on, by its client's clock.
+    /// The deadline, on the client's clock.
     pub(crate) deadline: Instant,
     pub(crate) lost: bool,
-    /// Those of its names that no server granted: there it excludes others of its client alone.
+    /// The names that no server granted. For these the lease excludes only other callers of its client.
     pub(crate) local: Vec<usize>,
-    /// The length by which the watchdog renews its hold, if it does.
+    /// The length by which the client renews the hold, if it does.
     pub(crate) renewed: Option<Micros>,
 }
 
 impl Lease {
-    /// Whether asking for these locks inside it gives one more level of it. Several locks
-    /// are entered again as they were taken; their order does not matter.
+    /// Returns whether a request for these locks inside the lease adds a level to its hold. A composite lock is
+    /// re-entered with the same members in any order.
     pub(crate) fn is_of(&self, locks: &[Lock]) -> bool {
         match locks {
             [lock] => self.locks.len() == 1 && self.has_part(*lock),
@@ -45,29 +44,29 @@ impl Lease {
         }
     }
 
-    /// Whether it holds this lock, by itself or together with others.
+    /// Returns whether the lease holds this lock, by itself or as a member.
     pub(crate) fn has_part(&self, (name, kind): Lock) -> bool {
         let same = |(of, held_as): &Lock| *of == name && Record::of(*held_as) == Record::of(kind);
         self.locks.iter().any(same)
     }
 
-    /// The kind as which it holds a name.
+    /// Returns the kind as which the lease holds a name.
     pub(crate) fn kind_of(&self, name: usize) -> Option<Kind> {
         self.locks.iter().find(|(of, _)| *of == name).map(|(_, kind)| *kind)
     }
 
-    /// Whether no server granted it this name.
+    /// Returns whether no server granted this name.
     pub(crate) fn is_local(&self, name: usize) -> bool {
         self.local.contains(&name)
     }
 
-    /// Whether one of two leases was taken inside the other, or both inside a third.
+    /// Returns whether one of two leases was acquired inside the other, or both inside a third.
     fn is_inside(&self, other: &Self) -> bool {
         let both = self.around.iter().any(|hold| other.around.contains(hold));
         both || self.around.contains(&other.hold) || other.around.contains(&self.hold)
     }
 
-    /// Whether it and another may be relied on without regard to each other.
+    /// Returns whether two leases may be valid at the same time even if their kinds exclude each other.
     pub(crate) fn bears(&self, other: &Self) -> bool {
         self.hold == other.hold || self.is_inside(other)
     }
@@ -79,13 +78,13 @@ pub(crate) struct Ledger {
     live: BTreeMap<LeaseKey, Lease>,
     released: BTreeSet<LeaseKey>,
     holds: u64,
-    /// The holds that the watchdog renews, for one of their levels at least.
+    /// The holds that the client renews because of at least one of their levels.
     renewed: BTreeSet<u64>,
 }
 
 impl Ledger {
-    /// A grant: a new hold, perhaps inside another one, or one more level of it. No server granted the names that
-    /// are `local`.
+    /// Adds a grant: a new hold, perhaps inside another one, or one more level of a hold. `local` has the names that no
+    /// server granted.
     pub(crate) fn granted(
         &mut self,
         client: usize,
@@ -103,13 +102,13 @@ impl Ledger {
                 (self.holds, None, around.unwrap_or_default())
             }
         };
-        // The longest auto-renewed level counts for all of them, also when it is released.
+        // The longest auto-renewed level determines the renewal of all levels, even after its release.
         let renewed = renewed.max(before);
         for ((of, _), other) in &mut self.live {
             if *of == client && other.hold == hold {
                 other.renewed = renewed;
             } else if *of == client && around.contains(&other.hold) && other.locks.len() > 1 {
-                // Of several locks one is renewed as a level of its own is.
+                // A composite lock around a re-entered member is renewed by the longer one of both lengths.
                 other.renewed = other.renewed.map(|length| length.max(renewed.unwrap_or_default()));
             }
         }
@@ -137,15 +136,14 @@ impl Ledger {
         self.live.get_mut(&(client, lease))
     }
 
-    /// The caller gives a lease back: from here on it relies on nothing. The hold, if
-    /// that was its last level.
+    /// Removes a lease that its caller begins to release. Returns the hold if this was its last level.
     pub(crate) fn release(&mut self, client: usize, lease: LeaseId) -> Option<u64> {
         let hold = self.live.remove(&(client, lease))?.hold;
         self.released.insert((client, lease));
         self.of(client).all(|(_, lease)| lease.hold != hold).then_some(hold)
     }
 
-    /// Whether the watchdog renews a hold.
+    /// Returns whether the client renews a hold.
     pub(crate) fn is_renewed(&self, hold: u64) -> bool {
         self.renewed.contains(&hold)
     }
@@ -154,7 +152,7 @@ impl Ledger {
         self.released.contains(&(client, lease))
     }
 
-    /// A client is gone, and everything it believed with it.
+    /// Removes the leases of a client that is gone.
     pub(crate) fn forget(&mut self, client: usize) {
         self.live.retain(|(of, _), _| *of != client);
     }
@@ -163,7 +161,7 @@ impl Ledger {
         self.live.iter().map(|(key, lease)| (*key, lease))
     }
 
-    /// The leases of a client.
+    /// Returns the leases of a client.
     pub(crate) fn of(&self, client: usize) -> impl Iterator<Item = (LeaseId, &Lease)> {
         let first = (client, LeaseId::from_u64(0));
         let last = (client, LeaseId::from_u64(u64::MAX));

@@ -1,16 +1,14 @@
 //! Steadlock's simulator: whole histories of clients and servers in virtual time.
 //!
-//! A seed decides everything: how many clients there are, what their callers do,
-//! how long each message takes, and which faults strike when. The sessions are
-//! those that users run, and the servers run the shipped scripts. After every
-//! step the promises are checked (see `checks`); the first one that is broken ends
-//! the history, and its seed shows it again.
+//! A seed decides everything: the number of clients, the actions of their callers, the time that each message takes,
+//! and the faults with their times. The sessions are those that users run, and the servers run the shipped scripts.
+//! After every step the promises are checked (see `checks`). The first broken promise ends the history, and its seed
+//! reproduces it.
 //!
-//! Which faults a history has depends on its tier, so that every promise is checked
-//! exactly where it is made: that there is at most one holder is not promised when
-//! strangers delete records, clocks of servers are set, or a replica takes over that
-//! has not heard the last of it. That a guarded resource takes no stale write is
-//! promised in all of them.
+//! The tier of a history decides which faults it has, so that each promise is checked exactly where it holds. For
+//! example, two holders are possible when strangers delete records, when clocks of servers are set, or when a replica
+//! takes over without the primary's last writes. It is promised in every tier that a guarded resource accepts no stale
+//! write.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,8 @@
-//! Connections: each opens, closes and is told of by itself, and each may lead to a
-//! server that was demoted in place.
+//! Connections. Each one opens, closes and is reported to the session by itself, and each can lead to a server that was
+//! demoted in place.
 //!
-//! A demoted server is a replica of the one that took its place, and keeps its
-//! connections: on those it answers what needs no write, and refuses the rest. A new
-//! connection leads to the new primary, once the address does.
+//! A demoted server becomes a replica of its successor and keeps its connections. On these it answers calls that write
+//! nothing, and refuses the rest. A new connection leads to the new primary as soon as the address does.
 
 use steadlock_protocol::{Call, CallError, CallId, Lane};
 
@@ -19,13 +18,13 @@ use crate::time::{MS, Micros, SECOND};
 use crate::trace;
 use crate::world::World;
 
-/// What a replica says to a write.
+/// The error of a replica for a write.
 pub(crate) const READONLY: &str = "READONLY";
-/// How soon a client that had nothing is seen to have something.
+/// The interval at which an idle client is checked: it may hold or wait for a lock again.
 const IDLE: Micros = 100 * MS;
 
 impl World {
-    /// A client sees that a connection is gone.
+    /// A client notices that a connection is gone.
     pub(crate) fn closed(&mut self, route: Route) -> Checked {
         let Route { client, node, line, .. } = route;
         let link = self.clients[client].link(route);
@@ -55,7 +54,7 @@ impl World {
         Ok(())
     }
 
-    /// A connection is there, unless the server stands still, or nothing leads there.
+    /// Opens a connection, unless the server is paused or the address leads nowhere.
     pub(crate) fn opened(&mut self, route: Route) -> Checked {
         let Route { client, node, line, .. } = route;
         let now = self.now;
@@ -86,7 +85,7 @@ impl World {
         self.tell(client, |session, now| {
             session.on_lane_opened(Self::node_id(node), lane, now)
         })?;
-        // The other lane may lead elsewhere.
+        // The new connection may lead to another server than the connection of the other lane.
         self.looks(client, node, lane.other())
     }
 
@@ -102,7 +101,7 @@ impl World {
         self.tell(route.client, |session, now| session.on_reply(call, Err(cause), now))
     }
 
-    /// A call has waited too long for its answer: the client gives up the connection.
+    /// A call has waited too long for its reply, so the client closes the connection.
     pub(crate) fn silent(&mut self, route: Route, call: CallId) -> Checked {
         let link = self.clients[route.client].link(route);
         if link.epoch != route.epoch || !link.in_flight.contains(&call) {
@@ -114,7 +113,7 @@ impl World {
         self.closed(route)
     }
 
-    /// One connection of a client is cut, and none takes its place for a while.
+    /// Cuts one connection of a client, and lets no other replace it for a while.
     pub(crate) fn cut_one(&mut self, client: usize, node: usize, random: &mut Random) {
         let line = random.pick(&Line::ALL);
         let longest = random.pick(&[100 * MS, SECOND, 3 * SECOND]);
@@ -129,7 +128,7 @@ impl World {
         }
     }
 
-    /// A server is demoted; nothing leads to the one in its place yet.
+    /// Demotes a server. Its address does not lead to its successor yet.
     pub(crate) fn demote(&mut self, node: usize) -> bool {
         if std::mem::replace(&mut self.nodes[node].is_moving, true) {
             return false;
@@ -143,8 +142,8 @@ impl World {
         true
     }
 
-    /// The error of a call that a demoted server refuses. It answers what it can without
-    /// writing: who holds a lock.
+    /// Returns the error of a call that a demoted server refuses. The server answers only calls that write nothing,
+    /// such as a question about the holder.
     pub(crate) fn refuses_as_replica(&mut self, node: usize, call: &Call) -> Option<&'static str> {
         let (role, record) = role(call.script);
         match (role, record) {
@@ -159,11 +158,11 @@ impl World {
         }
     }
 
-    /// It is time for a client to look what a server is.
+    /// A client checks the role of a server, if it is due.
     pub(crate) fn look(&mut self, client: usize, node: usize) -> Checked {
         let has_something = |session: &steadlock_protocol::Session| !session.is_empty();
         let is_in_use = self.clients[client].session.as_ref().is_some_and(has_something);
-        // A look that is due waits until the client has something again, and for its answer.
+        // A due check waits until the client holds or waits for a lock again and the server can answer.
         let is_answered = is_in_use && !self.nodes[node].stopped;
         let next = if is_answered { LOOK } else { IDLE };
         self.schedule(next, Event::Look { client, node });
@@ -180,7 +179,7 @@ impl World {
         if is_seen { self.leaves(client, node) } else { Ok(()) }
     }
 
-    /// A client gives up its connections to a server that is no primary any more.
+    /// A client closes its connections to a server that is not a primary any more.
     pub(crate) fn leaves(&mut self, client: usize, node: usize) -> Checked {
         for line in Line::ALL {
             let route = self.route(client, node, line);

@@ -11,30 +11,29 @@ use steadlock_simulator::{
     run_printing_calls,
 };
 
-/// Simulates clients and servers of Steadlock in virtual time, with faults, and
-/// checks what is promised after every step.
+/// Simulate clients and servers of Steadlock in virtual time, with faults, and check the promises after every step.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Runs the history of this seed
+    /// Run the history of this seed
     #[arg(long, conflicts_with_all = ["histories", "start"])]
     seed: Option<u64>,
-    /// Prints everything that happens in it
+    /// Print everything that happens in the history
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Prints a fingerprint of the calls that sessions hand out, a line for each history;
-    /// with --trace each call. What two builds print is compared by diff
+    /// Print a fingerprint of the calls that sessions hand out, one line for each history; with --trace print each
+    /// call. Compare the output of two builds by diff
     #[arg(long)]
     calls: bool,
-    /// Histories of the whole engine: clients as users have them, with their connections
+    /// Run histories of the whole engine: clients as users have them, with their connections
     #[arg(long, conflicts_with = "calls")]
     engine: bool,
-    /// How many histories to run
+    /// The number of histories to run
     #[arg(long, default_value_t = 10_000)]
     histories: u64,
-    /// The seed of the first of them
+    /// The seed of the first history
     #[arg(long, default_value_t = 0)]
     start: u64,
-    /// On how many threads; all processors unless it is said
+    /// The number of threads [default: the number of processors]
     #[arg(long)]
     threads: Option<NonZeroUsize>,
 }
@@ -101,7 +100,7 @@ fn calls_of_one(seed: u64, trace: bool) -> bool {
     print_calls(seed, &report.calls, report.violation.as_ref())
 }
 
-/// After so many, what they had is printed.
+/// The number of histories that are run before their results are printed.
 const PART: u64 = 10_000;
 
 fn calls_of_many(arguments: &Arguments) -> bool {
@@ -117,7 +116,7 @@ fn calls_of_many(arguments: &Arguments) -> bool {
     is_good
 }
 
-/// A line of one history; whether it broke no promise.
+/// Prints the line of one history. Returns whether it broke no promise.
 fn print_calls(seed: u64, calls: &Fingerprint, violation: Option<&Violation>) -> bool {
     match violation {
         Some(violation) => println!("seed {seed}: {calls}, {} is broken", violation.broken.invariant),

@@ -1,4 +1,4 @@
-//! Many histories, on all processors, and the table of what they had.
+//! Runs many histories on all processors, and prints a table of what happened in them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,33 +13,33 @@ use crate::history::{Report, Violation, run};
 use crate::kinds::{FAMILIES, Family};
 use crate::operation::{Operation, OperationCounts};
 
-/// Violations that a summary keeps.
+/// The number of violations that a summary keeps.
 const KEPT: usize = 10;
 
-/// What many histories had.
+/// The totals of many histories.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How many there were.
+    /// The number of histories.
     pub histories: u64,
-    /// How many of them broke a promise.
+    /// The number of histories that broke a promise.
     pub violations: u64,
-    /// The violations of the lowest seeds.
+    /// The violations with the lowest seeds.
     pub first: Vec<(u64, Violation)>,
-    /// How many there were of each family.
+    /// The number of histories of each family.
     pub families: BTreeMap<Family, u64>,
     /// How often each kind of fault has struck.
     pub faults: FaultCounts,
     /// How often each operation was done.
     pub operations: OperationCounts,
-    /// How much time passed in them.
+    /// The virtual time that passed.
     pub virtual_time: Duration,
-    /// How much time passed outside.
+    /// The real time that passed.
     pub real_time: Duration,
-    /// How many things happened.
+    /// The number of events.
     pub steps: u64,
-    /// How many leases were granted.
+    /// The number of granted leases.
     pub grants: u64,
-    /// How many scripts the servers ran.
+    /// The number of scripts that the servers ran.
     pub script_runs: u64,
 }
 
@@ -50,7 +50,7 @@ pub fn run_many(start: u64, count: u64, defect: Option<Defect>) -> Summary {
     run_many_on(threads, start, count, defect)
 }
 
-/// Runs the histories of `count` seeds from `start` on, on so many threads.
+/// Runs the histories of `count` seeds from `start` on, on this number of threads.
 #[must_use]
 pub fn run_many_on(threads: usize, start: u64, count: u64, defect: Option<Defect>) -> Summary {
     let began = Instant::now();
@@ -62,8 +62,8 @@ pub fn run_many_on(threads: usize, start: u64, count: u64, defect: Option<Defect
     summary
 }
 
-/// The fingerprints of the histories of `count` seeds from `start` on, by seed, and the
-/// promise that each broke, if one did.
+/// Returns the fingerprints of the histories of `count` seeds from `start` on, in the order of seeds, with the promise
+/// that each history broke, if any.
 #[must_use]
 pub fn fingerprints_on(threads: usize, start: u64, count: u64) -> Vec<(u64, Fingerprint, Option<Violation>)> {
     let add = |of: &mut Vec<_>, report: Report| of.push((report.seed, report.calls, report.violation));
@@ -72,7 +72,7 @@ pub fn fingerprints_on(threads: usize, start: u64, count: u64) -> Vec<(u64, Fing
     fingerprints
 }
 
-/// Runs the histories of `count` seeds from `start` on; what each thread made of its own.
+/// Runs the histories of `count` seeds from `start` on. Returns what each thread has collected.
 fn on_threads<T: Default + Send>(
     threads: usize,
     start: u64,
@@ -116,7 +116,7 @@ impl Summary {
         }
     }
 
-    /// Adds what others had.
+    /// Adds the totals of other histories.
     pub fn merge(&mut self, other: Self) {
         self.histories += other.histories;
         self.real_time += other.real_time;
@@ -135,20 +135,20 @@ impl Summary {
         }
     }
 
-    /// How many there were of a family.
+    /// Returns the number of histories of a family.
     #[must_use]
     pub fn histories_of(&self, family: Family) -> u64 {
         self.families.get(&family).copied().unwrap_or(0)
     }
 
-    /// The families that had none.
+    /// Returns the families without a history.
     #[must_use]
     pub fn missing_families(&self) -> Vec<Family> {
         let all = FAMILIES.iter().copied();
         all.filter(|family| self.histories_of(*family) == 0).collect()
     }
 
-    /// The names of all that none had: families, operations and faults.
+    /// Returns the names of everything that no history had: families, operations and faults.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let families = self.missing_families().into_iter().map(Family::title);
@@ -190,7 +190,7 @@ impl fmt::Display for Summary {
 }
 
 impl Violation {
-    /// All of it as text, with the command that shows it again.
+    /// Returns the violation as text, with the command that reproduces it.
     #[must_use]
     pub fn report(&self, seed: u64) -> String {
         let Self {

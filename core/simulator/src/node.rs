@@ -1,5 +1,5 @@
-//! A server: the embedded store with a clock that may step, that may stand
-//! still, refuse for a while, or come back with an older state.
+//! A server: the embedded store with a clock that can be set. The server can be paused, refuse calls for a while, or
+//! return with an older state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use crate::snapshot::Snapshot;
 use crate::stores::Lent;
 use crate::time::{Clock, Micros};
 
-/// A full server's error.
+/// The error of a full server.
 pub(crate) const FULL: &str = "OOM";
 
-/// What every server's clock shows when a history begins.
+/// The time that every server's clock shows when a history begins.
 const EPOCH: u64 = 1_795_000_000_000_000;
 
 /// A server.
 pub(crate) struct Node {
     pub(crate) store: Lent,
-    /// Its clock, if nobody had set it.
+    /// The clock, as if it had never been set.
     ticks: Clock,
-    /// By how much its clock was set.
+    /// How far the clock was set forward or back in total.
     pub(crate) step: i64,
-    /// By how much it was put back in all.
+    /// How far the clock was set back in total, without the steps forward.
     pub(crate) set_back: i64,
-    /// It stands still; what arrives waits.
+    /// Whether the server is paused. Events for it wait meanwhile.
     pub(crate) stopped: bool,
     pub(crate) backlog: VecDeque<Event>,
-    /// It was demoted, and the address does not lead to the one in its place yet.
+    /// Whether the server was demoted and its address does not lead to its successor yet.
     pub(crate) is_moving: bool,
-    /// It refuses calls with this error.
+    /// The error with which the server refuses calls.
     pub(crate) trouble: Option<&'static str>,
-    /// What its replica has heard.
+    /// The state that its replica has received.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
-    /// Scripts that do less in one call than those of users, or that are defective.
+    /// Scripts that handle less in one call than the shipped ones, or that have a defect.
     changed: BTreeMap<Script, Changed>,
 }
 
-/// A script whose text is not that of users.
+/// A script with a changed text.
 #[derive(Debug)]
 struct Changed {
     text: String,
-    /// By which it is called, once it was loaded.
+    /// The digest, once the script was loaded.
     sha1: Option<Vec<u8>>,
 }
 
@@ -72,23 +72,23 @@ impl Node {
         }
     }
 
-    /// Its clock runs too fast or too slow from now on, when nothing has happened yet.
+    /// Sets the error of the clock's rate. Must be called before anything has happened.
     pub(crate) fn drifts(&mut self, ppm: i64) {
         self.ticks.drift_ppm = ppm;
     }
 
-    /// Its own time.
+    /// Returns the server's own time.
     pub(crate) fn clock(&self, now: Micros) -> ServerTime {
         let shown = self.ticks.at(now).as_micros();
         ServerTime::from_micros(shown.saturating_add_signed(self.step))
     }
 
-    /// How much true time passes until its clock has gone on by so much.
+    /// Returns the true time in which the server's clock advances by this much.
     pub(crate) fn lasts(&self, shown: Micros) -> Micros {
         self.ticks.lasts(shown)
     }
 
-    /// Runs a call's script.
+    /// Runs the script of a call.
     pub(crate) fn run(&mut self, call: &Call, now: Micros) -> Result<Reply, CallError> {
         let clock = self.clock(now);
         self.store.set_full(self.trouble == Some(FULL));
@@ -106,14 +106,14 @@ impl Node {
             }
             None => self.store.run_script(call.script, &call.keys, &call.args, clock),
         };
-        // What strangers and the checks do to it is never refused.
+        // Commands of strangers and of the checks are never refused.
         self.store.set_full(false);
         Ok(reply.into_result()?.into())
     }
 
-    /// The error of a call that it refuses without running it.
+    /// Returns the error of a call that the server refuses without running it.
     pub(crate) fn refuses(&self) -> Option<&'static str> {
-        // A full server runs the script, and refuses in it what would take memory.
+        // A full server runs the script, and refuses only the writes in it that need memory.
         self.trouble.filter(|code| *code != FULL)
     }
 
@@ -127,12 +127,12 @@ impl Node {
         self.store.unsubscribe(SubscriberId(client as u64), channel);
     }
 
-    /// Who listens, and on which channel.
+    /// Returns the listeners with their channels.
     pub(crate) fn listeners(&self) -> Vec<(usize, Arc<[u8]>)> {
         self.listeners.iter().cloned().collect()
     }
 
-    /// A client's connection for messages is gone.
+    /// Removes the subscriptions of a client whose connection for messages is gone.
     pub(crate) fn forget_listener(&mut self, client: usize) {
         let (gone, left) = std::mem::take(&mut self.listeners)
             .into_iter()
@@ -144,7 +144,7 @@ impl Node {
         }
     }
 
-    /// What was published and has not been taken, with the client that is to hear it.
+    /// Takes the messages that were published, each with the client that receives it.
     pub(crate) fn published(&mut self) -> Vec<(usize, Delivery)> {
         let deliveries = self.store.take_deliveries().into_iter();
         deliveries
@@ -152,7 +152,7 @@ impl Node {
             .collect()
     }
 
-    /// What is left of a key's TTL, in milliseconds; -1 without TTL, -2 without key.
+    /// Returns the TTL of a key in milliseconds; -1 without a TTL, -2 without the key.
     pub(crate) fn pttl(&mut self, key: &[u8], now: Micros) -> i64 {
         let clock = self.clock(now);
         match self.store.execute(&[b"PTTL", key], clock) {
@@ -161,19 +161,19 @@ impl Node {
         }
     }
 
-    /// Every key.
+    /// Returns every key.
     pub(crate) fn keys(&mut self, now: Micros) -> Vec<Vec<u8>> {
         let clock = self.clock(now);
         texts(self.store.execute(&["KEYS", "*"], clock))
     }
 
-    /// Lets the replica hear everything up to now.
+    /// Sends the current state to the replica.
     pub(crate) fn replicate(&mut self, now: Micros) {
         let clock = self.clock(now);
         self.snapshot = Some(Snapshot::take(&mut self.store, clock));
     }
 
-    /// The replica takes over with what it has heard.
+    /// Lets the replica take over with the state that it has received.
     pub(crate) fn fail_over(&mut self, now: Micros) {
         let clock = self.clock(now);
         if let Some(snapshot) = self.snapshot.take() {
@@ -182,7 +182,7 @@ impl Node {
     }
 }
 
-/// The scripts whose text is not that of users.
+/// Returns the scripts with a changed text.
 fn changed(most: &Most, defect: Option<Defect>) -> BTreeMap<Script, Changed> {
     let mut changed = BTreeMap::new();
     let patched = defect.and_then(Defect::patch);

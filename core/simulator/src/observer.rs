@@ -1,5 +1,4 @@
-//! Somebody who looks at the locks now and then, and compares the servers' records with the
-//! holders and the waiters.
+//! An observer that regularly looks at the locks, and compares the servers' records with the holders and the waiters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +14,14 @@ use crate::task::Task;
 use crate::time::{MS, Micros};
 use crate::world::World;
 
-/// How often the observer looks.
+/// The interval between two looks.
 const LOOK: Micros = 50 * MS;
 
-/// A waiter: the client, the ticket, and the locks that it wants.
+/// A waiter: the client, the ticket, and the locks that it requests.
 type Caller = (usize, Ticket, Vec<Lock>);
 
 impl World {
-    /// Somebody looks at the locks.
+    /// Looks at all locks.
     pub(crate) fn observe(&mut self) -> Checked {
         self.schedule(LOOK, Event::Observe);
         for name in 0..self.names.len() {
@@ -55,13 +54,13 @@ impl World {
         }
     }
 
-    /// A message on a lock's channel reaches a client: if the lock is free, the first waiter for it
-    /// at this client is to ask.
+    /// A message on a lock's channel reaches a client. If the lock is free, the client's first waiter for it must ask.
     pub(crate) fn hears(&mut self, client: usize, channel: &[u8]) {
         self.is_to_ask(client, channel, |_, _| true);
     }
 
-    /// The first waiter at a client for what is told on this channel is to ask, if it is such a one and may have it.
+    /// Notes that a client's first waiter for a lock of this channel must ask, if `is_such` is true for it and the lock
+    /// is free for it.
     fn is_to_ask(&mut self, client: usize, channel: &[u8], is_such: impl Fn(usize, Kind) -> bool) {
         let is_simple = self.nodes.len() == 1 && self.plan.family != Family::Several;
         if !is_simple || !self.is_settled() || !self.clients[client].is_connected() {
@@ -73,7 +72,7 @@ impl World {
         let Some(name) = (0..self.names.len()).find(is_of) else {
             return;
         };
-        // Who holds it here knows that without asking.
+        // While this client holds the lock, its waiters do not need to ask.
         if self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some()) {
             return;
         }
@@ -81,7 +80,7 @@ impl World {
         let of_name = waiting
             .filter_map(Task::wants)
             .filter_map(|(ticket, locks)| match locks {
-                // Kinds of one name may have channels of their own.
+                // Kinds with the same name can have different channels.
                 [(of, kind)] if *of == name && is_told_on(*kind, &text) => Some((ticket, *kind)),
                 _ => None,
             });
@@ -93,7 +92,7 @@ impl World {
         }
     }
 
-    /// The kinds as which a name is wanted and cannot be had now.
+    /// Returns the kinds as which a name is requested and cannot be acquired now.
     pub(crate) fn kept_out_of(&mut self, name: usize) -> Vec<Kind> {
         if self.plan.is_deaf || !self.is_settled() {
             return Vec::new();
@@ -105,8 +104,8 @@ impl World {
         kinds
     }
 
-    /// A name was released, or taken away by an operator, as which some kinds could not be had before: who listens for
-    /// that is told, and asks.
+    /// A release, or an operator, may have freed a name for kinds that were kept out before. Clients that listen on its
+    /// channels are notified, and must ask.
     pub(crate) fn freed(&mut self, node: usize, name: usize, mut kept_out: Vec<Kind>) {
         kept_out.retain(|kind| self.is_free_for(*kind, name));
         if kept_out.is_empty() {
@@ -117,7 +116,7 @@ impl World {
         }
     }
 
-    /// I10 of the two sides of a read-write lock.
+    /// Checks I10 for the two sides of a read-write lock.
     fn look_at_sides(&mut self, name: usize) -> Checked {
         if self.plan.family != Family::ReadWrite || self.plan.tier.keeps_records() {
             return Ok(());
@@ -129,7 +128,7 @@ impl World {
             }
         }
         if self.plan.is_deaf {
-            // Nobody hears that readers have their turn now, which is over before a poll.
+            // Without messages, readers do not learn that it is their turn, and the turn can be over before they poll.
             wanted.remove(&Kind::Read);
         }
         let owners: Vec<Vec<u8>> = self.holders(0, name).into_iter().map(|(owner, _)| owner).collect();
@@ -137,9 +136,9 @@ impl World {
         self.starvation.observed(name, &wanted, &holders, self.now)
     }
 
-    /// I6 of a grant that a server made to a waiter: the waiter learns of it.
+    /// Checks I6 for a grant that a server has made to a waiter: the waiter must learn of it.
     fn look_at_grants(&mut self, name: usize) -> Checked {
-        // Who takes several locks has some while it waits for others.
+        // A caller that acquires a composite lock holds some members while it waits for others.
         if self.plan.family == Family::Several || self.nodes.len() > 1 || self.plan.is_deaf {
             return Ok(());
         }
@@ -155,15 +154,15 @@ impl World {
         self.progress.untold(name, &(&holders & &asking), self.now)
     }
 
-    /// I6 of callers of whom some want several locks: of the callers that wait for nobody but one
-    /// another, somebody is served.
+    /// Checks I6 if some callers request several locks: if callers wait only for each other, one of them must be
+    /// served.
     fn look_at_callers(&mut self) -> Checked {
         let callers = self.callers_to_be_served();
         self.progress.waiting(&callers, self.now)
     }
 
-    /// The callers that wait for nobody but one another: every lock that one of them wants is
-    /// free, or held by one of them that waits for other locks. With the number of locks each wants.
+    /// Returns the callers that wait only for each other, with the number of locks that each requests. Every lock that
+    /// one of them requests is free, or held by another of them that waits for further locks.
     fn callers_to_be_served(&mut self) -> BTreeMap<(usize, Ticket), usize> {
         let mut callers = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
@@ -176,7 +175,7 @@ impl World {
             let served: Vec<bool> = (0..callers.len())
                 .map(|caller| self.may_be_served(&callers[caller], &callers))
                 .collect();
-            // Who stands behind one who is not served is not served either.
+            // A caller that queues behind one that cannot be served cannot be served either.
             let mut left = Vec::new();
             for (caller, is_served) in callers.iter().zip(&served) {
                 let stands_behind = |other: &Caller| {
@@ -199,7 +198,7 @@ impl World {
         }
     }
 
-    /// Whether nobody is in a caller's way but the waiters beside it.
+    /// Returns whether only the waiters in `beside` keep a caller waiting.
     fn may_be_served(&mut self, caller: &Caller, beside: &[Caller]) -> bool {
         caller.2.iter().all(|(name, kind)| {
             if self.stands_behind_forced(caller.0, *name) || self.is_held_here(caller.0, *name) {
@@ -238,8 +237,8 @@ impl World {
         })
     }
 
-    /// The holds of a name that are relied on: as which kind, and by which length the watchdog
-    /// renews them, if it does. Those are not among them that an operator took away.
+    /// Returns the holds of a name that holders rely on: the kind, and the length by which the client renews them, if
+    /// it does. Holds that an operator has removed are left out.
     fn believed(&self, name: usize, group: Group) -> Vec<(Kind, Option<Micros>)> {
         let (mut holds, mut believed) = (Vec::new(), Vec::new());
         for ((client, _), lease) in self.ledger.live() {
@@ -249,7 +248,7 @@ impl World {
             if Record::of(kind).group() != group || self.is_forced(lease, name) || lease.is_local(name) {
                 continue;
             }
-            // One of several locks that is entered again has no record of its own.
+            // A re-entered member of a composite lock has no second record.
             let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_part((name, kind));
             if is_believed(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
                 holds.push(lease.hold);
@@ -259,7 +258,7 @@ impl World {
         believed
     }
 
-    /// I5 of every owner on record whose client is there to release it.
+    /// Checks I5 for every owner on record whose client is connected and can release it.
     fn look_at_records(&mut self, name: usize) -> Checked {
         if self.plan.tier.keeps_records() {
             return Ok(());
@@ -280,9 +279,10 @@ impl World {
         Ok(())
     }
 
-    /// I5 also while faults strike, of an owner whose client could have released it by now.
+    /// Checks I5 even while faults strike, for an owner whose client could have released its record by now.
     fn look_at_rough_records(&mut self, name: usize) -> Checked {
-        // A waiter of the server's queue that was given up is released when it is seen to be granted the lock.
+        // A waiter in the server's queue that gave up is released only when the client sees that it was granted the
+        // lock.
         if self.plan.tier.keeps_records() || self.plan.names[name].contains(&Kind::Fair) {
             return Ok(());
         }
@@ -304,7 +304,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether nobody at a client has a name, or wants it.
+    /// Returns whether no caller of a client holds or requests a name.
     fn is_nobodys(&self, client: usize, name: usize) -> bool {
         let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
         let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
@@ -341,17 +341,18 @@ impl World {
             }
         }
         if self.nodes.len() > 1 {
-            // Each server has owners of its own.
+            // With RedLock each server has its own owner id.
             sight.records = sight.watched;
         }
-        // Waiters for several locks, and those that they keep waiting, are looked at separately.
+        // Waiters for several locks, and waiters behind them, have a check of their own.
         let wanted = match self.plan.family {
             Family::Several => Vec::new(),
             _ => self.first_wanted(name),
         };
         let mut waiters = 0;
         for kind in wanted.into_iter().filter(|kind| Record::of(*kind).group() == group) {
-            // Who wants what another kind's record has the key of is told so.
+            // A record of another kind with the same key does not make a caller wait: the caller is refused with an
+            // error.
             let alike = |other: &&Kind| group != Group::Plain || Record::of(**other) == Record::of(kind);
             let kinds: Vec<Kind> = kinds.iter().filter(alike).copied().collect();
             if admits(kind, &kinds) && self.is_free_for(kind, name) {
@@ -362,7 +363,7 @@ impl World {
         Ok(sight)
     }
 
-    /// What the first waiters of each connected client want of a name.
+    /// Returns the kinds that the first waiters of each connected client request for a name.
     fn first_wanted(&self, name: usize) -> Vec<Kind> {
         let mut wanted = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
@@ -385,13 +386,13 @@ impl World {
         wanted
     }
 
-    /// Whether callers of a client wait for a hold of it that no server knows.
+    /// Returns whether callers of a client wait for a hold of that client that no server knows.
     fn is_held_here(&self, client: usize, name: usize) -> bool {
         let mut held = self.ledger.of(client).map(|(_, lease)| lease);
         held.any(|lease| lease.is_local(name))
     }
 
-    /// Whether what is on record leaves room for one more.
+    /// Returns whether the records leave room for one more holder.
     fn is_free_for(&mut self, kind: Kind, name: usize) -> bool {
         match kind {
             Kind::Semaphore(permits) => {
@@ -399,7 +400,7 @@ impl World {
                 let clock = node.clock(self.now);
                 let held = Record::permits(&mut node.store, self.names[name].as_str(), clock);
                 let limit = Record::limit(&mut node.store, self.names[name].as_str(), clock);
-                // With another limit than the one that counts it is refused.
+                // A request with another limit than the one that applies is refused at once.
                 held + permits.wanted() <= permits.limit() || (held > 0 && limit != Some(permits.limit()))
             }
             Kind::Read => self.holders_of(0, name, Record::Writer).is_empty(),
@@ -422,7 +423,7 @@ impl World {
     }
 }
 
-/// Whether it is said on this channel that a lock of this kind may be free.
+/// Returns whether releases of a lock of this kind are published on this channel.
 fn is_told_on(kind: Kind, channel: &str) -> bool {
     match kind {
         Kind::Mutex => channel.ends_with("}:channel"),

@@ -1,36 +1,36 @@
-//! What callers and operators can do, and how often each thing was done.
+//! The operations of callers and operators, and how often each was done.
 
 use crate::counted::counted;
 
 counted! {
-    /// Something that a caller or an operator does.
+    /// An operation of a caller or an operator.
     Operation, OperationCounts;
-    /// A caller asked for a lock.
+    /// A caller requested a lock.
     Acquire = "acquire",
-    /// A caller asked for several locks together.
+    /// A caller requested several locks together.
     AcquireAll = "acquire several",
-    /// A holder asked for a lock inside of what it held.
+    /// A holder requested a lock inside a hold.
     AcquireInside = "acquire inside",
     /// A holder released a lease.
     Release = "release",
     /// A holder released its innermost level, by its context.
     ReleaseInnermost = "release innermost",
-    /// A lease was released that had been released already.
+    /// A lease was released a second time.
     ReleaseAgain = "release again",
-    /// A holder of several locks tried to release one of them by itself.
+    /// A holder of a composite lock tried to release one member by itself.
     ReleasePart = "release a member",
-    /// A holder asked for more time.
+    /// A holder extended a lease.
     Extend = "extend",
-    /// A holder wrote to what the lock guards.
+    /// A holder wrote to the guarded resource.
     GuardedWrite = "guarded write",
-    /// Somebody asked who holds a lock.
+    /// A caller asked who holds a lock.
     Inspect = "inspect",
-    /// An operator released a lock by force, no matter who held it.
+    /// An operator released a lock by force, no matter which owner held it.
     ForceRelease = "force release",
-    /// In an outage a caller was granted a lease that excludes others of its client alone.
+    /// In an outage a caller was granted a degraded lease.
     Degraded = "granted degraded",
-    /// In an outage a caller was told to go on without the lock.
+    /// In an outage a caller was told to continue without the lock.
     Skipped = "skipped",
-    /// An operator changed a semaphore's limit.
+    /// An operator changed the limit of a semaphore.
     SetLimit = "set limit",
 }

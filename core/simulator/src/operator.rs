@@ -1,5 +1,4 @@
-//! What operators do: they ask who holds a lock, release it by force, and change how many
-//! permits of a semaphore there are.
+//! The actions of operators: they ask who holds a lock, release it by force, and change the limit of a semaphore.
 
 use steadlock_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 
@@ -15,19 +14,19 @@ use crate::task::{Task, Wish};
 use crate::trace::Line;
 use crate::world::World;
 
-/// What a server had before a script ran, where operators or several kinds of one name come
-/// into it.
+/// The records on a server before a script ran. They are compared if an operator is involved, or if a name has several
+/// kinds.
 pub(crate) struct Before {
-    /// The record that the call is about.
+    /// The holders in the record that the call is about.
     own: Vec<OnRecord>,
-    /// If that is a semaphore's.
+    /// The state of the semaphore, if the call is about one.
     permits: Option<PermitsStanding>,
-    /// The other records of the name.
+    /// The holders in the other records of the name.
     others: Vec<(Record, Vec<OnRecord>)>,
 }
 
 impl World {
-    /// A caller that holds nothing does what operators do, perhaps; whether it did.
+    /// Lets a caller that holds nothing act as an operator, by chance. Returns whether it did.
     pub(crate) fn operates(&mut self, client: usize, task: usize) -> Result<bool, Broken> {
         let odds = self.plan.operators.clone();
         let random = self.choices.task(client, task);
@@ -93,9 +92,9 @@ impl World {
         self.waits(client, task, ticket, Wish::Operator { name, kind })
     }
 
-    /// What an operator asked for failed.
+    /// Checks the error of an operator's request.
     pub(crate) fn check_operator(&self, client: usize, ticket: Ticket, (name, kind): Lock, said: ErrorKind) -> Checked {
-        // One that is still on a demoted server first has to find that out.
+        // A client that is still connected to a demoted server must first find that out.
         let since = self.now.saturating_sub(self.plan.timeout());
         let is_heard = self.following.reaches((client, &self.clients[client]), since);
         let is_right = match said {
@@ -113,7 +112,7 @@ impl World {
         )
     }
 
-    /// Whether a name is wanted as kinds whose records have one key and are not alike.
+    /// Returns whether a name is also requested as a kind whose record has the same key but another type.
     pub(crate) fn collides(&self, name: usize, kind: Kind) -> bool {
         let record = Record::of(kind);
         let others = self.plan.names[name].iter().map(|other| Record::of(*other));
@@ -123,7 +122,7 @@ impl World {
                 .any(|other| other.group() == Group::Plain && other != record)
     }
 
-    /// Whether a server may refuse what is wanted as the wrong kind, or with the wrong limit.
+    /// Returns whether a server may refuse a request because of another kind or another limit.
     pub(crate) fn may_disagree(&self, (name, kind): Lock) -> bool {
         let differs = |other: &Kind| match (kind, other) {
             (Kind::Semaphore(own), Kind::Semaphore(other)) => own.limit() != other.limit(),
@@ -132,22 +131,21 @@ impl World {
         self.collides(name, kind) || self.plan.names[name].iter().any(differs)
     }
 
-    /// Whether an operator took the record of this lock from a lease, or from what it was
-    /// taken inside.
+    /// Returns whether an operator has removed the record of this lock from a lease, or from a hold around it.
     pub(crate) fn is_forced(&self, lease: &Lease, name: usize) -> bool {
         let holds = lease.around.iter().copied().chain([lease.hold]);
         self.operators.has_taken(name, holds)
     }
 
-    /// Whether callers of a client may wait for a hold of it that an operator took away, and
-    /// that nobody there knows to be lost.
+    /// Returns whether callers of a client may wait for a hold that an operator has removed without the client
+    /// noticing.
     pub(crate) fn stands_behind_forced(&self, client: usize, name: usize) -> bool {
         let held = self.ledger.of(client).map(|(_, lease)| lease);
         let mut forced = held.filter(|lease| lease.kind_of(name).is_some() && self.is_forced(lease, name));
         forced.any(|lease| is_believed(lease, self.clocks[client], self.now))
     }
 
-    /// A script is about to run: what there is before.
+    /// Reads the records before a script runs.
     pub(crate) fn before(&mut self, node: usize, name: Option<usize>, call: &Call) -> Option<Before> {
         let (name, role, record) = (name?, role(call.script).0, kinds::record(call));
         let is_mixed = self.plan.family == Family::OneName;
@@ -159,7 +157,7 @@ impl World {
         let permits = is_permits.then(|| self.permits_standing(node, name, kinds::owner(call)));
         let mut others = Vec::new();
         for other in self.records(name) {
-            // Readers come and go with the writer.
+            // Readers and the writer change together, so their records are not compared.
             if is_mixed && other != record && (other.group() != record.group() || other.group() == Group::Plain) {
                 others.push((other, self.holders_of(node, name, other)));
             }
@@ -167,7 +165,7 @@ impl World {
         Some(Before { own, permits, others })
     }
 
-    /// How a semaphore stands, beside what an owner has of it.
+    /// Returns the state of a semaphore, without the permits of one owner.
     fn permits_standing(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> PermitsStanding {
         let holders = self.holders_of(node, name, Record::Permits);
         let node = &mut self.nodes[node];
@@ -181,7 +179,7 @@ impl World {
         }
     }
 
-    /// A script ran: what it did to what there was.
+    /// Checks the effect of a script on the records.
     pub(crate) fn check_after(
         &mut self,
         node: usize,
@@ -202,7 +200,7 @@ impl World {
         let keeps_records = self.plan.tier.keeps_records();
         match (role, &before.permits) {
             (Role::Acquire, Some(permits)) if !had_it => {
-                // What was left of its own counts for nothing, unless it got them anew.
+                // The owner's own permits do not count, unless this attempt was granted new ones.
                 let after = self.permits_standing(node, name, kinds::owner(call).filter(|_| !is_yes));
                 if let Some(wanted) = kinds::permits(call) {
                     let said = match result {
@@ -236,8 +234,8 @@ impl World {
         Ok(())
     }
 
-    /// A script of the fair lock ran: who gives up has no place in the queue, and if the holder
-    /// went by it, the next has it.
+    /// Checks a script of the fair lock. A waiter that gave up must have left the queue. If the script removed the
+    /// holder, the next waiter must hold the lock.
     pub(crate) fn check_next(
         &self,
         node: usize,
@@ -264,7 +262,7 @@ impl World {
         }
     }
 
-    /// These owners were on record, and an operator took it from them: whom they stand for.
+    /// Notes which holds and tickets have lost their record to an operator.
     fn take_away(&mut self, name: usize, record: Record, owners: &[OnRecord]) {
         let on_record: Vec<usize> = owners.iter().map(|(id, _)| self.owner(id)).collect();
         for ((id, _), owner) in owners.iter().zip(on_record.iter().copied()) {
@@ -276,15 +274,15 @@ impl World {
                 continue;
             };
             let is_its = |kind: Kind| Record::of(kind) == record;
-            // Whose owner id is not known may be meant.
+            // A hold with an unknown owner id may be one of them.
             let holds = self
                 .ledger
                 .of(client)
                 .filter(|(_, lease)| lease.kind_of(name).is_some_and(is_its))
-                // That one is on no record.
+                // A local hold is on no record.
                 .filter(|(_, lease)| !lease.is_local(name));
-            // Which of two callers asked under which owner id is a guess; who gathers several may
-            // ask for one of them again, under another.
+            // The checks can only guess which of two callers used which owner id. A caller that acquires several locks
+            // can ask for one of them again under another owner id.
             let is_it = |known: usize| known == owner || !on_record.contains(&known);
             let meant = |(_, lease): &(LeaseId, &Lease)| {
                 let known = self.owned.held_as(lease.hold, name);
@@ -307,7 +305,7 @@ impl World {
         }
     }
 
-    /// I9 of those from whom an operator took a lock.
+    /// Checks I9 for holders whose lock an operator has removed.
     pub(crate) fn look_at_forced(&mut self) -> Checked {
         let mut seen = Vec::new();
         for ((client, _), lease) in self.ledger.live() {

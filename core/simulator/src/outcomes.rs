@@ -1,4 +1,4 @@
-//! What callers are told, and whether it can be true.
+//! The results that sessions report to callers, and whether they can be true.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// A session told something.
+    /// Handles an event of a session.
     pub(crate) fn told(&mut self, client: usize, event: Told) -> Checked {
         match event {
             Told::Completed { ticket, outcome } => self.completed(client, ticket, outcome),
@@ -66,13 +66,13 @@ impl World {
         }
     }
 
-    /// A lease was granted, or may be relied on for longer.
+    /// Checks a lease that was granted or renewed.
     fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
         self.exclusion
             .believes(client, lease, &self.ledger, &self.operators, &self.clocks, self.now)
     }
 
-    /// Every lease of this name that is relied on has a record that lasts as long.
+    /// Checks that every valid lease of this name has a record that lasts as long as the lease.
     pub(crate) fn records_outlast(&mut self, name: usize) -> Checked {
         let of_name: Vec<(usize, LeaseId)> = self
             .ledger
@@ -86,7 +86,7 @@ impl World {
         Ok(())
     }
 
-    /// Every lock of a lease that is relied on is on record for as long.
+    /// Checks that every lock of a valid lease has a record that lasts as long as the lease.
     fn is_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
         let is_promised = self.exclusion.is_promised;
         let held = self.ledger.get(client, lease).filter(|_| is_promised);
@@ -96,11 +96,11 @@ impl World {
         if !is_believed(held, self.clocks[client], self.now) {
             return Ok(());
         }
-        // A lock that an operator took away is relied on until its holder learns of that.
+        // A holder relies on a lock that an operator has removed until it learns of the loss.
         let is_on_record = |name: usize| !held.is_local(name) && !self.is_forced(held, name);
         let locks = held.locks.iter().filter(|(name, _)| is_on_record(*name));
         let locks: Vec<Lock> = locks.copied().collect();
-        // What no server knows may have no end.
+        // A lock that no server knows may have no end.
         let Some(deadline) = (!locks.is_empty()).then_some(held.deadline) else {
             return Ok(());
         };
@@ -227,7 +227,7 @@ impl World {
                     Some((_, Wish::Refusal)) => check_not_owner(client, Some(kind))?,
                     _ => {}
                 }
-                // Answers that always come too late are no silence.
+                // Replies that always come too late are not silence of the server.
                 let is_silence = kind == ErrorKind::Unavailable && !is_too_slow(&error);
                 if is_silence
                     && self.plan.breaker.is_none()
@@ -257,7 +257,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether others of this client wait for permits, which a single attempt does not overtake.
+    /// Returns whether other callers of this client wait for permits, which a single attempt must not overtake.
     fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
         let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
         let waiting = self.clients[client].tasks.iter().filter(|task| !task.asks_alone());
@@ -307,7 +307,7 @@ impl World {
         if grant.degraded {
             self.did(Operation::Degraded);
         }
-        // Of several locks some may be on record.
+        // Some members of a degraded composite lock may have a record.
         if !grant.degraded || locks.len() > 1 {
             self.owned.granted(client, ticket, hold);
             let names = locks.iter().map(|(name, _)| *name);
@@ -334,7 +334,7 @@ impl World {
         if self.clients[client].tasks[task].context.is_none() {
             return Ok(());
         }
-        // A read inside a write may be a hold beside another read of the same context.
+        // A read inside a write can be another hold than a second read of the same context.
         let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
         let leases = self.clients[client].tasks[task].leases.iter().copied();
         let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
@@ -342,7 +342,7 @@ impl World {
         check_levels(client, task, (said, Some(grant.lease)), &leases)
     }
 
-    /// Those of the names of a lease that no server granted.
+    /// Returns the names of a lease that no server granted.
     fn granted_locally(&self, client: usize, grant: &Grant, locks: &[Lock]) -> Vec<usize> {
         let names = locks.iter().map(|(name, _)| *name);
         if !grant.degraded || locks.len() == 1 {
@@ -353,7 +353,7 @@ impl World {
         names.filter(|name| local.contains(&self.names[*name])).collect()
     }
 
-    /// I2: who wanted a token of a lock that has one was given it.
+    /// Checks I2: a caller that requested a token, of a lock that has tokens, was given one.
     fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
         let has_one = match locks {
             [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),
@@ -368,8 +368,7 @@ impl World {
         Ok(())
     }
 
-    /// How many holds of several locks a task has that one lock is a part of: each is a
-    /// level of that lock, too.
+    /// Returns how many composite locks of a task have this lock as a member. Each of them is also a level of the lock.
     fn wholes_around(&self, client: usize, task: usize, locks: &[Lock]) -> u32 {
         let [lock] = locks else { return 0 };
         let leases = self.clients[client].tasks[task].leases.iter();
@@ -379,7 +378,7 @@ impl World {
         u32::try_from(holds.len()).unwrap_or(u32::MAX)
     }
 
-    /// I8, asked of the session.
+    /// Checks I8 by asking the session.
     pub(crate) fn check_task(&self, client: usize, task: usize) -> Checked {
         let of = &self.clients[client].tasks[task];
         let (Some(context), Some(session)) = (of.context, &self.clients[client].session) else {
@@ -395,7 +394,7 @@ impl World {
                 let said = (session.levels(&all, context), session.innermost(&all, context));
                 check_levels(client, task, said, &self.on_side(client, task, locks))?;
             }
-            // What is held as a part of several is not held by itself.
+            // A member of a composite lock is not held by itself.
             for (name, kind) in locks {
                 let one = Subject::One(*kind, self.names[*name].clone());
                 let said = (session.levels(&one, context), session.innermost(&one, context));
@@ -406,7 +405,7 @@ impl World {
     }
 }
 
-/// If a caller is told which program the holder is, it is the program of that holder.
+/// Checks the holder's program in an answer: it must be the program of the named owner.
 fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked {
     let Some((holder, info)) = holder.and_then(|holder| Some((holder, holder.client.as_ref()?))) else {
         return Ok(());
@@ -424,7 +423,7 @@ fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked
     )
 }
 
-/// Whether a caller is told that answers take too long for its lease.
+/// Returns whether the error says that replies take too long for the lease.
 fn is_too_slow(error: &Error) -> bool {
     let words = ["the primaries take ", "granted too late to be relied on"];
     words

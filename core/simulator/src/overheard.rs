@@ -1,11 +1,11 @@
-//! What a stranger has overheard.
+//! The messages that a stranger has overheard.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::random::Random;
 
-/// So many messages are remembered, to be said again.
+/// The number of messages that are kept, to be repeated.
 const MOST: usize = 32;
 
 /// The last messages that were published.
@@ -14,7 +14,7 @@ pub(crate) struct Overheard {
     messages: VecDeque<Message>,
 }
 
-/// The channel, and what was said.
+/// The channel and the payload.
 type Message = (Arc<[u8]>, Arc<[u8]>);
 
 impl Overheard {
@@ -25,7 +25,7 @@ impl Overheard {
         self.messages.push_back((Arc::clone(channel), Arc::clone(payload)));
     }
 
-    /// One of them; nothing is drawn if there are none.
+    /// Returns one of the messages. Draws no random number if there are none.
     pub(crate) fn pick(&self, random: &mut Random) -> Option<&Message> {
         match self.messages.len() {
             0 => None,

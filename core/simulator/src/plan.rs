@@ -1,5 +1,5 @@
-//! What a seed decides before a history begins: its tier, its lock, its clients
-//! and which faults may strike how often.
+//! Everything that a seed decides before a history begins: its tier, its locks, its clients, and which faults may
+//! strike how often.
 
 use std::time::Duration;
 
@@ -10,33 +10,32 @@ use crate::kinds::{Crowd, FAMILIES, Family};
 use crate::random::Random;
 use crate::time::{Clock, MS, Micros, Rates, SECOND};
 
-/// Under which conditions a history runs. What is promised depends on it.
+/// The conditions of a history. They determine what is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tier {
-    /// One primary that keeps what it was told: at most one holder, whatever
-    /// becomes of clients, connections and messages.
+    /// One primary that keeps its data. At most one holder is promised, whatever happens to clients, connections and
+    /// messages.
     Sound,
     /// Strangers delete records or empty the server.
     Tampered,
-    /// The server's clock is put forward and back.
+    /// The server's clock is set forward and back.
     Stepped,
-    /// A replica takes over that has not heard the last of it.
+    /// A replica takes over without the primary's last writes.
     Failover,
 }
 
 impl Tier {
-    /// Whether at most one holder is promised.
+    /// Returns whether at most one holder is promised.
     pub(crate) const fn is_exclusive(self) -> bool {
         matches!(self, Self::Sound)
     }
 
-    /// Whether a record that was released may come back, or outlive its TTL by
-    /// clients' clocks.
+    /// Returns whether a released record can come back, or can last longer than its TTL on the clocks of clients.
     pub(crate) const fn keeps_records(self) -> bool {
         matches!(self, Self::Stepped | Self::Failover)
     }
 
-    /// The faults that only this tier has.
+    /// Returns the faults that only this tier has.
     const fn faults(self) -> &'static [Fault] {
         match self {
             Self::Sound => &[],
@@ -47,7 +46,7 @@ impl Tier {
     }
 }
 
-/// Faults that every tier has and that come at times of their own.
+/// Faults of every tier that strike at random times.
 const TIMED: &[Fault] = &[
     Fault::Disconnect,
     Fault::NodeStop,
@@ -60,7 +59,7 @@ const TIMED: &[Fault] = &[
     Fault::Invention,
 ];
 
-/// How often what is sent meets a fault, in a thousand.
+/// How often calls, replies and messages meet a fault, in a thousand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Odds {
     pub(crate) lost_call: u64,
@@ -68,37 +67,37 @@ pub(crate) struct Odds {
     pub(crate) delayed_call: u64,
     pub(crate) delayed_reply: u64,
     pub(crate) dropped_message: u64,
-    /// How often a caller that waits goes away.
+    /// How often a waiting caller gives up.
     pub(crate) cancel: u64,
 }
 
-/// How often a caller that holds nothing does what operators do, in a thousand.
+/// How often a caller that holds nothing acts as an operator, in a thousand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operators {
     pub(crate) inspect: u64,
     pub(crate) force: u64,
-    /// Only of semaphores.
+    /// Only for semaphores.
     pub(crate) set_limit: u64,
 }
 
-/// One client.
+/// The plan of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
     pub(crate) clock: Clock,
-    /// The watchdog's lease.
+    /// The length of its auto-renewed leases.
     pub(crate) lease: LeaseDuration,
-    /// For each task, whether it has a context.
+    /// Whether each task has a context.
     pub(crate) tasks: Vec<bool>,
 }
 
-/// How much one call does at most. Users have more; with little, histories meet the limits.
+/// The limits of one call. Shipped scripts have higher ones; with low limits, histories reach them.
 #[derive(Clone, Debug)]
 pub(crate) struct Most {
-    /// Dead waiters that a script of the fair lock passes over.
+    /// The number of dead waiters that a script of the fair lock skips.
     pub(crate) dead: u64,
-    /// Holds that have ended and that a script clears away.
+    /// The number of ended holds that a script removes.
     pub(crate) ended: u64,
-    /// Waiters that a poll speaks for.
+    /// The number of waiters that one poll speaks for.
     pub(crate) waiters: usize,
 }
 
@@ -112,7 +111,7 @@ impl Most {
     }
 }
 
-/// With circuit breakers or without.
+/// Draws whether the clients have circuit breakers, and which ones.
 fn breaker(random: &mut Random) -> Option<Breaker> {
     random.chance(350).then(|| Breaker {
         failures: random.pick(&[1, 2, 5]),
@@ -120,7 +119,7 @@ fn breaker(random: &mut Random) -> Option<Breaker> {
     })
 }
 
-/// In some histories many wait at each client for the fair lock.
+/// In some histories, adds many waiters for the fair lock to each client.
 fn add_waiters(clients: &mut [ClientPlan], family: Family, random: &mut Random) {
     if family == Family::Fair && random.chance(250) {
         for client in clients {
@@ -130,46 +129,46 @@ fn add_waiters(clients: &mut [ClientPlan], family: Family, random: &mut Random) 
     }
 }
 
-/// A history before it begins.
+/// The plan of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) tier: Tier,
     pub(crate) family: Family,
-    /// The locks that tasks contend for: for each name, the kinds that callers choose from.
+    /// For each name, the kinds that callers choose from.
     pub(crate) names: Vec<Vec<Kind>>,
-    /// Whether many are to keep one waiting.
+    /// The two sides of the lock, if many callers keep one waiting.
     pub(crate) crowd: Option<Crowd>,
-    /// How many servers there are.
+    /// The number of servers.
     pub(crate) nodes: usize,
-    /// By how much the clock of each runs too fast or too slow, in millionths.
+    /// The rate error of each server's clock, in millionths.
     pub(crate) drifts: Vec<i64>,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
-    /// How much one call does at most.
+    /// The limits of one call.
     pub(crate) most: Most,
-    /// How long a message takes if nothing is wrong.
+    /// The shortest and the longest time that a message takes without a fault.
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
     pub(crate) operators: Operators,
-    /// No message ever reaches anybody, also when all else is calm.
+    /// Whether no message ever arrives, even when everything else is calm.
     pub(crate) is_deaf: bool,
-    /// Faults that strike at times of their own, and the mean time between two.
+    /// The faults that strike at random times, with the mean time between two strikes.
     pub(crate) timed: Vec<(Fault, Micros)>,
-    /// When the last fault may strike.
+    /// The time of the last possible fault.
     pub(crate) faults_until: Micros,
-    /// When tasks start nothing new.
+    /// The time after which tasks start nothing new.
     pub(crate) work_until: Micros,
-    /// The longest pause between two things that a task does.
+    /// The longest pause between two actions of a task.
     pub(crate) think: Micros,
-    /// The circuit breakers of clients, in some histories.
+    /// The circuit breakers of the clients, if they have them.
     pub(crate) breaker: Option<Breaker>,
-    /// Whether clients say which programs they are.
+    /// Whether clients write their identity to the servers.
     pub(crate) are_named: bool,
 }
 
 impl Plan {
-    /// The plan of a seed, perhaps for locks of one family only.
+    /// Draws the plan of a seed. `only` restricts it to one family of locks.
     pub(crate) fn new(random: &mut Random, only: Option<Family>) -> Self {
         let tier = match random.between(0, 9) {
             0..=5 => Tier::Sound,
@@ -259,7 +258,7 @@ impl Plan {
         }
     }
 
-    /// Makes the rates of clocks differ by twice as much, which is more than is promised.
+    /// Doubles the differences between the rates of clocks, so that they exceed what is promised.
     pub(crate) fn spread_clocks(&mut self) {
         for client in &mut self.clients {
             client.clock.drift_ppm *= 2;
@@ -269,25 +268,25 @@ impl Plan {
         }
     }
 
-    /// How long after the last fault it is felt: what was delayed may take three
-    /// timeouts, and a connection that is lost a while.
+    /// Returns how long the effects of the last fault last. Delayed calls can take three timeouts, and a lost
+    /// connection needs some time to be replaced.
     pub(crate) fn settles_in(&self) -> Micros {
         3 * self.timeout() + 500 * MS
     }
 
-    /// How long after that the circuit breakers are closed: a probe follows the last one that failed.
+    /// Returns how long after that the circuit breakers are closed: the last failed probe is followed by another one.
     pub(crate) fn breakers_settle_in(&self) -> Micros {
         self.breaker
             .map_or(0, |breaker| micros(breaker.pause) + 2 * self.timeout())
     }
 
-    /// The command timeout in true time.
+    /// Returns the command timeout in true time.
     pub(crate) fn timeout(&self) -> Micros {
         micros(self.command_timeout)
     }
 }
 
-/// A duration in true time.
+/// Returns a duration in true time.
 pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,18 +1,18 @@
-//! The seeded generator that choices come from; `choices` says who has which.
+//! The seeded random generator. `choices` decides which chooser uses which generator.
 
 /// `SplitMix64`: small, fast, and the same on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The generator of a seed.
+    /// Returns the generator of a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not give neighbouring histories.
+        // Neighbouring seeds must not give similar histories.
         let mut random = Self(seed ^ 0x6A09_E667_F3BC_C909);
         Self(random.next())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
@@ -21,27 +21,27 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A generator of its own, so that the draws of one user do not shift those of the others.
+    /// Returns a separate generator, so that its draws do not change those of this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    /// True this often in a thousand.
+    /// Returns true this often in a thousand.
     pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
         per_mille > 0 && self.next() % 1_000 < per_mille
     }
 
-    /// An index below `length`, which must not be zero.
+    /// Returns an index below `length`, which must not be zero.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.next() % length as u64).unwrap_or(0)
     }
 
-    /// Puts things in any order.
+    /// Shuffles the things.
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for place in (1..things.len()).rev() {
             let other = self.index(place + 1);
@@ -49,7 +49,7 @@ impl Random {
         }
     }
 
-    /// One of them.
+    /// Returns one of the things.
     pub(crate) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.index(among.len())]
     }

@@ -1,5 +1,4 @@
-//! Where the servers keep who holds what: how each kind of record is read, and
-//! what else a kind keeps beside it.
+//! The records on the servers: how the holders of each kind of record are read, and what else a kind stores.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +8,9 @@ use steadlock_store::{Reply, ServerTime, Store};
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Record {
-    /// HASH {owner → 1}, its TTL the lease.
+    /// HASH {owner → 1}; its TTL is the lease.
     Hash,
-    /// STRING owner, its TTL the lease.
+    /// STRING owner; its TTL is the lease.
     Text,
     /// ZSET {owner/i → deadline}, and the limit.
     Permits,
@@ -21,48 +20,47 @@ pub(crate) enum Record {
     Writer,
 }
 
-/// Records of a name that have to do with one another: with others they share nothing but
-/// the token.
+/// Records of a name that affect each other. Records of different groups share only the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// What the name itself is the key of.
+    /// The records whose key is the name itself.
     Plain,
     /// Both sides of a read-write lock.
     Sides,
-    /// A semaphore's permits.
+    /// The permits of a semaphore.
     Permits,
 }
 
-/// An owner on record, and how many milliseconds of its hold are left; -1 if it never ends.
+/// An owner on record, and how many milliseconds of its hold are left; -1 without an end.
 pub(crate) type OnRecord = (Vec<u8>, i64);
 
-/// How a fair lock stands on its server.
+/// The state of a fair lock on its server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
-    /// Who holds it, and for how many milliseconds.
+    /// The holder, and the milliseconds that are left.
     pub(crate) holder: Option<OnRecord>,
     /// The waiters, in the server's order.
     pub(crate) queue: Vec<Vec<u8>>,
-    /// When each waiter was last heard of, by the server's clock.
+    /// The time at which the server last received a poll for each waiter, on the server's clock.
     pub(crate) seen: BTreeMap<Vec<u8>, u64>,
     /// The last fencing token.
     pub(crate) token: Option<Token>,
 }
 
 impl Record {
-    /// The records whose holders are in the way of any newcomer to this one.
+    /// Returns the records whose holders exclude every newcomer to this one.
     pub(crate) const fn excludes(self) -> &'static [Self] {
         match self {
             Self::Hash => &[Self::Hash],
             Self::Text => &[Self::Text],
-            // There may be permits left.
+            // Permits may be left.
             Self::Permits => &[],
             Self::Readers => &[Self::Writer],
             Self::Writer => &[Self::Writer, Self::Readers],
         }
     }
 
-    /// The record of a kind.
+    /// Returns the record of a kind.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Lock | Kind::Fair => Self::Hash,
@@ -74,7 +72,7 @@ impl Record {
         }
     }
 
-    /// Those that it has to do with.
+    /// Returns the group of the record.
     pub(crate) const fn group(self) -> Group {
         match self {
             Self::Hash | Self::Text => Group::Plain,
@@ -83,7 +81,7 @@ impl Record {
         }
     }
 
-    /// Its key.
+    /// Returns the key of the record.
     pub(crate) fn key(self, name: &str) -> String {
         match self {
             Self::Hash | Self::Text => name.to_owned(),
@@ -93,7 +91,7 @@ impl Record {
         }
     }
 
-    /// The keys by which calls about it go.
+    /// Returns the keys by which calls about the record are recognised.
     pub(crate) fn keys(self, name: &str) -> Vec<String> {
         match self {
             Self::Readers | Self::Writer => vec![Self::Readers.key(name), Self::Writer.key(name)],
@@ -101,19 +99,19 @@ impl Record {
         }
     }
 
-    /// Whether its key is there only while somebody holds.
+    /// Returns whether the key exists only while the lock is held.
     pub(crate) const fn is_bare(self) -> bool {
         matches!(self, Self::Hash | Self::Text)
     }
 
-    /// The owners on record whose holds have not ended.
+    /// Returns the owners on record whose holds have not ended.
     pub(crate) fn holders(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<OnRecord> {
         let key = self.key(name);
         let millis = i64::try_from(now.as_micros() / 1_000).unwrap_or(i64::MAX);
         match self {
             Self::Hash | Self::Text => {
                 let read = if self == Self::Hash { "HKEYS" } else { "GET" };
-                // The key may be another kind's.
+                // The key can hold a record of another kind.
                 let owners = match store.execute(&[read, &key], now) {
                     Reply::Error(_) => return Vec::new(),
                     owners => texts(owners),
@@ -152,7 +150,7 @@ impl Record {
         }
     }
 
-    /// How many permits of a semaphore these owners hold.
+    /// Returns how many permits of a semaphore these owners hold.
     pub(crate) fn permits_of(store: &mut Store, name: &str, now: ServerTime, owners: &[&[u8]]) -> u32 {
         let key = Self::Permits.key(name);
         let now_or_later = format!("({}", now.as_micros() / 1_000);
@@ -162,7 +160,7 @@ impl Record {
         u32::try_from(members.iter().filter(is_theirs).count()).unwrap_or(u32::MAX)
     }
 
-    /// Whether an owner has the permit that stands for all of its permits.
+    /// Returns whether an owner has its first permit, which stands for all of its permits.
     pub(crate) fn has_first_permit(store: &mut Store, name: &str, now: ServerTime, owner: &[u8]) -> bool {
         let first = [owner, b"/1"].concat();
         let key = Self::Permits.key(name);
@@ -171,13 +169,13 @@ impl Record {
         score.is_some_and(|score| number(&score) > millis)
     }
 
-    /// The limit that the permits of a semaphore agreed on.
+    /// Returns the limit that the holders of a semaphore agreed on.
     pub(crate) fn limit(store: &mut Store, name: &str, now: ServerTime) -> Option<u32> {
         let limit = texts(store.execute(&["ZSCORE", &Self::Permits.key(name), "limit"], now)).pop()?;
         u32::try_from(number(&limit)).ok()
     }
 
-    /// How many permits of a semaphore are held.
+    /// Returns how many permits of a semaphore are held.
     pub(crate) fn permits(store: &mut Store, name: &str, now: ServerTime) -> u32 {
         let millis = now.as_micros() / 1_000;
         let key = Self::Permits.key(name);
@@ -187,13 +185,13 @@ impl Record {
         }
     }
 
-    /// The owners that a server knows of beside the holders: the waiters there.
+    /// Returns the owners that wait on a server.
     pub(crate) fn waiters(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
         match self {
             Self::Writer => {
                 let mut read = |field| texts(store.execute(&["HGET", &self.key(name), field], now)).pop();
                 let (mark, until) = (read("mark"), read("mark_until"));
-                // One whose time is over counts for nobody, however long the key lasts.
+                // An expired mark has no effect, even if its key still exists.
                 let millis = i64::try_from(now.as_micros() / 1_000).unwrap_or(i64::MAX);
                 mark.filter(|_| until.is_some_and(|until| number(&until) > millis))
                     .into_iter()
@@ -208,7 +206,7 @@ impl Record {
     }
 }
 
-/// How a fair lock stands.
+/// Returns the state of a fair lock.
 pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standing {
     let seen = texts(store.execute(&["HGETALL", &own("alive", name)], now));
     let seen = seen.chunks_exact(2).map(|pair| {
@@ -224,18 +222,18 @@ pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standi
     }
 }
 
-/// A key of ours for a name.
+/// Returns a key of Steadlock's for a name.
 fn own(word: &str, name: &str) -> String {
     format!("steadlock:{{{name}}}:{word}")
 }
 
-/// A number that a server keeps as text; zero if it is none.
+/// Returns a number that a server stores as text, or zero if it is not a number.
 fn number(text: &[u8]) -> i64 {
     let text = std::str::from_utf8(text).unwrap_or_default();
     text.parse::<f64>().map_or(0, |number| number as i64)
 }
 
-/// The strings of a reply.
+/// Returns the strings of a reply.
 pub(crate) fn texts(reply: Reply) -> Vec<Vec<u8>> {
     match reply {
         Reply::Nil | Reply::NilArray => Vec::new(),

@@ -1,8 +1,8 @@
-//! Where something travels: on which connection of which client, to which server.
+//! The route of a call, reply or message: the client, the connection and the server.
 
 use steadlock_protocol::Lane;
 
-/// Which of the connections.
+/// The connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Line {
     Commands = 0,
@@ -29,7 +29,7 @@ impl Line {
     }
 }
 
-/// Where something travels.
+/// A route, with the number of the connection on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) client: usize,

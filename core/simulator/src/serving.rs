@@ -1,4 +1,4 @@
-//! A call at its server: whether it is refused, what its script did, and what is on record then.
+//! A call at its server: whether it is refused, what its script does, and the records after it.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs a call's script and checks what it did.
+    /// Runs the script of a call, and checks what it did.
     fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, Broken> {
         let Route { client, node, .. } = route;
         let (id, (role, record)) = (kinds::owner(call), role(call.script));
@@ -131,7 +131,7 @@ impl World {
             self.line_moved(node, name, call, &before)?;
         }
         let token = result.as_ref().ok().and_then(granted_token);
-        // What the line came to was looked at.
+        // The check of the queue has already looked at this token.
         let token = token.filter(|_| in_line.is_none() || had_it);
         if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
             self.fencing.granted(name, owner, token, had_it)?;
@@ -139,26 +139,26 @@ impl World {
         Ok(result)
     }
 
-    /// The owners that a server has on record.
+    /// Returns the owners that a server has on record.
     pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<OnRecord> {
         let records = self.records(name).into_iter();
         records.flat_map(|record| self.holders_of(node, name, record)).collect()
     }
 
-    /// The kinds of records that a name can have.
+    /// Returns the kinds of records that a name can have.
     pub(crate) fn records(&self, name: usize) -> BTreeSet<Record> {
         self.plan.names[name].iter().map(|kind| Record::of(*kind)).collect()
     }
 
-    /// The owners that a server has on one kind of record.
+    /// Returns the owners that a server has in one kind of record.
     pub(crate) fn holders_of(&mut self, node: usize, name: usize, record: Record) -> Vec<OnRecord> {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         record.holders(&mut node.store, self.names[name].as_str(), clock)
     }
 
-    /// Whether an owner lost the first of its permits and has others. That can be if its
-    /// permits ended, some were cleared away, and the clock was put back: it holds none.
+    /// Returns whether an owner lost the first of its permits and still has others. The cause can be that its permits
+    /// ended, some of them were removed, and the clock was set back. Such an owner holds nothing.
     fn is_split(&mut self, node: usize, name: Option<usize>, record: Record, id: Option<&[u8]>) -> bool {
         let Some((name, id)) = name.zip(id).filter(|_| record == Record::Permits) else {
             return false;
@@ -168,14 +168,14 @@ impl World {
         !Record::has_first_permit(&mut node.store, self.names[name].as_str(), clock, id)
     }
 
-    /// How a fair lock stands.
+    /// Returns the state of a fair lock.
     pub(crate) fn standing(&mut self, node: usize, name: usize) -> Standing {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         standing(&mut node.store, self.names[name].as_str(), clock)
     }
 
-    /// A script of the fair lock ran: whom it granted the lock, and whether in turn.
+    /// Checks a script of the fair lock: which owner it granted the lock to, and whether in the right order.
     fn line_moved(&mut self, node: usize, name: usize, call: &Call, before: &Standing) -> Checked {
         let after = self.standing(node, name);
         let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
@@ -183,7 +183,7 @@ impl World {
         let granted = self.line.ran(name, (before, &after), (&callers.0, callers.1), now)?;
         self.check_next(node, name, call, (before, &after))?;
         let token = after.token.filter(|token| Some(*token) != before.token);
-        // A poll draws one for whom it finds granted.
+        // A poll draws a token for a waiter that it finds granted.
         let holder = after.holder.map(|(owner, _)| owner);
         let (owner, is_new) = match granted {
             Some(owner) => (Some(owner), true),
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// The owners that wait on a server.
+    /// Returns the owners that wait on a server.
     pub(crate) fn waiters(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
         let records = self.records(name).into_iter();
         let node = &mut self.nodes[node];

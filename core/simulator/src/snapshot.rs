@@ -1,14 +1,14 @@
-//! What a replica has heard of its primary.
+//! The state of a primary that its replica has received.
 
 use steadlock_store::{Reply, ServerTime, Store};
 
 use crate::records::texts;
 
-/// The state of a server at one time, as commands that bring it back.
+/// The state of a server at one time, as commands that restore it.
 pub(crate) struct Snapshot(Vec<Vec<Vec<u8>>>);
 
 impl Snapshot {
-    /// All that the store has.
+    /// Takes a snapshot of the whole store.
     pub(crate) fn take(store: &mut Store, clock: ServerTime) -> Self {
         let mut commands = vec![vec![b"FLUSHALL".to_vec()]];
         for key in texts(store.execute(&["KEYS", "*"], clock)) {
@@ -17,12 +17,12 @@ impl Snapshot {
         Self(commands)
     }
 
-    /// Nothing.
+    /// Returns a snapshot without any data.
     pub(crate) fn empty() -> Self {
         Self(vec![vec![b"FLUSHALL".to_vec()]])
     }
 
-    /// One key with what it holds and when it ends, as commands that add it to what there is.
+    /// Takes a snapshot of one key with its value and TTL. Restoring it adds the key to the existing data.
     pub(crate) fn of_key(store: &mut Store, key: Vec<u8>, clock: ServerTime) -> Self {
         let mut commands = Vec::new();
         let kind = store.execute(&[b"TYPE", key.as_slice()], clock);
@@ -48,7 +48,7 @@ impl Snapshot {
         Self(commands)
     }
 
-    /// Makes the store have what it had then, and nothing else; or adds the one key.
+    /// Restores the state. A snapshot of the whole store replaces all data; a snapshot of one key only adds that key.
     pub(crate) fn restore(self, store: &mut Store, clock: ServerTime) {
         for command in self.0 {
             let reply = store.execute(&command, clock);

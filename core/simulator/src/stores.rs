@@ -1,5 +1,5 @@
-//! Stores for simulated servers. A history begins with empty ones, and most of what an empty
-//! one costs is its script engine: so the engine of the last history is used again.
+//! Stores for simulated servers. Each history begins with empty stores. Creating a script engine is the most expensive
+//! part of an empty store, so the engine of the last history is used again.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -10,11 +10,11 @@ thread_local! {
     static USED: RefCell<Vec<Store>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A store that goes back when its server is gone.
+/// A store that is kept for reuse when its server is dropped.
 pub(crate) struct Lent(Option<Store>);
 
 impl Lent {
-    /// An empty store.
+    /// Returns an empty store.
     pub(crate) fn new() -> Self {
         let used = USED.with_borrow_mut(Vec::pop);
         Self(Some(used.unwrap_or_default()))

@@ -1,5 +1,5 @@
-//! Somebody who may publish and read, and means no good: it invents messages, repeats what it
-//! has overheard, and says what cannot be true of the waiters.
+//! A malicious client that may publish and read: it invents messages, repeats overheard ones, and publishes impossible
+//! grants for waiters.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::records::Standing;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
-/// Further from any clock than a history is long, and than clocks are set.
+/// More than the length of a history plus all steps of clocks.
 const FAR: Micros = 3_600 * SECOND;
-/// The largest token that can be read.
+/// The largest token that clients can read.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;
 
 impl World {
-    /// A message is published, and overheard.
+    /// Remembers a message that was published.
     pub(crate) fn overhears(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
         self.overheard.push(channel, payload);
     }
 
-    /// A stranger publishes a few messages.
+    /// Publishes a few false messages.
     pub(crate) fn invents(&mut self, node: usize, random: &mut Random) {
         self.struck(Fault::Invention, node);
         for _ in 0..random.between(1, 20) {
@@ -59,7 +59,7 @@ impl World {
             let noise = (0..length).map(|_| random.next().to_le_bytes()[0]).collect();
             return (channel, if draw == 1 { noise } else { b"0".to_vec() });
         }
-        // A grant to one who waits, as well as the queue tells of it, or to nobody.
+        // A grant to a waiter, as far as the queue shows one, or to no owner at all.
         let standing = match self.plan.names[name].contains(&Kind::Fair) {
             true => self.standing(node, name),
             false => Standing::default(),

@@ -1,4 +1,4 @@
-//! Faults that come at times of their own: what each does, and how it ends.
+//! Faults that strike at random times: what each does, and how it ends.
 
 use crate::checks::Checked;
 use crate::choices::Chooser;
@@ -12,14 +12,15 @@ use crate::trace;
 use crate::world::World;
 
 impl World {
-    /// A fault strikes, and will again.
+    /// Lets a fault strike, and schedules its next strike.
     pub(crate) fn strike(&mut self, fault: Fault, every: Micros) -> Checked {
-        // Strangers do not care whether all is calm.
+        // Strangers act even when everything is calm.
         let is_strangers = matches!(fault, Fault::RecordRemoved | Fault::Flush) && !self.is_ending;
         if !self.is_rough && !is_strangers {
             return Ok(());
         }
-        // How much one strike draws depends on whom it meets. The next one comes when it comes.
+        // How often one strike draws depends on its target. A fork of the generator keeps the times of later strikes
+        // independent of that.
         let own = self.choices.of(Chooser::Fault(fault));
         let again = own.between(every / 2, 2 * every);
         let random = &mut own.fork();
@@ -91,8 +92,8 @@ impl World {
                 self.struck(fault, node);
             }
             Fault::ClockBack => {
-                // The last token outlives its grant by a minute. Only a clock put back by
-                // more than that could meet a name whose last token is forgotten.
+                // The last token is kept for a minute after its grant. Tokens could fall only after the clock was set
+                // back by more than that, so the test stays below it.
                 let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
                     self.nodes[node].set_back += by;
@@ -104,7 +105,7 @@ impl World {
                 self.nodes[node].replicate(self.now);
                 self.ends(fault, node, random.between(MS, 800 * MS));
             }
-            // Those strike what is sent.
+            // These faults affect what is sent, and strike elsewhere.
             Fault::LostCall
             | Fault::LostReply
             | Fault::DelayedCall
@@ -120,7 +121,7 @@ impl World {
         self.schedule(after, Event::Over { fault, whom });
     }
 
-    /// A fault is over.
+    /// Ends a fault.
     pub(crate) fn strike_over(&mut self, fault: Fault, whom: usize) -> Checked {
         self.note(trace::Line::Over { fault, whom });
         match fault {
@@ -141,7 +142,7 @@ impl World {
                 self.serves_again(whom, was_moving);
             }
             Fault::ClientPause => return self.resume(whom),
-            // It happened already, when faults came to their end.
+            // The fault has already ended, when all faults ended.
             Fault::Failover if self.nodes[whom].snapshot.is_none() => {}
             Fault::Failover => {
                 self.nodes[whom].fail_over(self.now);
@@ -161,8 +162,8 @@ impl World {
         }
     }
 
-    /// A client goes on: everything that reached it meanwhile comes at once, before or
-    /// after it looks at its clock.
+    /// Resumes a client: everything that reached it during the pause arrives at once, before or after it looks at its
+    /// clock.
     fn resume(&mut self, client: usize) -> Checked {
         let of = &mut self.clients[client];
         if !std::mem::replace(&mut of.paused, false) {
@@ -201,7 +202,7 @@ impl World {
         }
     }
 
-    /// A client is closed: the session releases by itself what its tasks had.
+    /// Closes a client: the session itself releases what its tasks held.
     pub(crate) fn close(&mut self, client: usize) -> Checked {
         self.clients[client].closed = true;
         self.tell(client, |session, now| session.close(now))?;
@@ -215,7 +216,7 @@ impl World {
         Ok(())
     }
 
-    /// A client is gone without a word; what it sent may still arrive.
+    /// Crashes a client. Calls that it has sent may still arrive.
     fn crash(&mut self, client: usize) {
         let alive = self.clients.iter().filter(|client| client.session.is_some()).count();
         if alive < 2 || self.clients[client].session.is_none() {
@@ -239,7 +240,7 @@ impl World {
         self.signals.forget(client);
     }
 
-    /// No fault strikes any more, and those that last are over.
+    /// Ends all faults; no other strikes after this.
     pub(crate) fn calm_down(&mut self) -> Checked {
         self.is_rough = false;
         self.calm_since = self.now;
@@ -262,7 +263,7 @@ impl World {
         Ok(())
     }
 
-    /// What was seen before says nothing about what comes now.
+    /// Resets the checks, because observations from before a fault prove nothing afterwards.
     fn disturbed(&mut self) {
         self.progress.disturbed();
         self.starvation.disturbed();
@@ -270,13 +271,13 @@ impl World {
         self.operators.disturbed();
     }
 
-    /// Whether a circuit breaker may still be open, that opened before all was calm.
+    /// Returns whether a circuit breaker may still be open that opened before everything was calm.
     pub(crate) fn may_have_open_breakers(&self) -> bool {
         let settled = self.calm_since + self.plan.settles_in() + self.plan.breakers_settle_in();
         self.plan.breaker.is_some() && self.now < settled
     }
 
-    /// Whether no fault is felt any more.
+    /// Returns whether the effects of all faults are over.
     pub(crate) fn is_settled(&self) -> bool {
         !self.is_rough && self.now >= self.calm_since + self.plan.settles_in()
     }

@@ -1,4 +1,4 @@
-//! One caller at a client: what it holds, and what it waits for.
+//! A caller of a client: what it holds, and what it waits for.
 
 use steadlock_protocol::{Context, Kind, LeaseId, OnUnavailable, Ticket};
 
@@ -6,50 +6,50 @@ use crate::ledger::Lock;
 use crate::plan::ClientPlan;
 use crate::time::Micros;
 
-/// What a task waits for.
+/// The request that a task waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
-    /// A hold, or with `inside` one more level of it or a read inside a write.
+    /// A hold. With `inside` it is one more level of that lease, or a read inside that write.
     Acquire {
         locks: Vec<Lock>,
         inside: Option<LeaseId>,
-        /// Set if it can never be granted.
+        /// Whether it can never be granted.
         is_wrong: bool,
-        /// The length that the watchdog renews it by; `None` for a fixed lease.
+        /// The length by which the client renews the lease; `None` for a fixed lease.
         renewed: Option<Micros>,
         bounded: bool,
-        /// Whether it tries once and does not wait.
+        /// Whether it is a single attempt.
         once: bool,
-        /// Whether it wants a token.
+        /// Whether it requests a token.
         fencing: bool,
-        /// What it wants in an outage.
+        /// The behaviour that it requests for an outage.
         on_unavailable: OnUnavailable,
     },
-    /// A lease to last longer.
+    /// An extension of a lease.
     Extend(LeaseId),
-    /// To be told that what it releases or extends is not its own.
+    /// A refusal, because the task releases or extends a lease that it does not own.
     Refusal,
-    /// An answer to what an operator asks for.
+    /// The answer to an operator's request.
     Operator { name: usize, kind: Kind },
     /// The end of a release or an extension.
     Other,
 }
 
-/// One caller, which does one thing at a time.
+/// A caller, which does one thing at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) context: Option<Context>,
     pub(crate) waits: Option<(Ticket, Wish)>,
-    /// Its leases, outermost first.
+    /// The leases of the task, outermost first.
     pub(crate) leases: Vec<LeaseId>,
     /// The last lease that it released.
     pub(crate) given_back: Option<LeaseId>,
-    /// Fixed leases that were lost, and the locks they were of: it may release or extend them yet.
+    /// Fixed leases that were lost, with their locks. The task may still release or extend them.
     pub(crate) lapsed: Vec<(LeaseId, Vec<Lock>)>,
 }
 
 impl Task {
-    /// The tasks of a client.
+    /// Returns the tasks of a client.
     pub(crate) fn all(of: &ClientPlan) -> Vec<Self> {
         let task = |(number, has_context): (usize, &bool)| Self {
             context: has_context.then(|| Context::from_u64(1 + number as u64)),
@@ -61,12 +61,12 @@ impl Task {
         of.tasks.iter().enumerate().map(task).collect()
     }
 
-    /// Whether it has nothing and waits for nothing.
+    /// Returns whether the task holds nothing and waits for nothing.
     pub(crate) fn is_idle(&self) -> bool {
         self.waits.is_none() && self.leases.is_empty()
     }
 
-    /// The hold that it waits for: the ticket and the locks.
+    /// Returns the ticket and the locks of the new hold that the task waits for.
     pub(crate) fn wants(&self) -> Option<(Ticket, &[Lock])> {
         match self.waits.as_ref()? {
             (
@@ -79,7 +79,7 @@ impl Task {
         }
     }
 
-    /// The same, also of a read that it wants inside its write.
+    /// Returns the same as [`wants`](Self::wants), and also a read that the task requests inside its write.
     pub(crate) fn asks_for(&self) -> Option<(Ticket, &[Lock])> {
         match self.waits.as_ref()? {
             (ticket, Wish::Acquire { locks, .. }) => Some((*ticket, locks)),
@@ -87,7 +87,8 @@ impl Task {
         }
     }
 
-    /// Whether it tries once for what several may hold: it asks beside all others.
+    /// Returns whether the task makes a single attempt for a lock that several can hold. Such an attempt does not
+    /// queue.
     pub(crate) fn asks_alone(&self) -> bool {
         let Some((_, Wish::Acquire { once: true, locks, .. })) = &self.waits else {
             return false;
@@ -95,7 +96,7 @@ impl Task {
         matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive())
     }
 
-    /// Whether it waits for this ticket.
+    /// Returns whether the task waits for this ticket.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> bool {
         self.waits.as_ref().is_some_and(|(waited, _)| *waited == ticket)
     }

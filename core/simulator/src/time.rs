@@ -4,7 +4,7 @@ use steadlock_protocol::Instant;
 
 use crate::random::Random;
 
-/// True time: microseconds since the history began. Nobody in the history sees it.
+/// True time: microseconds since the history began. No participant of the history can read it.
 pub(crate) type Micros = u64;
 
 /// A millisecond of true time.
@@ -12,22 +12,21 @@ pub(crate) const MS: Micros = 1_000;
 /// A second of true time.
 pub(crate) const SECOND: Micros = 1_000 * MS;
 
-/// By how much the rates of two clocks may differ at the most, in millionths, for what is
-/// promised to hold: a deadline leaves one hundredth of the lease for it.
+/// The largest difference between the rates of two clocks that the promises allow, in millionths. A deadline leaves one
+/// hundredth of the lease for it.
 const PROMISED_PPM: i64 = 10_000;
 
-/// The rates that the clocks of a history have. The true rate is one of them, and no two
-/// are further apart than is promised.
+/// The rates of the clocks of a history. They include the true rate, and no two differ by more than is promised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
-    /// The error of the slowest clock there may be, in millionths.
+    /// The error of the slowest possible clock, in millionths.
     slowest: i64,
-    /// The error of the fastest.
+    /// The error of the fastest possible clock.
     fastest: i64,
 }
 
 impl Rates {
-    /// Any rates that keep the promise.
+    /// Draws rates that keep the promise.
     pub(crate) fn new(random: &mut Random) -> Self {
         let slowest = -any(random, PROMISED_PPM);
         Self {
@@ -36,7 +35,7 @@ impl Rates {
         }
     }
 
-    /// The rate of one clock. Every other one is at the edge.
+    /// Draws the rate of one clock. Half of the clocks have the slowest or the fastest rate.
     pub(crate) fn draw(self, random: &mut Random) -> i64 {
         match random.between(0, 3) {
             0 => self.slowest,
@@ -46,28 +45,28 @@ impl Rates {
     }
 }
 
-/// A number from zero to `most`.
+/// Draws a number from zero to `most`.
 fn any(random: &mut Random, most: i64) -> i64 {
     random.between(0, most.unsigned_abs()).cast_signed()
 }
 
-/// A clock of a client or a server: it starts anywhere and runs a little too fast or too slow.
+/// A clock of a client or a server. It starts at any time, and runs a little too fast or too slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// What it shows at the beginning.
+    /// The time that the clock shows at the beginning.
     pub(crate) origin: u64,
-    /// Its error of rate, in millionths.
+    /// The error of its rate, in millionths.
     pub(crate) drift_ppm: i64,
 }
 
 impl Clock {
-    /// What it shows at a true time.
+    /// Returns what the clock shows at a true time.
     pub(crate) fn at(self, time: Micros) -> Instant {
         let error = time.cast_signed() * self.drift_ppm / 1_000_000;
         Instant::from_micros((self.origin + time).saturating_add_signed(error))
     }
 
-    /// The first true time at which it shows `instant` or more.
+    /// Returns the first true time at which the clock shows `instant` or more.
     pub(crate) fn when(self, instant: Instant) -> Micros {
         let since = i128::from(instant.as_micros()) - i128::from(self.origin);
         let estimate = since * 1_000_000 / (1_000_000 + i128::from(self.drift_ppm));
@@ -78,7 +77,7 @@ impl Clock {
         time
     }
 
-    /// How much true time passes until it has gone on by so much, rounded up.
+    /// Returns the true time in which the clock advances by this much, rounded up.
     pub(crate) fn lasts(self, shown: Micros) -> Micros {
         let rate = i128::from(1_000_000 + self.drift_ppm);
         u64::try_from((i128::from(shown) * 1_000_000 + rate - 1) / rate).unwrap_or(u64::MAX)
@@ -116,7 +115,7 @@ mod tests {
             let (one, other) = (rates.draw(&mut random), rates.draw(&mut random));
             assert!(rates.slowest <= 0 && rates.fastest >= 0, "{rates:?}");
             widest = widest.max((one - other).abs());
-            // A deadline after 99 % of a lease, by the one clock, is no later than the lease's end by the other.
+            // A deadline after 99 % of a lease on one clock is no later than the end of the lease on the other.
             let deadline = 990_000 * (1_000_000 + other);
             assert!(deadline <= 1_000_000 * (1_000_000 + one), "{one} {other}");
         }

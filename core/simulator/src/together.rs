@@ -1,5 +1,5 @@
-//! Several locks together: callers who want what they keep from themselves, which is
-//! refused at once, and what those have who were granted all.
+//! Composite locks: callers that would wait for themselves and must be refused at once, and the records of granted
+//! composite locks.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// What a task would wait for in vain, now and then.
+    /// Returns locks with which the task would wait for itself, by chance and if it holds any.
     pub(crate) fn own_to_wait_for(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let of = &self.clients[client].tasks[task];
         let (_, lease) = (of.context?, *of.leases.last()?);
@@ -53,7 +53,7 @@ impl World {
         )
     }
 
-    /// A task asks for it, and waits.
+    /// Requests such locks for a task.
     pub(crate) fn waits_for_its_own(&mut self, client: usize, task: usize, locks: Vec<Lock>) -> Checked {
         let random = self.choices.task(client, task);
         let bounded = random.chance(500);
@@ -105,7 +105,7 @@ impl World {
         self.waits(client, task, ticket, wish)
     }
 
-    /// Who was granted several locks has a record of each.
+    /// Checks that a caller that was granted several locks has a record of each.
     pub(crate) fn has_all(&mut self, client: usize, locks: &[Lock]) -> Checked {
         if !self.is_settled() || self.plan.tier.keeps_records() {
             return Ok(());
@@ -121,7 +121,7 @@ impl World {
         Ok(())
     }
 
-    /// A waiter without bound is told that the server is silent only after a long silence.
+    /// Checks that a waiter without a bound fails with `Unavailable` only after a long silence of the server.
     pub(crate) fn check_silence(&self, client: usize, ticket: Ticket, wish: &Wish) -> Checked {
         let Wish::Acquire {
             bounded: false,
@@ -135,10 +135,10 @@ impl World {
         let longest = self.clients[client]
             .lease
             .max(micros(self.plan.poll.1) + self.plan.timeout());
-        // Only a majority's lock is held by the client as a whole.
+        // Only with RedLock does the client hold a lock as a whole.
         let is_majoritys = self.nodes.len() > 1;
         let names = locks.iter().filter(|_| is_majoritys).map(|(name, _)| *name);
-        // Less what clocks may differ by.
+        // The difference of clocks is subtracted.
         self.signals
             .heard_silence(client, ticket, names, longest - longest / 100, self.now)
     }

@@ -1,4 +1,4 @@
-//! What happened in a history, line by line, and the hash of all lines.
+//! The events of a history, line by line, and the hash of all lines.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::fault::Fault;
 use crate::fnv::Fnv;
 use crate::time::Micros;
 
-/// Lines that a report of a violation shows.
+/// The number of lines that the report of a violation shows.
 const SHOWN: usize = 40;
 
-/// One thing that happened. Clients, tasks, nodes and owners go by number.
+/// An event. Clients, tasks, nodes and owners are numbers.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Line {
     Opened {
@@ -39,7 +39,7 @@ pub(crate) enum Line {
         name: usize,
         kind: Kind,
     },
-    /// One more lock that is wanted together with the first.
+    /// Another lock that is requested together with the first.
     Wants {
         client: usize,
         ticket: Ticket,
@@ -203,7 +203,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// An empty trace; `print` shows each line as it comes.
+    /// Starts an empty trace. With `print` each line is printed at once.
     pub(crate) fn new(print: bool) -> Self {
         Self {
             hash: Fnv::default(),
@@ -223,12 +223,12 @@ impl Trace {
         self.last.push_back((time, line));
     }
 
-    /// The same for every run of one seed.
+    /// Returns the hash, which is the same for every run of one seed.
     pub(crate) fn hash(&self) -> u64 {
         self.hash.finish()
     }
 
-    /// The last lines, as text.
+    /// Returns the last lines, as text.
     pub(crate) fn last(&self) -> Vec<String> {
         self.last
             .iter()
@@ -237,7 +237,7 @@ impl Trace {
     }
 }
 
-/// A time, as lines begin with it.
+/// A time, in the form in which lines begin.
 pub(crate) struct At(pub(crate) Micros);
 
 impl fmt::Display for At {

@@ -1,5 +1,5 @@
-//! What callers do: tasks that acquire, hold, re-enter, extend, write to a guarded
-//! resource, ask, release, and go away at any time.
+//! The actions of callers: tasks that acquire, hold, re-enter, extend, inspect and release locks, write to a guarded
+//! resource, and give up at any time.
 
 use steadlock_protocol::{Kind, LeaseId, Ticket, Token};
 
@@ -14,9 +14,9 @@ use crate::trace::Line;
 use crate::world::World;
 
 impl World {
-    /// Lets a task do its next thing after it has thought for a while.
+    /// Schedules the next action of a task after a pause.
     pub(crate) fn think(&mut self, client: usize, task: usize) {
-        // Now and then it takes longer than most leases last.
+        // Some pauses are longer than most leases.
         let random = self.choices.task(client, task);
         let longest = if random.chance(60) && self.plan.crowd.is_none() {
             3 * SECOND
@@ -27,7 +27,7 @@ impl World {
         self.schedule(after, Event::Task { client, task });
     }
 
-    /// A task does its next thing.
+    /// Lets a task take its next action.
     pub(crate) fn task_goes_on(&mut self, client: usize, task: usize) -> Checked {
         if self.clients[client].tasks[task].waits.is_some() {
             return Ok(());
@@ -120,7 +120,7 @@ impl World {
         };
         let (ticket, again) = match context {
             Some(context) => (session.release_innermost(&locks.into(), context, now), None),
-            // A second release of a lease is harmless.
+            // A second release of a lease must have no effect.
             None => (
                 session.release(lease, now),
                 again.map(|lease| (session.release(lease, now), lease)),
@@ -149,7 +149,7 @@ impl World {
         self.waits(client, task, ticket, Wish::Other)
     }
 
-    /// Several locks that a task holds together, none of them also alone.
+    /// Returns several locks that a task holds only together, never one of them alone.
     fn only_together(&self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let leases = &self.clients[client].tasks[task].leases;
         let held = leases.iter().map(|lease| self.ledger.get(client, *lease));
@@ -160,12 +160,12 @@ impl World {
             .then(|| held.first().map(|lease| lease.locks.clone()))?
     }
 
-    /// A lease is relied on no more.
+    /// Ends a lease: its holder does not rely on it any more.
     pub(crate) fn lets_go(&mut self, client: usize, lease: LeaseId) {
         self.lets_go_until(client, lease, self.now);
     }
 
-    /// A lease is relied on no more; its record may stay until then.
+    /// Ends a lease whose record may stay until then.
     pub(crate) fn lets_go_until(&mut self, client: usize, lease: LeaseId, until: Micros) {
         let held = self.ledger.get(client, lease);
         let was_lost = held.is_none_or(|held| held.lost);
@@ -174,7 +174,7 @@ impl World {
             self.signals.nobody_had_to_ask(client, *name, self.now);
         }
         if let Some(hold) = self.ledger.release(client, lease) {
-            // A lock that was entered again by itself stays when the whole around it goes.
+            // A member that was re-entered by itself stays held when the composite lock around it is released.
             let heir = |lock: &Lock| {
                 let mut inside = self.ledger.of(client).map(|(_, held)| held);
                 let heir = inside.find(|held| held.around.contains(&hold) && held.is_of(&[*lock]))?;
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// A task waits for a ticket, perhaps not to the end.
+    /// Lets a task wait for a ticket. By chance it gives up early.
     pub(crate) fn waits(&mut self, client: usize, task: usize, ticket: Ticket, wish: Wish) -> Checked {
         self.clients[client].tasks[task].waits = Some((ticket, wish));
         self.signals.opened(client, ticket, self.now)?;
@@ -201,7 +201,7 @@ impl World {
         self.drain(client)
     }
 
-    /// A task goes away from what it waits for.
+    /// Lets a task give up its wait.
     pub(crate) fn task_gives_up(&mut self, client: usize, task: usize, ticket: Ticket) -> Checked {
         let of = &mut self.clients[client].tasks[task];
         if !of.waits_for(ticket) {
@@ -218,7 +218,7 @@ impl World {
         self.tell(client, |session, now| session.cancel(ticket, now))
     }
 
-    /// Who wanted these locks waits for them no more.
+    /// A caller that requested these locks does not wait for them any more.
     pub(crate) fn gave_up(&mut self, locks: &[Lock]) {
         for (name, kind) in locks {
             self.starvation.gave_up(*name, *kind);
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// A holder writes to what the lock guards; the write may take its time.
+    /// Lets a holder write to the guarded resource. The write can be slow.
     fn writes(&mut self, client: usize, task: usize) {
         let of = &self.clients[client].tasks[task];
         let lease = of.leases.last().and_then(|lease| self.ledger.get(client, *lease));

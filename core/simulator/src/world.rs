@@ -1,4 +1,4 @@
-//! One history: the queue of what is to happen, and who it happens to.
+//! One history: the queue of its events, and everything that they happen to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::route::{self, Route};
 use crate::time::{Clock, MS, Micros};
 use crate::trace::{self, Trace};
 
-/// A history that goes on for longer does not come to rest.
+/// A history with more steps than this is considered endless.
 const MOST_STEPS: u64 = 300_000;
 
-/// Everything in one history.
+/// The state of one history.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) now: Micros,
@@ -56,15 +56,15 @@ pub(crate) struct World {
     pub(crate) wakes: Wakes,
     pub(crate) overheard: Overheard,
     pub(crate) operators: Operators,
-    /// Faults may strike.
+    /// Whether faults may strike.
     pub(crate) is_rough: bool,
-    /// Since when, if they may not.
+    /// The time since which faults do not strike.
     pub(crate) calm_since: Micros,
-    /// Tasks start nothing new.
+    /// Whether tasks start nothing new.
     pub(crate) is_ending: bool,
     pub(crate) grants: u64,
     pub(crate) script_runs: u64,
-    /// Owner ids by the order in which they were seen.
+    /// The owner ids, numbered in the order in which they were seen.
     owners: BTreeMap<Arc<[u8]>, usize>,
     queue: BTreeMap<(Micros, u64), Event>,
     queued: u64,
@@ -76,7 +76,7 @@ impl World {
         Self::of(seed, defect.and_then(Defect::family), defect, print)
     }
 
-    /// The world of a seed, perhaps for locks of one family only.
+    /// Creates the world of a seed. `only` restricts it to one family of locks.
     pub(crate) fn of(seed: u64, only: Option<Family>, defect: Option<Defect>, print: bool) -> Self {
         let mut random = Random::new(seed);
         let mut plan = Plan::new(&mut random, only);
@@ -139,10 +139,11 @@ impl World {
                 node.step = random.between(0, 2_000 * MS).cast_signed();
             }
         }
-        // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
+        // A poll, the pause after an error, the gap between attempts, the pause after a client's turn, and some round
+        // trips.
         let of_family = world.plan.family.longest_detour(&world.plan.names);
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
-        // Clocks may be slow.
+        // The clocks of clients may be slow.
         world.progress.bound += world.progress.bound / 100;
         world.progress.word = 8 * world.plan.latency.1 + 60 * MS;
         world.wakes.word = world.progress.word;
@@ -178,7 +179,7 @@ impl World {
         self.schedule(50 * MS, Event::Observe);
     }
 
-    /// Lets something happen after a while.
+    /// Schedules an event after this time.
     pub(crate) fn schedule(&mut self, after: Micros, event: Event) {
         self.schedule_at(self.now + after, event);
     }
@@ -188,7 +189,7 @@ impl World {
         self.queue.insert((at, self.queued), event);
     }
 
-    /// Takes what is to happen out of the queue where `take` says so, in order.
+    /// Removes the events for which `take` is true from the queue, in order.
     pub(crate) fn take_queued(&mut self, take: impl Fn(&Event) -> bool) -> Vec<(Micros, Event)> {
         let wanted = self.queue.iter().filter(|(_, event)| take(event));
         let wanted: Vec<(Micros, u64)> = wanted.map(|(key, _)| *key).collect();
@@ -202,18 +203,18 @@ impl World {
         self.trace.push(self.now, line);
     }
 
-    /// A fault has struck.
+    /// Notes that a fault has struck.
     pub(crate) fn struck(&mut self, fault: Fault, whom: usize) {
         self.faults.count(fault);
         self.note(trace::Line::Faulty { fault, whom });
     }
 
-    /// Somebody did something.
+    /// Counts an operation.
     pub(crate) fn did(&mut self, operation: Operation) {
         self.operations.count(operation);
     }
 
-    /// The number of an owner id.
+    /// Returns the number of an owner id.
     pub(crate) fn owner(&mut self, id: &[u8]) -> usize {
         if let Some(number) = self.owners.get(id) {
             return *number;
@@ -223,7 +224,7 @@ impl World {
         number
     }
 
-    /// Runs until `end`, or until `done` says so; whether it did.
+    /// Runs until `end`, or until `done` is true. Returns whether `done` is true.
     pub(crate) fn run_until(&mut self, end: Micros, done: impl Fn(&Self) -> bool) -> Result<bool, Broken> {
         while !done(self) {
             if !self.step(end)? {
@@ -233,7 +234,7 @@ impl World {
         Ok(true)
     }
 
-    /// Goes on to the next thing that happens, at most to `end`. False when there is none.
+    /// Advances to the next event, up to `end`. Returns false if there is none.
     fn step(&mut self, end: Micros) -> Result<bool, Broken> {
         let event = self.queue.first_key_value().map(|((at, _), _)| *at);
         let awake = self.clients.iter().enumerate().filter(|(_, client)| !client.paused);
@@ -264,7 +265,7 @@ impl World {
         Ok(true)
     }
 
-    /// A client's session wanted to be called.
+    /// Calls a client's session because its timer is due.
     pub(crate) fn time_passes(&mut self, client: usize) -> Checked {
         let now = self.clients[client].clock.at(self.now);
         if let Some(session) = &mut self.clients[client].session {
@@ -273,7 +274,7 @@ impl World {
         self.drain(client)
     }
 
-    /// Lets something happen, unless whom it happens to stands still.
+    /// Lets an event happen. If its target is paused, the event waits.
     pub(crate) fn happen(&mut self, event: Event) -> Checked {
         if let Some(client) = event.client() {
             let client = &mut self.clients[client];
@@ -326,7 +327,7 @@ impl World {
         }
     }
 
-    /// A node's name in the protocol.
+    /// Returns the id of a node in the protocol.
     pub(crate) fn node_id(node: usize) -> NodeId {
         NodeId(u16::try_from(node).unwrap_or(u16::MAX))
     }

@@ -1,9 +1,9 @@
-//! The proof that the checks find what they are for: with a known defect switched
-//! on, some history among a few thousand is found to break a promise.
+//! Proves that the checks find defects: with a known defect switched on, some history among a few thousand breaks a
+//! promise.
 
 use steadlock_simulator::{Defect, run, run_many};
 
-/// Within so many seeds a defect is to be found.
+/// The number of seeds within which a defect must be found.
 const SEEDS: u64 = 2_000;
 
 #[test]
@@ -22,7 +22,7 @@ fn every_known_defect_is_found() {
     assert!(unseen.is_empty(), "not found within {SEEDS} seeds: {unseen:?}");
 }
 
-/// To be kept waiting breaks no other promise.
+/// Starvation breaks no promise other than I10.
 #[test]
 fn only_starvation_shows_a_writer_that_waits_in_vain() {
     let summary = run_many(0, SEEDS / 2, Some(Defect::WriterWaitsInVain));

@@ -1,14 +1,13 @@
-//! Histories of the whole engine, in virtual time: none breaks a promise, and known defects of
-//! the engine are found.
+//! Histories of the whole engine, in virtual time. None breaks a promise, and known defects of the engine are found.
 //!
-//! `STEADLOCK_ENGINE_HISTORIES` says how many, `STEADLOCK_SEED` which seed is the first.
+//! `STEADLOCK_ENGINE_HISTORIES` sets their number, `STEADLOCK_SEED` the first seed.
 
 use std::env;
 use std::thread::available_parallelism;
 
 use steadlock_simulator::{Defect, EngineDefect, run_engine, run_many_engines_on};
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
     match env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")),
@@ -33,7 +32,7 @@ fn no_history_of_the_engine_breaks_a_promise() {
 fn a_seed_gives_one_history_of_the_engine() {
     for seed in 0..40 {
         let first = run_engine(seed, None, false);
-        // On a thread of its own: with script engines that no other history has used.
+        // The second run has a new thread, so that it uses script engines that no other history has used.
         let second = std::thread::spawn(move || run_engine(seed, None, false))
             .join()
             .unwrap();
@@ -46,7 +45,7 @@ fn a_seed_gives_one_history_of_the_engine() {
     );
 }
 
-/// The first seed that finds a defect, within so many; it is sound without it.
+/// Checks that one of the first seeds finds the defect, and that the same seed breaks no promise without it.
 fn found(defect: EngineDefect, promises: &[&str], seeds: u64) {
     let broken = (0..seeds).find_map(|seed| Some((seed, run_engine(seed, Some(defect), false).broken?)));
     let Some((seed, broken)) = broken else {
@@ -122,7 +121,7 @@ fn connections_of_a_client_that_are_split_over_two_servers_are_found() {
     found(EngineDefect::LanesSplit, &["a client is at one server"], 1_000);
 }
 
-/// The checks of the engine's histories see what scripts do wrong.
+/// The checks of engine histories find defects of scripts.
 #[test]
 fn defects_of_scripts_are_found_through_whole_clients() {
     for (defect, promises) in [

@@ -1,12 +1,12 @@
-//! Thousands of histories, none of which breaks a promise.
+//! Thousands of histories. None breaks a promise.
 //!
-//! `STEADLOCK_HISTORIES` says how many, `STEADLOCK_SEED` which seed is the first.
+//! `STEADLOCK_HISTORIES` sets their number, `STEADLOCK_SEED` the first seed.
 
 use std::env;
 
 use steadlock_simulator::{run, run_many};
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
     match env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")),
@@ -26,8 +26,8 @@ fn no_history_breaks_a_promise_and_everything_happens() {
     }
 }
 
-/// A waiting writer's attempt that was cut off ran after its release, and the server was demoted before the next
-/// release came: its mark stays in a key that others keep alive, and its time is over.
+/// An attempt of a waiting writer was cut off and ran after its release, and the server was demoted before the next
+/// release arrived. The writer's mark stays in a key that others keep alive, but it has expired.
 #[test]
 fn a_mark_whose_time_is_over_is_nobodys() {
     let report = run(138_357, None, false);
@@ -35,8 +35,8 @@ fn a_mark_whose_time_is_over_is_nobodys() {
     assert_eq!(violation, None);
 }
 
-/// An operator took one of the locks of a degraded multi-lock, which a server had granted, and the same client was
-/// granted it again.
+/// An operator removed a member of a degraded multi-lock that a server had granted, and the same client was granted
+/// that lock again.
 #[test]
 fn a_name_of_a_degraded_multi_lock_that_a_server_granted_can_be_taken_by_force() {
     let report = run(1_248_862_762, None, false);

@@ -1,11 +1,11 @@
-//! The proof that random histories find mistakes of the session: with one switched on,
-//! some history among a few thousand breaks a promise, and without it none does.
+//! Proves that random histories find mistakes of the session: with a mistake switched on, some history among a few
+//! thousand breaks a promise, and without it none does.
 
 use steadlock_protocol::Defect;
 use steadlock_simulator::{Family, run_mistaken};
 
-/// Each mistake, the locks that it is found with, the promises one of which it breaks, and within
-/// how many seeds.
+/// Each mistake, with the locks that show it, the promises that it can break, and the number of seeds within which it
+/// must be found.
 const MISTAKES: &[(Defect, Family, &[&str], u64)] = &[
     (Defect::LostMemberIsGranted, Family::Several, &["I1"], 5_000),
     (Defect::SilenceOfTheHolder, Family::RedLock, &["I9"], 5_000),

@@ -1,16 +1,16 @@
-//! Histories of two kinds of lock that have one name and do not exclude each other: a
-//! plain one beside the write side. Their tokens are one sequence. Whatever is asked again
-//! after a lost answer, no owner gets the token of another, and tokens rise.
+//! Histories of two kinds of lock that have one name and do not exclude each other: a plain kind beside the write side.
+//! Their tokens form one sequence. Tokens rise, and no owner is given the token of another, even when a call is
+//! repeated after a lost reply.
 
 use std::collections::BTreeMap;
 
 use steadlock_protocol::Script;
 use steadlock_store::{Reply, ServerTime, Store};
 
-/// A script whose text is changed: what it says, and what it says then.
+/// A script, a part of its text, and the text that replaces it.
 type Change = (Script, &'static str, &'static str);
 
-/// Second attempts that get what is stored.
+/// Second attempts that return the stored token.
 const MISTAKES: [Change; 5] = [
     (
         Script::LockAcquire,
@@ -39,7 +39,7 @@ const MISTAKES: [Change; 5] = [
     ),
 ];
 
-/// Within so many seeds a mistake is to be found.
+/// The number of seeds within which a mistake must be found.
 const SEEDS: u64 = 50;
 
 #[test]
@@ -71,7 +71,7 @@ impl Random {
     }
 }
 
-/// One of the kinds of the name: its scripts and keys, and who holds it.
+/// One of the kinds of the name: its scripts and keys, and its holder.
 struct Side {
     acquire: Script,
     release: Script,
@@ -125,7 +125,7 @@ fn history(seed: u64, mistake: Option<&Change>) -> Result<(), String> {
             )
         };
         let (owner, reply) = match side.holder.clone() {
-            // Released, or dead.
+            // The holder releases the lock, or has died.
             Some(owner) if random.below(4) == 0 => {
                 let keys = if is_fair { side.keys } else { &side.keys[..1] };
                 run(side.release, keys, &[&owner, "channel"]);
@@ -153,7 +153,8 @@ fn history(seed: u64, mistake: Option<&Change>) -> Result<(), String> {
         };
         side.holder = Some(owner.clone());
         let before = own.insert(owner.clone(), token);
-        // Its own once more, if nobody drew one since, or the highest so far.
+        // An owner may get its own token again if no other was drawn since. Otherwise its token must exceed all earlier
+        // ones.
         if token < last || (token == last && before != Some(token)) {
             return Err(format!(
                 "{owner} has {before:?}, and gets {token} after {last} was given to another"
@@ -164,7 +165,7 @@ fn history(seed: u64, mistake: Option<&Change>) -> Result<(), String> {
     Ok(())
 }
 
-/// The token that a reply gives an owner.
+/// Returns the token that a reply gives an owner.
 fn token_for(owner: &str, reply: &Reply) -> Option<u64> {
     let Reply::Array(parts) = reply else { return None };
     let text = match parts.as_slice() {

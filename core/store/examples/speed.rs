@@ -1,5 +1,5 @@
-//! How many script calls one core runs: `cargo run --release -p steadlock-store --example speed`,
-//! with `-- limited` on a store with the limits of the server.
+//! Measures how many script calls one core runs: `cargo run --release -p steadlock-store --example speed`. With `--
+//! limited` the store has the limits of the server.
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
-//! When tables free the memory that they do not need.
+//! Decides when tables free memory that they do not need.
 
-/// The capacity that a table of this length is shrunk to, if it keeps far more.
+/// Returns the capacity to which a table of this length should shrink, if it is far too large.
 pub(crate) fn shrunk(length: usize, capacity: usize) -> Option<usize> {
     (capacity > 64 && length * 4 < capacity).then_some(length * 2)
 }

@@ -1,12 +1,12 @@
-//! How often each command was called and refused.
+//! Counts how often each command was called and refused.
 
-/// The counts of all commands, by their places in the table.
+/// The counts of all commands, by their positions in the table.
 #[derive(Debug)]
 pub(crate) struct Counts {
     of: Vec<(&'static str, Count)>,
 }
 
-/// Those of one command.
+/// The counts of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) calls: u64,
@@ -15,28 +15,28 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Whether it was called, or called wrongly.
+    /// Returns whether the command was called, correctly or not.
     pub(crate) const fn is_used(self) -> bool {
         self.calls > 0 || self.rejected > 0
     }
 }
 
 impl Counts {
-    /// Of commands with these names, which were never called.
+    /// Creates counts of zero for commands with these names.
     pub(crate) fn new(names: impl Iterator<Item = &'static str>) -> Self {
         Self {
             of: names.map(|name| (name, Count::default())).collect(),
         }
     }
 
-    /// A command was carried out; whether it failed.
+    /// Counts a command that was executed, and whether it failed.
     pub(crate) fn called(&mut self, command: usize, has_failed: bool) {
         let (_, count) = &mut self.of[command];
         count.calls += 1;
         count.failed += u64::from(has_failed);
     }
 
-    /// A command was not carried out, for it was called wrongly.
+    /// Counts a command that was not executed because its arguments were wrong.
     pub(crate) fn rejected(&mut self, command: usize) {
         self.of[command].1.rejected += 1;
     }
@@ -47,12 +47,12 @@ impl Counts {
         }
     }
 
-    /// How many commands there are.
+    /// Returns the number of commands.
     pub(crate) fn commands(&self) -> usize {
         self.of.len()
     }
 
-    /// The counts of each command, with its name.
+    /// Returns the counts of each command, with its name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, Count)> {
         self.of.iter().copied()
     }

@@ -1,4 +1,4 @@
-//! Everything that a command can touch.
+//! Everything that a command can access.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::reply::{Room, StoreError};
 use crate::time::ServerTime;
 
-/// The keys, the subscriptions and the counters: all but the script engine.
+/// The keys, the subscriptions and the counters: everything except the script engine.
 #[derive(Debug)]
 pub(crate) struct Data {
     keys: Keyspace,
@@ -20,31 +20,31 @@ pub(crate) struct Data {
     started: Option<ServerTime>,
     run_id: String,
     counts: Counts,
-    /// For `HRANDFIELD` and `math.random`; seeded alike in every store.
+    /// The generator for `HRANDFIELD` and `math.random`. Every store starts with the same seed.
     random: Random,
-    /// What the server in front of the store adds to `INFO`.
+    /// The facts that the server in front of the store adds to `INFO`.
     front: Front,
     limits: Limits,
-    /// The script that runs has written: it may finish although the store is full.
+    /// Whether the running script has written. If so, it may finish even on a full store.
     has_written: bool,
-    /// Commands that add are refused, whatever the store holds.
+    /// Whether commands that add are refused, regardless of the store's size.
     is_full: bool,
     transit: Transit,
 }
 
-/// Where the keys are that a script was called with, as a node of a cluster sees it.
+/// The location of a script's keys, from the view of a cluster's node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transit {
-    /// All here.
+    /// All keys are here.
     #[default]
     None,
-    /// On their way to another node: no command of a script may look for what is not here.
+    /// The keys are moving to another node. A command in a script must not access a missing key.
     Leaving,
-    /// On their way here: none that names several keys may.
+    /// The keys are moving to this node. A command in a script that names several keys must not access a missing one.
     Arriving,
 }
 
-/// What `INFO` says of the port in front of the store.
+/// The facts in `INFO` about the port in front of the store.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Front {
     pub(crate) port: u16,
@@ -52,7 +52,7 @@ pub(crate) struct Front {
 }
 
 impl Data {
-    /// Nothing yet; `commands` are the names of the commands whose calls it counts.
+    /// Creates empty data. `commands` are the names of the commands whose calls are counted.
     pub(crate) fn new(limits: Limits, commands: impl Iterator<Item = &'static str>) -> Self {
         Self {
             keys: Keyspace::default(),
@@ -74,7 +74,7 @@ impl Data {
         &mut self.keys
     }
 
-    /// How many keys there are, and how many of them have a TTL.
+    /// Returns the number of keys, and the number of keys with a TTL.
     pub(crate) fn key_counts(&self) -> (usize, usize) {
         self.keys.counts()
     }
@@ -87,7 +87,7 @@ impl Data {
         &mut self.random
     }
 
-    /// For a command that draws from what a key holds.
+    /// Returns the keys and the random generator, for a command that draws elements of a key.
     pub(crate) const fn keys_and_random(&mut self) -> (&mut Keyspace, &mut Random) {
         (&mut self.keys, &mut self.random)
     }
@@ -144,7 +144,7 @@ impl Data {
         self.transit = transit;
     }
 
-    /// Whether a command of a script may look for these keys.
+    /// Returns whether a command of a script may access these keys.
     pub(crate) fn may_touch(&mut self, keys: &[&[u8]]) -> bool {
         let is_free = match self.transit {
             Transit::None => true,
@@ -154,32 +154,32 @@ impl Data {
         is_free || keys.iter().all(|key| self.keys.contains(key))
     }
 
-    /// A script begins.
+    /// Begins a script.
     pub(crate) const fn begin_script(&mut self) {
         self.has_written = false;
     }
 
-    /// The script that runs has written.
+    /// Notes that the running script has written.
     pub(crate) const fn mark_written(&mut self) {
         self.has_written = true;
     }
 
-    /// Whether the script that runs has written, and would be left half done.
+    /// Returns whether the running script has written. Ending it would leave its work half done.
     pub(crate) const fn has_written(&self) -> bool {
         self.has_written
     }
 
-    /// Room for a reply.
+    /// Returns the budget of one reply.
     pub(crate) const fn room(&self) -> Room {
         Room::new(&self.limits)
     }
 
-    /// A pattern of a command.
+    /// Returns a pattern with the budget of one command.
     pub(crate) fn pattern<'a>(&self, bytes: &'a [u8]) -> Pattern<'a> {
         Pattern::new(bytes, self.limits.glob_steps)
     }
 
-    /// Refuses what adds to a full store.
+    /// Returns an error if a command that adds would exceed the limits of the store.
     pub(crate) fn check_room(&self, args: &[&[u8]], is_half_done: bool) -> Result<(), StoreError> {
         if self.is_full && !is_half_done {
             return Err(StoreError::out_of_memory());
@@ -190,7 +190,7 @@ impl Data {
         if args.iter().any(|arg| arg.len() > self.limits.value_bytes) {
             return Err(StoreError::value_too_large());
         }
-        // No command adds more than what was sent with it, and the places for it.
+        // A command adds no more than its arguments, and the table entries for them.
         let added: usize = args.iter().map(|arg| arg.len() + ADDED_BYTES).sum();
         let most = self.limits.data_bytes + if is_half_done { HALF_DONE_BYTES } else { 0 };
         if self.keys.bytes().saturating_add(added) > most {
@@ -200,5 +200,5 @@ impl Data {
     }
 }
 
-/// Bytes that an argument may add beside its content.
+/// The bytes that an argument can add in addition to its content.
 const ADDED_BYTES: usize = 512;

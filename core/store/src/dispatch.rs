@@ -1,4 +1,4 @@
-//! Runs a command of the table on the data: for a client, or for a script.
+//! Runs a command of the table on the data, for a client or for a script.
 
 use crate::commands::{self, Command, Effect, Run, RunData};
 use crate::data::Data;
@@ -42,7 +42,7 @@ pub(crate) fn run_in_script(data: &mut Data, args: &[&[u8]]) -> Reply {
     }
 }
 
-/// Counts a command that was carried out.
+/// Counts a command that was executed.
 pub(crate) fn count(data: &mut Data, command: &'static Command, reply: &Reply) {
     data.counts_mut()
         .called(command.index(), matches!(reply, Reply::Error(_)));

@@ -1,4 +1,4 @@
-//! A store that the threads of one process share: what stands behind `memory://`.
+//! A store that the threads of one process share. It is behind `memory://`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -14,24 +14,23 @@ use crate::reply::{Reply, StoreError};
 use crate::store::Store;
 use crate::time::{ServerClock, ServerTime};
 
-/// A shared store with a clock of its own. Cheap to clone; all clones are one store.
+/// A shared store with its own clock. Cloning is cheap, and all clones are the same store.
 ///
-/// Its clock is set once from the wall clock and runs on the monotonic one, so
-/// it never steps. Calls are executed one at a time, on the calling thread, and
-/// take microseconds.
+/// The clock is set once from the wall clock and then follows the monotonic clock, so it never jumps. Calls run one at
+/// a time, on the calling thread, and take microseconds.
 #[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
 }
 
 impl Embedded {
-    /// A store of its own.
+    /// Creates a store that no other caller shares.
     #[must_use]
     pub fn new() -> Self {
         Self::watched(Limits::NONE, None)
     }
 
-    /// A store with bounds, and somebody who can tell that a piece of work takes too long.
+    /// Creates a store with limits, and with a watch that detects work that takes too long.
     pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
         let clock = ServerClock::start();
         let mut store = Store::watched(limits, watch.clone());
@@ -48,10 +47,9 @@ impl Embedded {
         }
     }
 
-    /// The store of this name, the same one for the whole process.
+    /// Returns the store with this name. The whole process shares it.
     ///
-    /// It lives as long as somebody holds it; the next caller after that gets an
-    /// empty one.
+    /// The store lives as long as a caller holds it. After that, the next caller gets an empty store.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let mut named = lock(NAMED.get_or_init(Mutex::default));
@@ -64,7 +62,7 @@ impl Embedded {
         store
     }
 
-    /// Whether somebody holds a store of this name.
+    /// Returns whether a caller holds a store with this name.
     #[must_use]
     pub fn is_held(name: &str) -> bool {
         let named = lock(NAMED.get_or_init(Mutex::default));
@@ -74,7 +72,7 @@ impl Embedded {
     /// Runs one of Steadlock's scripts.
     ///
     /// # Errors
-    /// What the script or a command in it refuses.
+    /// Returns the error of the script, or of a command in it.
     pub fn run_script<K, A>(&self, script: Script, keys: &[K], args: &[A]) -> Result<Reply, StoreError>
     where
         K: AsRef<[u8]>,
@@ -87,15 +85,14 @@ impl Embedded {
     /// Executes a command, such as `["SET", "key", "value"]`.
     ///
     /// # Errors
-    /// What the store refuses; unknown commands are `ERR unknown command …`.
+    /// Returns the store's error; for unknown commands `ERR unknown command …`.
     pub fn execute<A: AsRef<[u8]>>(&self, args: &[A]) -> Result<Reply, StoreError> {
         self.with_store(|store, now| store.execute(args, now)).into_result()
     }
 
-    /// A listener. `on_message` is called with channel and payload, on the
-    /// publisher's thread; no lock of the store is held meanwhile.
-    /// Messages come one at a time, in the order they were published. It should
-    /// only hand them over.
+    /// Creates a listener. `on_message` receives the channel and the payload. It runs on the publisher's thread,
+    /// without any lock of the store, one message at a time, in the order of publication. It should only hand messages
+    /// over.
     #[must_use]
     pub fn connect(&self, on_message: OnMessage) -> Subscriber {
         let id = SubscriberId(self.inner.next_subscriber.fetch_add(1, Ordering::Relaxed));
@@ -107,25 +104,26 @@ impl Embedded {
         }
     }
 
-    /// The store's time now.
+    /// Returns the store's current time.
     #[must_use]
     pub fn now(&self) -> ServerTime {
         self.inner.clock.now()
     }
 
-    /// Does something to the store and delivers what was published by it.
+    /// Runs `work` on the store, and delivers the messages that it published.
     pub(crate) fn with_store<T>(&self, work: impl FnOnce(&mut Store, ServerTime) -> T) -> T {
         let (result, has_mail) = {
             let mut store = lock(&self.inner.store);
             if let Some(watch) = &self.inner.watch {
                 watch.start();
             }
-            // Read under the lock, so that time never goes back between two calls.
+            // The clock is read under the lock, so that time never goes back between two calls.
             let result = work(&mut store, self.inner.clock.now());
             let deliveries = store.take_deliveries();
             let has_mail = !deliveries.is_empty();
             if has_mail {
-                // Queued before the store is free again: the order of publishing is the order of delivery.
+                // Messages are queued before the store is unlocked, so that they are delivered in the order of
+                // publication.
                 lock(&self.inner.mail).queue.extend(deliveries);
             }
             (result, has_mail)
@@ -136,7 +134,7 @@ impl Embedded {
         result
     }
 
-    /// Calls the listeners, unless another thread is at it; then that thread goes on with ours.
+    /// Calls the listeners. If another thread is delivering, that thread also delivers these messages.
     fn deliver(&self) {
         if std::mem::replace(&mut lock(&self.inner.mail).is_being_delivered, true) {
             return;
@@ -146,7 +144,7 @@ impl Embedded {
             let delivery = {
                 let mut mail = lock(&self.inner.mail);
                 let Some(delivery) = mail.queue.pop_front() else {
-                    // Under the same lock as the look into the queue, so that nothing is left lying.
+                    // The queue is checked under the same lock, so that no message stays in it.
                     mail.is_being_delivered = false;
                     return;
                 };
@@ -160,10 +158,10 @@ impl Embedded {
     }
 }
 
-/// The stores that have a name.
+/// The stores with a name.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Inner>>>> = OnceLock::new();
 
-/// Lets others deliver, also when a listener panics.
+/// Lets other threads deliver if a listener panics.
 struct DeliveryDone<'a>(&'a Mutex<Mail>);
 
 impl Drop for DeliveryDone<'_> {
@@ -186,9 +184,9 @@ impl fmt::Debug for Embedded {
     }
 }
 
-/// What a listener does with a channel's message.
+/// The callback of a listener: receives a channel and a payload.
 type OnMessage = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
-/// The same, while it is being called.
+/// The callback, in a form that can be called while its listener is removed.
 type Listener = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 struct Inner {
@@ -200,14 +198,14 @@ struct Inner {
     next_subscriber: AtomicU64,
 }
 
-/// Published messages that no listener has seen yet.
+/// Published messages that have not been delivered.
 #[derive(Default)]
 struct Mail {
     queue: VecDeque<Delivery>,
     is_being_delivered: bool,
 }
 
-/// A listener's channels. Dropping it unsubscribes from all of them.
+/// The channels of a listener. Dropping it unsubscribes from all of them.
 pub struct Subscriber {
     store: Embedded,
     id: SubscriberId,
@@ -215,27 +213,28 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Listens on a channel. Twice is once. Messages published after the return are heard.
+    /// Subscribes to a channel. A second subscription has no effect. Messages that are published after the return are
+    /// received.
     pub fn subscribe(&self, channel: &[u8]) {
         if lock(&self.channels).insert(channel.to_vec()) {
             self.store.with_store(|store, _| store.subscribe(self.id, channel));
         }
     }
 
-    /// Stops listening on a channel. One message more may still come.
+    /// Unsubscribes from a channel. One more message can still arrive.
     pub fn unsubscribe(&self, channel: &[u8]) {
         if lock(&self.channels).remove(channel) {
             self.store.with_store(|store, _| store.unsubscribe(self.id, channel));
         }
     }
 
-    /// The number of channels listened on.
+    /// Returns the number of subscribed channels.
     #[must_use]
     pub fn channel_count(&self) -> usize {
         lock(&self.channels).len()
     }
 
-    /// The channels listened on, sorted.
+    /// Returns the subscribed channels, sorted.
     #[must_use]
     pub fn channels(&self) -> Vec<Vec<u8>> {
         let mut channels: Vec<_> = lock(&self.channels).iter().cloned().collect();
@@ -266,15 +265,16 @@ impl fmt::Debug for Subscriber {
     }
 }
 
-/// A panic in another thread leaves data that is still whole: every command is finished or not begun.
+/// Locks a mutex. After a panic in another thread the data is still consistent: every command has either finished or
+/// not begun.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// 40 hex digits that tell two servers apart.
+/// Returns 40 hex digits that tell servers apart.
 fn random_run_id(now: ServerTime) -> String {
     use std::hash::{BuildHasher, RandomState};
-    // The standard library's hasher keys come from the operating system's entropy.
+    // The keys of the standard library's hasher come from the operating system's entropy.
     let drawn = RandomState::new().hash_one(std::process::id());
     sha1_smol::Sha1::from(format!("{drawn}:{}", now.as_micros()))
         .digest()

@@ -1,9 +1,9 @@
-//! Replies as a server sends them: RESP.
+//! Encodes replies as a server sends them, in RESP.
 
 use crate::float;
 use crate::reply::Reply;
 
-/// The version of the protocol that a connection speaks.
+/// The version of the protocol on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2.
@@ -52,7 +52,7 @@ pub fn reply(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what comes without being asked for: a push of RESP3, an array in RESP2.
+/// Appends data that the client has not requested: a push in RESP3, an array in RESP2.
 pub fn push(items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
     let kind = match protocol {
         Protocol::Resp2 => b'*',
@@ -89,7 +89,7 @@ fn header(kind: u8, length: usize, out: &mut Vec<u8>) {
     line(kind, length.to_string().as_bytes(), out);
 }
 
-/// One line; a break within it would end the reply early.
+/// Appends one line. Line breaks in the text are replaced, because they would end the reply early.
 fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     out.extend(text.iter().map(|byte| match byte {

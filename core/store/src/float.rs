@@ -1,6 +1,6 @@
-//! Numbers with a fraction, as C's `%.17g` writes them and `strtod` reads them.
+//! Numbers with a fraction, in the format of C's `%.17g`, and parsed like C's `strtod`.
 
-/// `number` with 17 significant digits, without trailing zeros.
+/// Formats `number` with 17 significant digits, without trailing zeros.
 pub(crate) fn format(number: f64) -> String {
     if number.is_nan() {
         return "nan".into();
@@ -20,10 +20,10 @@ pub(crate) fn format(number: f64) -> String {
     }
 }
 
-/// A number as a client writes it; no surrounding space, not NaN.
+/// Parses a number from a client: without surrounding space, and not NaN.
 pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    // Rust takes every decimal form that C takes, and "inf" and "infinity" in any case.
+    // Rust accepts every decimal form that C accepts, and "inf" and "infinity" in any case.
     text.parse().ok().filter(|number: &f64| !number.is_nan())
 }
 

@@ -1,10 +1,10 @@
-//! Patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-z]`, `[^a]` and `\` for the next byte itself.
+//! The patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a literal byte.
 
 use std::cell::Cell;
 
 use crate::reply::StoreError;
 
-/// A pattern, and the steps that matching texts against it may still take.
+/// A pattern, and the number of steps that are left for matching texts against it.
 pub(crate) struct Pattern<'a> {
     bytes: &'a [u8],
     steps: Cell<usize>,
@@ -18,7 +18,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether the whole of `text` matches; nothing does once there are no steps left.
+    /// Returns whether all of `text` matches. Without steps left nothing matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         let mut steps = self.steps.get();
         let matches = matches(self.bytes, text, &mut steps);
@@ -26,7 +26,7 @@ impl<'a> Pattern<'a> {
         matches
     }
 
-    /// An error if there were too few steps for all texts.
+    /// Returns an error if the steps were not enough for all texts.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         match self.steps.get() {
             0 => Err(StoreError::too_slow()),
@@ -35,15 +35,15 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Whether the whole of `text` matches.
+/// Returns whether all of `text` matches.
 ///
-/// Backtracks to the last star only, so the work is at most the product of the
-/// two lengths.
+/// Backtracks to the last star only, so the work is at most the product of the two lengths.
 fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut last_star = None;
     while t < text.len() {
-        // Before a class is read, which may be as long as the pattern: there are many more texts to come.
+        // This check comes before a class is read. A class can be as long as the pattern, and it would be read again
+        // for each further text.
         if *steps == 0 {
             return false;
         }
@@ -72,7 +72,7 @@ fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// The length of the pattern's first element if it matches `byte`.
+/// Returns the length of the pattern's first element if it matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -86,14 +86,14 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether `byte` is in the class that begins after `[`, and the class's length.
+/// Returns whether `byte` is in the class that begins after `[`, and the length of the class.
 fn class(pattern: &[u8], byte: u8) -> (bool, usize) {
     let is_negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(is_negated);
     let mut is_in = false;
     loop {
         match &pattern[at..] {
-            // A class that is never closed ends with the pattern.
+            // A class without a closing bracket ends with the pattern.
             [] => break,
             [b']', ..] => {
                 at += 1;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use crate::data::Data;
 
-/// The version that clients see; what the store offers is a part of that version.
+/// The version that clients see. The store offers a subset of that version.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-/// The sections asked for, all if none are named.
+/// Returns the requested sections, or all of them if none is named.
 pub(crate) fn text(data: &Data, sections: &[&[u8]]) -> String {
     let wanted = |name: &str| {
         sections.is_empty()
@@ -43,7 +43,7 @@ const SECTIONS: [(&str, Section); 8] = [
 ];
 
 fn lines(text: &mut String, title: &str, lines: &[(&str, String)]) {
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(text, "# {title}\r\n");
     for (name, value) in lines {
         let _ = write!(text, "{name}:{value}\r\n");
@@ -103,7 +103,7 @@ fn commandstats(data: &Data, text: &mut String) {
     lines(text, "Commandstats", &[]);
     for (command, count) in data.counts().iter() {
         if count.is_used() {
-            // Durations are not measured: the store reads no clock.
+            // Durations are not measured, because the store reads no clock.
             let _ = write!(
                 text,
                 "cmdstat_{command}:calls={},usec=0,usec_per_call=0.00,rejected_calls={},failed_calls={}\r\n",

@@ -1,4 +1,4 @@
-//! Keys, their values, and when they expire.
+//! Keys, their values, and their expiry.
 
 use indexmap::IndexMap;
 
@@ -7,23 +7,23 @@ use crate::glob::Pattern;
 use crate::reply::StoreError;
 use crate::value::{Kind, Value};
 
-/// Every key. Keys past their time are gone for every reader, and removed when
-/// touched or swept.
+/// All keys. An expired key does not exist for any reader. It is removed when it is accessed or swept.
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
-    /// In a map with a fixed order, so that `KEYS` and sweeps repeat exactly.
+    /// A map with a fixed order, so that `KEYS` and sweeps are reproducible.
     entries: IndexMap<Vec<u8>, Entry>,
     now_ms: i64,
     next_sweep_ms: i64,
     sweep_from: usize,
-    /// What keys and values take.
+    /// The memory of keys and values.
     bytes: usize,
 }
 
-/// Bytes of a key beside its name and its value: its place in the table, with the room that tables keep free.
+/// The bytes of a key in addition to its name and its value: its entry in the table, including the free space that
+/// tables keep.
 const KEY_BYTES: usize = 256;
 
-/// What a key takes.
+/// Returns the memory of a key.
 fn bytes_of(key: &[u8], value: &Value) -> usize {
     KEY_BYTES + key.len() + value.bytes()
 }
@@ -35,21 +35,21 @@ struct Entry {
 }
 
 impl Entry {
-    /// A key lives through the millisecond in which it expires, as in Redis.
+    /// Returns whether the key has expired. As in Redis, a key still exists in the millisecond of its expiry.
     fn is_expired(&self, now_ms: i64) -> bool {
         self.expires_at_ms.is_some_and(|at| now_ms > at)
     }
 }
 
-/// How often expired keys that nobody touches are looked for.
+/// The interval between two sweeps for expired keys.
 const SWEEP_EVERY_MS: i64 = 1_000;
-/// The same after a look of which a quarter had expired: there are more.
+/// The interval after a sweep that found many expired keys, because there are probably more.
 const SWEEP_AGAIN_MS: i64 = 50;
-/// How many keys one look visits, so that no call takes long.
+/// The number of keys that one sweep visits, so that no call takes long.
 const SWEEP_KEYS: usize = 2_000;
 
 impl Keyspace {
-    /// Sets the time for the commands that follow.
+    /// Sets the time for the following commands.
     pub(crate) fn set_now(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         if now_ms >= self.next_sweep_ms {
@@ -62,7 +62,7 @@ impl Keyspace {
         self.now_ms
     }
 
-    /// The value of a key, if there is one and it is of this kind.
+    /// Returns the value of a key; `None` without the key, an error for another type.
     pub(crate) fn read<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, StoreError> {
         match self.live(key) {
             None => Ok(None),
@@ -70,7 +70,7 @@ impl Keyspace {
         }
     }
 
-    /// Changes the value of a key that exists; an emptied collection is removed.
+    /// Changes the value of an existing key. An emptied collection is removed.
     pub(crate) fn change<K: Kind, T>(
         &mut self,
         key: &[u8],
@@ -90,7 +90,7 @@ impl Keyspace {
         Ok(Some(result))
     }
 
-    /// Changes the value of a key, which is an empty one at first if there was none.
+    /// Changes the value of a key. A missing key first gets an empty value.
     pub(crate) fn change_or_create<K: Kind, T>(
         &mut self,
         key: &[u8],
@@ -108,7 +108,7 @@ impl Keyspace {
             .ok_or_else(|| StoreError::err("the key is gone"))
     }
 
-    /// Puts a value in place of whatever the key held.
+    /// Sets a key to a value and replaces its previous value of any type.
     pub(crate) fn set(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
         self.bytes += bytes_of(key, &value);
         let entry = Entry { value, expires_at_ms };
@@ -131,12 +131,12 @@ impl Keyspace {
         self.live(key).map(|entry| entry.value.type_name())
     }
 
-    /// When the key expires; the outer `None` if there is no key.
+    /// Returns when the key expires. The outer `None` means that the key does not exist.
     pub(crate) fn expires_at(&mut self, key: &[u8]) -> Option<Option<i64>> {
         self.live(key).map(|entry| entry.expires_at_ms)
     }
 
-    /// Sets when a key that exists expires; a time in the past removes it.
+    /// Sets when an existing key expires. A time in the past removes the key.
     pub(crate) fn set_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
         if expires_at_ms.is_some_and(|at| at <= self.now_ms) {
             self.take(key);
@@ -145,13 +145,13 @@ impl Keyspace {
         }
     }
 
-    /// Whether there was such a key.
+    /// Removes a key. Returns whether it existed.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         let now_ms = self.now_ms;
         self.take(key).is_some_and(|entry| !entry.is_expired(now_ms))
     }
 
-    /// What keys and values take, in bytes.
+    /// Returns the memory of all keys and values, in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -176,7 +176,7 @@ impl Keyspace {
         self.sweep_from = 0;
     }
 
-    /// How many keys there are, and how many of them have a TTL.
+    /// Returns the number of keys, and the number of keys with a TTL.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let live = self.entries.values().filter(|entry| !entry.is_expired(self.now_ms));
         live.fold((0, 0), |(keys, expiring), entry| {
@@ -184,7 +184,7 @@ impl Keyspace {
         })
     }
 
-    /// The keys that match a pattern, with their types.
+    /// Returns the keys that match a pattern, with their types.
     pub(crate) fn matching<'a>(&'a self, pattern: &'a Pattern<'a>) -> impl Iterator<Item = (&'a [u8], &'static str)> {
         self.entries
             .iter()
@@ -201,8 +201,8 @@ impl Keyspace {
         self.entries.get_index_mut(index).map(|(_, entry)| entry)
     }
 
-    /// Removes expired keys among the next few, so that keys nobody touches do not pile up.
-    /// Says whether a quarter of them had expired.
+    /// Removes expired keys among the next ones, so that keys which no client accesses do not accumulate. Returns
+    /// whether more than a quarter had expired.
     fn sweep(&mut self) -> bool {
         let visited = SWEEP_KEYS.min(self.entries.len());
         let mut removed: usize = 0;

@@ -1,20 +1,17 @@
 //! An embedded store that runs Steadlock's Lua scripts in-process.
 //!
-//! It is a small Redis: the data commands that the scripts and the examples
-//! use, `EVAL` and `EVALSHA` in a sandbox that has what Redis 7 offers (without
-//! `cjson`, `cmsgpack`, `struct`, `bit`, and without what loads or measures
-//! code), and publish/subscribe. It serves three ends:
+//! The store is a small Redis. It has the data commands that the scripts and the examples use, and publish/subscribe.
+//! `EVAL` and `EVALSHA` run in a sandbox that offers what Redis 7 offers (without `cjson`, `cmsgpack`, `struct`, `bit`,
+//! and without functions that load or measure code). It is used by:
 //!
-//! - `memory://` in the clients, by way of [`Embedded`];
-//! - `steadlock serve`, by way of the `server` module (feature `server`);
-//! - tests and simulations, by way of [`Store`], which opens no socket, reads
-//!   no clock and draws no entropy: the server's time is an argument of every
-//!   entry, so that one sequence of calls gives one sequence of replies.
+//! - `memory://` in the clients, through [`Embedded`];
+//! - `steadlock serve`, through the `server` module (feature `server`);
+//! - tests and simulations, through [`Store`], which opens no socket, reads no clock and draws no entropy. Every
+//!   function takes the server's time as an argument, so the same sequence of calls gives the same replies.
 //!
-//! It keeps nothing across restarts and evicts nothing. A store with [`Limits`]
-//! refuses what would take too much time or memory; the server's has them, the
-//! others trust their callers. It is for development and tests; production runs
-//! on Redis or Valkey.
+//! The store keeps nothing across restarts and evicts nothing. With [`Limits`] it refuses work that would take too much
+//! time or memory. The server sets limits; the other users trust their callers. The store is for development and tests;
+//! production runs on Redis or Valkey.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]

@@ -1,57 +1,56 @@
-//! What one client may use up: every bound of the store, and of the server before it, in one place.
+//! All limits of the store, and of the server in front of it. They bound what one client can use.
 //!
-//! A [`Store`](crate::Store) of its own, as in tests, simulations and
-//! `memory://`, is [`Limits::NONE`]: it trusts its callers as they trust
-//! themselves. The server runs its store with [`Limits::SERVED`].
+//! A [`Store`](crate::Store) inside a program, as in tests, in simulations and behind `memory://`, has
+//! [`Limits::NONE`], because it trusts that program. The server runs its store with [`Limits::SERVED`].
 
 #[cfg(feature = "server")]
 use std::time::Duration;
 
-/// Bounds of a store. A size of `usize::MAX` is no bound.
+/// The limits of a store. A size of `usize::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Which scripts clients may send.
+    /// The scripts that clients can send.
     pub scripts: Scripts,
-    /// Bytes of Lua's heap: scripts, and all they build while they run. A script that needs more fails with
-    /// `not enough memory`. Zero is no bound.
+    /// Bytes of Lua's heap: scripts, and everything that they allocate while they run. A script that needs more fails
+    /// with `not enough memory`. Zero means no limit.
     pub lua_bytes: usize,
-    /// Steps of one script: its instructions, and a few for every command.
+    /// Steps of one script: instructions, and a fixed number for every command.
     pub script_steps: u64,
-    /// Bytes of a script's text: Lua's parser cannot be stopped, and its time grows faster than the text.
+    /// Bytes of the text of a script. Lua's parser cannot be stopped, and its time grows faster than the text.
     pub script_text: usize,
-    /// Scripts kept for EVALSHA that came by EVAL; the oldest goes first, as in Redis 7.
+    /// Scripts from EVAL that are kept for EVALSHA. As in Redis 7, the oldest is removed first.
     pub eval_scripts: usize,
-    /// Scripts kept that came by SCRIPT LOAD; one more is refused.
+    /// Scripts from SCRIPT LOAD that are kept. Further ones are refused.
     pub loaded_scripts: usize,
-    /// Bytes of Lua's heap that either kind of kept script may take.
+    /// Bytes of Lua's heap for the scripts from EVAL, and the same for those from SCRIPT LOAD.
     pub kept_script_bytes: usize,
-    /// Bytes of keys and values, with what their tables take; beyond it, commands that add are refused.
+    /// Bytes of keys and values, including their tables. Above the limit, commands that add are refused.
     pub data_bytes: usize,
-    /// Bytes of one value of type string; a list or a hash may hold many such.
+    /// Bytes of one value of type string. A list or a hash can hold many such values.
     pub value_bytes: usize,
-    /// Bytes of one reply, with some for each of its elements, and of all replies of one EXEC.
+    /// Bytes of one reply, including a fixed number for each element, and of all replies of one EXEC.
     pub reply_bytes: usize,
     /// Elements of one reply.
     pub reply_items: usize,
-    /// Steps of matching keys or channels against the pattern of one command.
+    /// Steps for matching keys or channels against the pattern of one command.
     pub glob_steps: usize,
-    /// Bytes that one command, script or transaction may publish, counted once for all subscribers, and some for
-    /// each.
+    /// Bytes that one command, script or transaction can publish. A payload counts once for all subscribers, with a
+    /// fixed number of bytes for each of them.
     pub published_bytes: usize,
 }
 
-/// Which scripts a store runs for its clients.
+/// The scripts that a store runs for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scripts {
-    /// Every script. Lua's own libraries run it, and no bound ends a single call of theirs: a pattern can keep the
-    /// store busy for ever, or take the whole stack of its thread.
+    /// Every script. No limit ends a single call of Lua's own libraries: a pattern can keep the store busy for ever, or
+    /// overflow the stack of its thread.
     Any,
     /// Only the scripts of this version of Steadlock.
     Own,
 }
 
 impl Limits {
-    /// No bounds.
+    /// No limits.
     pub const NONE: Self = Self {
         scripts: Scripts::Any,
         lua_bytes: 0,
@@ -68,7 +67,7 @@ impl Limits {
         published_bytes: usize::MAX,
     };
 
-    /// What a server allows: with everything at its bound, the process stays below 512 MB.
+    /// The limits of a server. Even if a client reaches all of them, the process stays below 512 MB.
     pub const SERVED: Self = Self {
         scripts: Scripts::Own,
         lua_bytes: 20 * MB,
@@ -88,89 +87,91 @@ impl Limits {
 
 const MB: usize = 1024 * 1024;
 
-/// Bytes beyond `data_bytes` that a script may add once it has written: it would be left half done otherwise.
+/// Bytes that a script may add beyond `data_bytes` once it has written, because ending it would leave its work half
+/// done.
 pub(crate) const HALF_DONE_BYTES: usize = MB;
 
-/// How deep a script's reply may be nested; a table can hold itself.
+/// The depth to which a script's reply can be nested. A table can contain itself.
 pub(crate) const REPLY_DEPTH: usize = 64;
 
-/// Instructions between two looks at a script's budget. The dearest compares megabytes of NULs, some
-/// 30 ms long, so they are few.
+/// Instructions between two checks of a script's budget. The most expensive instruction compares megabytes of NULs and
+/// takes about 30 ms, so the number is small.
 pub(crate) const STEPS_PER_LOOK: u32 = 10;
 
-/// Steps that a command of a script counts for.
+/// The steps that each command of a script counts for.
 pub(crate) const STEPS_PER_COMMAND: u64 = 100;
 
-/// Bytes that an element of a reply takes beside its content.
+/// The bytes that an element of a reply takes beside its content.
 pub(crate) const REPLY_ITEM_BYTES: usize = 64;
 
-/// CPU time of one command, script or transaction. Not time on the wall: a machine that sleeps or is busy ends no
-/// script.
+/// The CPU time of one command, script or transaction. Wall-clock time would end scripts on a machine that sleeps or is
+/// busy.
 #[cfg(feature = "server")]
 pub(crate) const CPU_TIME: Duration = Duration::from_millis(100);
 
-/// Bounds of the server.
+/// The limits of the server. A *stranger* is a connection that has not completed a command.
 #[cfg(feature = "server")]
 pub(crate) mod server {
     use std::time::Duration;
 
     use super::MB;
 
-    /// Connections at once, if the process may open so many files. The oldest stranger makes room for one more.
+    /// Simultaneous connections, if the process may open enough files. For one more, the oldest stranger is
+    /// disconnected.
     pub(crate) const CLIENTS: usize = 10_000;
-    /// Files that the process keeps for other ends than connections.
+    /// Files that the process keeps for other purposes than connections.
     pub(crate) const OTHER_FILES: usize = 32;
-    /// The most words of a request.
+    /// Words of a request.
     pub(crate) const WORDS: usize = 128 * 1024;
-    /// The most bytes of one word.
+    /// Bytes of one word.
     pub(crate) const WORD_BYTES: usize = 4 * MB;
-    /// The most bytes of a whole request, with some for each word.
+    /// Bytes of a whole request, including a fixed number for each word.
     pub(crate) const REQUEST_BYTES: usize = 12 * MB;
-    /// The most bytes of a line.
+    /// Bytes of a line.
     pub(crate) const LINE_BYTES: usize = 64 * 1024;
-    /// The most words before a password was given.
+    /// Words of a request before the login.
     pub(crate) const STRANGER_WORDS: usize = 16;
-    /// The most bytes of a word before a password was given.
+    /// Bytes of a word before the login.
     pub(crate) const STRANGER_WORD_BYTES: usize = 16 * 1024;
-    /// How many bytes are read at once; an idle connection holds none.
+    /// Bytes that are read at once. An idle connection keeps no buffer.
     pub(crate) const READ_BYTES: usize = 16 * 1024;
-    /// How many bytes of replies are gathered before they are written.
+    /// Bytes of replies that are collected before they are written.
     pub(crate) const WRITE_AT: usize = 64 * 1024;
-    /// Bytes of requests, replies and messages that all connections hold. Beyond it, strangers and clients that do not
-    /// read are cut off to make room, and if that is not enough, the client that needs more.
+    /// Bytes of requests, replies and messages of all connections. Above the limit, strangers and clients that do not
+    /// read are disconnected. If that is not enough, the client that needs more is disconnected.
     pub(crate) const HELD_BYTES: usize = 64 * MB;
-    /// Bytes that a connection may hold however much the others do.
+    /// Bytes that a connection may always hold, regardless of the others.
     pub(crate) const SMALL_BYTES: usize = 4 * 1024;
-    /// Strangers, and clients that do not read, that go at once when memory runs out.
+    /// Strangers, and clients that do not read, that are disconnected at once when memory runs out.
     pub(crate) const SENT_AWAY_AT_ONCE: usize = 16;
-    /// Bytes of messages that wait for a subscriber; one that lets more pile up is cut off.
+    /// Bytes of messages that wait for a subscriber. A subscriber with more is disconnected.
     pub(crate) const MESSAGE_BYTES: usize = 4 * MB;
-    /// Bytes of messages that wait for all of them.
+    /// Bytes of messages that wait for all subscribers.
     pub(crate) const ALL_MESSAGE_BYTES: usize = 24 * MB;
     /// Bytes that a message takes beside its content.
     pub(crate) const MESSAGE_EXTRA: usize = 64;
-    /// Bytes of the names of the channels that one connection listens to.
+    /// Bytes of the names of the channels that one connection subscribes to.
     pub(crate) const CHANNEL_BYTES: usize = 2 * MB;
-    /// Bytes that a channel takes beside its name, in every table that knows it.
+    /// Bytes that a channel takes beside its name, in all tables that contain it.
     pub(crate) const CHANNEL_EXTRA: usize = 256;
     /// Requests between MULTI and EXEC.
     pub(crate) const QUEUED_REQUESTS: usize = 10_000;
-    /// Their bytes.
+    /// Bytes of these requests.
     pub(crate) const QUEUED_BYTES: usize = 16 * MB;
     /// Bytes of a client's name.
     pub(crate) const NAME_BYTES: usize = 512;
-    /// Requests after which a connection that had a slow one is trusted to have quick ones again.
+    /// Requests after which a connection that had a slow one counts as quick again.
     pub(crate) const QUICK_AGAIN: u32 = 100;
-    /// Words of a request that is taken for a quick one, if its command is.
+    /// Words of a request that can count as quick, if its command does.
     pub(crate) const QUICK_WORDS: usize = 64;
-    /// Requests that a connection has answered in one go before it is another connection's turn.
+    /// Requests of one connection that are answered before other connections get their turn.
     pub(crate) const REQUESTS_AT_ONCE: usize = 64;
-    /// Time after which it is another connection's turn, however few requests that were.
+    /// Time after which other connections get their turn, even after fewer requests.
     pub(crate) const TURN: Duration = Duration::from_millis(2);
-    /// How long a stranger has for its password, or for the rest of its first request.
+    /// Time for a stranger's login, and for the rest of its first request.
     pub(crate) const STRANGER_TIME: Duration = Duration::from_secs(10);
-    /// How long the rest of a request may take.
+    /// Time for the rest of a request.
     pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
-    /// How long a client may read none of what was written to it.
+    /// Time for which a client may read nothing of its replies.
     pub(crate) const STALLED_TIME: Duration = Duration::from_secs(10);
 }

@@ -1,22 +1,22 @@
-//! Who listens on which channel, and what is still to be delivered.
+//! The subscribers of each channel, and the messages that have not been delivered.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// One listener, by a number of the embedding code's choice.
+/// A subscriber, by a number that the embedding code chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriberId(pub u64);
 
-/// A published message on its way to one subscriber.
+/// A published message for one subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Who is to have it.
+    /// The subscriber that receives it.
     pub subscriber: SubscriberId,
-    /// Where it was published.
+    /// The channel of the message.
     pub channel: Arc<[u8]>,
-    /// What was published.
+    /// The payload of the message.
     pub payload: Arc<[u8]>,
-    /// It was published to a sharded channel, by `SPUBLISH`.
+    /// Whether it was published to a sharded channel, by `SPUBLISH`.
     pub is_sharded: bool,
 }
 
@@ -26,10 +26,10 @@ type Channels = HashMap<Arc<[u8]>, BTreeSet<SubscriberId>>;
 #[derive(Debug, Default)]
 pub(crate) struct PubSub {
     channels: Channels,
-    /// Those of a cluster's slots. They share no name with the others.
+    /// The sharded channels of a cluster's slots. Their names are separate from those of other channels.
     sharded: Channels,
     outbox: Vec<Delivery>,
-    /// What the outbox takes.
+    /// The memory of the outbox.
     bytes: usize,
 }
 
@@ -42,7 +42,7 @@ impl PubSub {
         }
     }
 
-    /// Whether it was not subscribed before.
+    /// Subscribes to a channel. Returns whether the subscription is new.
     pub(crate) fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8], is_sharded: bool) -> bool {
         let channels = self.channels_of(is_sharded);
         match channels.get_mut(channel) {
@@ -54,7 +54,7 @@ impl PubSub {
         }
     }
 
-    /// Whether it was subscribed.
+    /// Unsubscribes from a channel. Returns whether there was a subscription.
     pub(crate) fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8], is_sharded: bool) -> bool {
         let channels = self.channels_of(is_sharded);
         let Some(subscribers) = channels.get_mut(channel) else {
@@ -67,8 +67,7 @@ impl PubSub {
         was_subscribed
     }
 
-    /// Queues the message for each subscriber and says how many there are; `None` if more than so many bytes would
-    /// wait then.
+    /// Queues the message for each subscriber, and returns their number; `None` if the queue would exceed `most_bytes`.
     pub(crate) fn publish(
         &mut self,
         channel: &[u8],
@@ -80,7 +79,7 @@ impl PubSub {
         let Some((channel, subscribers)) = channels.get_key_value(channel) else {
             return Some(0);
         };
-        // The first may be as large as it likes: its sender has sent it.
+        // The first message may have any size, because its publisher was allowed to send it.
         let bytes = payload.len() + subscribers.len() * size_of::<Delivery>();
         if self.bytes > 0 && self.bytes.saturating_add(bytes) > most_bytes {
             return None;
@@ -105,7 +104,7 @@ impl PubSub {
         self.channels.get(channel).map_or(0, BTreeSet::len)
     }
 
-    /// The channels with a subscriber, sorted.
+    /// Returns the channels with a subscriber, sorted.
     pub(crate) fn channels(&self) -> Vec<Arc<[u8]>> {
         let mut channels: Vec<_> = self.channels.keys().cloned().collect();
         channels.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the store answers.
+//! The replies of the store.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,28 +7,28 @@ use steadlock_protocol as protocol;
 
 use crate::limits::{Limits, REPLY_ITEM_BYTES};
 
-/// A reply, in the words of RESP3; an older client is given the nearest of RESP2.
+/// A reply, with the types of RESP3. A RESP2 client receives the nearest type of RESP2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// Nothing.
+    /// No value.
     Nil,
-    /// Nothing, where a list could be.
+    /// No value, in place of a list.
     NilArray,
-    /// A number.
+    /// An integer.
     Int(i64),
     /// A number with a fraction.
     Double(f64),
     /// A string of bytes.
     Bytes(Vec<u8>),
-    /// A short word, such as `OK`.
+    /// A status, such as `OK`.
     Status(Cow<'static, str>),
     /// Several replies.
     Array(Vec<Self>),
     /// Several replies without an order.
     Set(Vec<Self>),
-    /// Keys and values; in RESP2 and in Lua a flat list.
+    /// Keys and values; a flat list in RESP2 and in Lua.
     Map(Vec<(Self, Self)>),
-    /// A list of pairs; in RESP2 and in Lua a flat list.
+    /// A list of pairs; a flat list in RESP2 and in Lua.
     Pairs(Vec<(Self, Self)>),
     /// A refusal.
     Error(StoreError),
@@ -50,7 +50,7 @@ impl Reply {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// What it takes in memory, about.
+    /// Returns the approximate memory of the reply.
     #[cfg(feature = "server")]
     pub(crate) fn weight(&self) -> usize {
         let content = match self {
@@ -68,10 +68,10 @@ impl Reply {
         Self::Int(flag as i64)
     }
 
-    /// The reply, or the refusal as an error.
+    /// Returns the reply, or the refusal as an error.
     ///
     /// # Errors
-    /// The store's refusal.
+    /// Returns the store's refusal.
     pub fn into_result(self) -> Result<Self, StoreError> {
         match self {
             Self::Error(error) => Err(error),
@@ -80,7 +80,7 @@ impl Reply {
     }
 }
 
-/// As a RESP2 client would read it. A refusal inside a list becomes its text.
+/// Converts a reply to the form that a RESP2 client reads. A refusal inside a list becomes its text.
 impl From<Reply> for protocol::Reply {
     fn from(reply: Reply) -> Self {
         match reply {
@@ -101,7 +101,7 @@ impl From<Reply> for protocol::Reply {
     }
 }
 
-/// What a reply may still take, counted while it is made.
+/// The remaining budget of a reply while it is built.
 pub(crate) struct Room {
     items: usize,
     bytes: usize,
@@ -115,7 +115,7 @@ impl Room {
         }
     }
 
-    /// Takes the room of one element with so many bytes.
+    /// Takes the budget of one element with this many bytes.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), StoreError> {
         let left = self.bytes.checked_sub(bytes.saturating_add(REPLY_ITEM_BYTES));
         let (Some(bytes), Some(items)) = (left, self.items.checked_sub(1)) else {
@@ -125,7 +125,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes the room of elements with so many bytes each.
+    /// Takes the budget of elements with these lengths.
     pub(crate) fn take_all(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<(), StoreError> {
         lengths.try_for_each(|bytes| self.take(bytes))
     }
@@ -148,12 +148,12 @@ impl Room {
 pub struct StoreError {
     /// The first word, such as `ERR`, `WRONGTYPE` or `NOSCRIPT`.
     pub code: String,
-    /// The rest.
+    /// The rest of the text.
     pub message: String,
 }
 
 impl StoreError {
-    /// The error whose text is `text`, with its first word as the code.
+    /// Parses an error text. Its first word becomes the code.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = one_line(text);
@@ -164,7 +164,7 @@ impl StoreError {
         }
     }
 
-    /// An `ERR`.
+    /// Returns an error with the code `ERR`.
     pub(crate) fn err(message: impl Into<String>) -> Self {
         Self {
             code: "ERR".into(),
@@ -209,17 +209,17 @@ impl StoreError {
     }
 }
 
-/// What a client sent, as an error message repeats it: C's idea of a string, and not all of a long one.
+/// Returns a client's input for an error message: up to the first NUL, as in C, and at most `most` bytes.
 pub(crate) fn shown(bytes: &[u8], most: usize) -> Cow<'_, str> {
     let bytes = &bytes[..bytes.len().min(most)];
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end])
 }
 
-/// How much of a word is repeated to the client.
+/// The bytes of a word that an error message repeats.
 pub(crate) const SHOWN_BYTES: usize = 128;
 
-/// A line break would end an error reply early.
+/// Removes line breaks, which would end an error reply early.
 fn one_line(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\r', '\n']);
     if text.contains(['\r', '\n']) {

@@ -1,4 +1,4 @@
-//! The store: commands in, replies out, time as an argument.
+//! The store: executes commands and returns replies, with the time as an argument.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +22,8 @@ use crate::time::ServerTime;
 
 /// A store without clock, socket or entropy.
 ///
-/// Every entry that can see the time takes it as `now`; it should not go back.
-/// While a script runs, time stands still: nothing expires in it, and its
-/// `TIME` is `now`. The same calls with the same times give the same replies.
-///
+/// Every function that depends on time takes it as `now`, which should not go back. During a script time stands still:
+/// nothing expires, and `TIME` returns `now`. The same calls with the same times give the same replies.
 /// ```
 /// use steadlock_store::{Reply, ServerTime, Store};
 ///
@@ -38,41 +36,41 @@ use crate::time::ServerTime;
 /// assert_eq!(store.execute(&["GET", "stock"], later), Reply::Nil);
 /// ```
 pub struct Store {
-    /// Shared with the functions that scripts call; never locked while a script runs, but by those.
+    /// The data, which the functions that scripts call share. While a script runs, only these functions lock it.
     data: Arc<Mutex<Data>>,
     engine: Engine,
 }
 
-/// What a store counts.
+/// The numbers for metrics.
 #[cfg(feature = "server")]
 pub(crate) struct Numbers {
     pub(crate) uptime: Duration,
     pub(crate) keys: usize,
-    /// How many of them have a TTL.
+    /// The number of keys with a TTL.
     pub(crate) expiring: usize,
-    /// What keys and values take.
+    /// The memory of keys and values.
     pub(crate) bytes: usize,
     pub(crate) most_bytes: usize,
-    /// Those that are kept for EVALSHA.
+    /// The scripts that are kept for EVALSHA.
     pub(crate) scripts: usize,
-    /// Those that were called, or called wrongly.
+    /// The commands that were called, correctly or not.
     pub(crate) commands: Vec<(&'static str, Count)>,
 }
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limits(Limits::NONE)
     }
 
-    /// An empty store that clients may be hostile to.
+    /// Creates an empty store with limits, for clients that may be hostile.
     #[must_use]
     pub fn with_limits(limits: Limits) -> Self {
         Self::watched(limits, None)
     }
 
-    /// The same, with somebody who can tell that a script takes too long.
+    /// Creates a store with limits, and with a watch that detects scripts that take too long.
     pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
         let data = Arc::new(Mutex::new(Data::new(limits, commands::names())));
         let engine = Engine::new(&data, limits, watch);
@@ -81,7 +79,7 @@ impl Store {
 
     /// Executes a command, such as `["SET", "key", "value"]`.
     ///
-    /// A refusal is a [`Reply::Error`] with the text that Redis 7 gives.
+    /// A refusal is a [`Reply::Error`] with the same text as in Redis 7.
     pub fn execute<A: AsRef<[u8]>>(&mut self, args: &[A], now: ServerTime) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         let Some(name) = args.first() else {
@@ -112,27 +110,27 @@ impl Store {
         }
     }
 
-    /// Forgets everything but the scripts that were compiled: the store is as empty as a
-    /// new one, which would compile them again.
+    /// Forgets everything except compiled scripts. The store behaves like a new one, which would have to compile them
+    /// again.
     pub fn start_over(&mut self) {
         let mut data = self.data();
         let limits = *data.limits();
         *data = Data::new(limits, commands::names());
     }
 
-    /// Makes the store refuse what adds to it (OOM), as a server that has reached its
-    /// `maxmemory`; or takes that back. A script that has written may finish.
+    /// Sets whether the store refuses commands that add to it (OOM), like a server at its `maxmemory`. A script that
+    /// has already written may finish.
     pub fn set_full(&mut self, is_full: bool) {
         self.data().set_full(is_full);
     }
 
-    /// Says where the keys of the next scripts are: a cluster's node stops a script in the midst of it
-    /// that looks for a key which has gone.
+    /// Sets the location of the keys of the next scripts. While a slot moves, a cluster's node stops a script that
+    /// accesses a key which has moved.
     pub fn set_transit(&mut self, transit: Transit) {
         self.data().set_transit(transit);
     }
 
-    /// Runs one of Steadlock's scripts, which is compiled once.
+    /// Runs one of Steadlock's scripts. Each script is compiled only once.
     pub fn run_script<K, A>(&mut self, script: Script, keys: &[K], args: &[A], now: ServerTime) -> Reply
     where
         K: AsRef<[u8]>,
@@ -149,38 +147,37 @@ impl Store {
         reply
     }
 
-    /// Lets a subscriber hear a channel. Says whether it did not before.
+    /// Subscribes to a channel. Returns whether the subscription is new.
     pub fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
         self.data().pubsub().subscribe(subscriber, channel, false)
     }
 
-    /// Ends a subscription. Says whether there was one.
+    /// Ends a subscription. Returns whether there was one.
     pub fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
         self.data().pubsub().unsubscribe(subscriber, channel, false)
     }
 
-    /// Lets a subscriber hear a sharded channel. Says whether it did not before.
+    /// Subscribes to a sharded channel. Returns whether the subscription is new.
     pub fn ssubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
         self.data().pubsub().subscribe(subscriber, channel, true)
     }
 
-    /// Ends a subscription to a sharded channel. Says whether there was one.
+    /// Ends a subscription to a sharded channel. Returns whether there was one.
     pub fn sunsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
         self.data().pubsub().unsubscribe(subscriber, channel, true)
     }
 
-    /// Takes what was published for subscribers since the last call, in order.
+    /// Takes the messages that were published for subscribers since the last call, in order.
     pub fn take_deliveries(&mut self) -> Vec<Delivery> {
         self.data().pubsub().take_deliveries()
     }
 
-    /// Sets the `run_id` of `INFO`, by which clients tell two servers apart: 40
-    /// hex digits, all zero unless set.
+    /// Sets the `run_id` of `INFO`, by which clients tell servers apart: 40 hex digits, all zero by default.
     pub fn set_run_id(&mut self, run_id: String) {
         self.data().set_run_id(run_id);
     }
 
-    /// Says in `INFO` what stands before the store.
+    /// Sets the facts in `INFO` about the server in front of the store.
     #[cfg(feature = "server")]
     pub(crate) fn set_front(&mut self, front: Front) {
         self.data().set_front(front);
@@ -191,19 +188,19 @@ impl Store {
         *self.data().limits()
     }
 
-    /// Whether the piece of work at hand has taken too long.
+    /// Returns whether the current work has taken too long.
     #[cfg(feature = "server")]
     pub(crate) fn is_late(&self) -> bool {
         self.engine.is_late()
     }
 
-    /// Counts a command that the server in front carried out.
+    /// Counts a command that the server in front of the store executed.
     #[cfg(feature = "server")]
     pub(crate) fn count(&self, command: &'static commands::Command, reply: Option<&Reply>) {
         dispatch::count(&mut self.data(), command, reply.unwrap_or(&Reply::OK));
     }
 
-    /// What there is to count.
+    /// Returns the numbers for metrics.
     #[cfg(feature = "server")]
     pub(crate) fn numbers(&self, now: ServerTime) -> Numbers {
         let mut data = self.data();
@@ -220,7 +217,7 @@ impl Store {
         }
     }
 
-    /// Commands are finished or not begun, so what a panic left is whole.
+    /// Locks the data. After a panic it is still consistent: every command has either finished or not begun.
     fn data(&self) -> MutexGuard<'_, Data> {
         self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,7 +235,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// The text that Redis gives for a command it does not know.
+/// Returns Redis' error for an unknown command.
 pub(crate) fn unknown_command(args: &[&[u8]]) -> StoreError {
     let name = shown(args.first().copied().unwrap_or_default(), SHOWN_BYTES);
     let mut rest = String::new();

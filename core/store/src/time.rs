@@ -1,34 +1,34 @@
-//! The server's time, as an argument.
+//! The server's time, which the store takes as an argument.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The server's time: microseconds since 1970-01-01 UTC, as `TIME` gives it.
+/// The server's time: microseconds since 1970-01-01 UTC, as `TIME` reports it.
 ///
-/// Expiry is counted in whole milliseconds, as Redis does.
+/// As in Redis, expiry has a resolution of whole milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerTime(u64);
 
 impl ServerTime {
-    /// A time from microseconds since 1970-01-01 UTC.
+    /// Creates a time from microseconds since 1970-01-01 UTC.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// In microseconds since 1970-01-01 UTC.
+    /// Returns the microseconds since 1970-01-01 UTC.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// In whole milliseconds, the unit of expiry.
+    /// Returns whole milliseconds, the unit of expiry.
     pub(crate) const fn as_millis(self) -> i64 {
         // A u64 of microseconds, divided by 1,000, always fits.
         (self.0 / 1_000).cast_signed()
     }
 }
 
-/// A clock that starts at the wall clock and never goes back or jumps.
+/// A clock that starts at the wall clock's time and never goes back or jumps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
     wall: Duration,

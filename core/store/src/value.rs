@@ -1,4 +1,4 @@
-//! What a key can hold, and what it takes.
+//! The values of keys, and their memory.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -8,14 +8,14 @@ use indexmap::{IndexMap, IndexSet};
 use crate::capacity::shrunk;
 use crate::zset::SortedSet;
 
-/// A hash's fields, oldest first.
+/// The fields of a hash, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hash {
     fields: IndexMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
 }
 
-/// A set's members, oldest first unless some were removed.
+/// The members of a set, oldest first unless some were removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Set {
     members: IndexSet<Vec<u8>>,
@@ -29,17 +29,18 @@ pub(crate) struct List {
     bytes: usize,
 }
 
-/// Bytes of a field, a member and an item beside their content: the table's place for them, with the room that
-/// tables keep free, and what the allocator adds.
+/// The bytes of a field, a member and an item beside their content: the entry in the table, including the free space
+/// that tables keep, and the overhead of the allocator.
 const FIELD_BYTES: usize = 144;
 const MEMBER_BYTES: usize = 96;
 const ITEM_BYTES: usize = 64;
 
-/// Up to this size a hash keeps its order when a field goes, as Redis does; beyond, it would take too long.
+/// Up to this size a hash keeps its order when a field is removed, as in Redis. For larger hashes that would take too
+/// long.
 const ORDERED_FIELDS: usize = 128;
 
 impl Hash {
-    /// Sets a field and gives what it was.
+    /// Sets a field. Returns its previous value.
     pub(crate) fn insert(&mut self, field: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         let before = self.fields.insert(field.to_vec(), value.to_vec());
         self.bytes += value.len();
@@ -50,7 +51,7 @@ impl Hash {
         before
     }
 
-    /// Whether there was such a field.
+    /// Removes a field. Returns whether it existed.
     pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
         let removed = if self.fields.len() <= ORDERED_FIELDS {
             self.fields.shift_remove(field)
@@ -77,7 +78,7 @@ impl Deref for Hash {
 }
 
 impl Set {
-    /// Whether it is new.
+    /// Adds a member. Returns whether it is new.
     pub(crate) fn insert(&mut self, member: &[u8]) -> bool {
         let is_new = self.members.insert(member.to_vec());
         if is_new {
@@ -86,7 +87,7 @@ impl Set {
         is_new
     }
 
-    /// Whether there was such a member.
+    /// Removes a member. Returns whether it existed.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
         let was_in = self.members.swap_remove(member);
         if was_in {
@@ -134,7 +135,7 @@ impl List {
         item
     }
 
-    /// Changes it in a way that can only make it smaller.
+    /// Changes the list in a way that can only make it smaller.
     pub(crate) fn reduce(&mut self, change: impl FnOnce(&mut VecDeque<Vec<u8>>)) {
         change(&mut self.items);
         self.bytes = self.items.iter().map(|item| item.len() + ITEM_BYTES).sum();
@@ -156,7 +157,7 @@ impl Deref for List {
     }
 }
 
-/// The value of a key. Collections are never empty: the key goes with the last element.
+/// The value of a key. A collection is never empty, because its key is removed with the last element.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     String(Vec<u8>),
@@ -167,7 +168,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// As `TYPE` says it.
+    /// Returns the name of the type, as `TYPE` reports it.
     pub(crate) const fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "string",
@@ -188,7 +189,7 @@ impl Value {
         }
     }
 
-    /// What it takes, counted as its elements come and go.
+    /// Returns the memory of the value. The count is updated with each element.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::String(text) => text.capacity(),
@@ -200,13 +201,13 @@ impl Value {
     }
 }
 
-/// One kind of value, so that a command can ask for it by its type.
+/// A type of value that a command can request.
 pub(crate) trait Kind: Sized {
-    /// An empty one.
+    /// Returns an empty value of this type.
     fn empty() -> Value;
-    /// The value, if it is of this kind.
+    /// Returns the value if it has this type.
     fn of(value: &Value) -> Option<&Self>;
-    /// The value, if it is of this kind.
+    /// Returns the value if it has this type.
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct SortedSet {
     bytes: usize,
 }
 
-/// Bytes of a member beside its content: its place in both tables, with the room they keep free.
+/// The bytes of a member beside its content: its entries in both tables, including their free space.
 const MEMBER_BYTES: usize = 176;
 
 impl SortedSet {
@@ -22,7 +22,7 @@ impl SortedSet {
         self.scores.len()
     }
 
-    /// What it takes.
+    /// Returns the memory of the set.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -31,7 +31,7 @@ impl SortedSet {
         self.scores.get(member).copied()
     }
 
-    /// Sets a score and gives the one before.
+    /// Sets a score. Returns the previous one.
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let before = self.remove(member);
         self.bytes += member.len() + MEMBER_BYTES;
@@ -41,7 +41,7 @@ impl SortedSet {
         before
     }
 
-    /// Removes a member and gives its score.
+    /// Removes a member. Returns its score.
     pub(crate) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let (member, score) = self.scores.remove_entry(member)?;
         self.bytes -= member.len() + MEMBER_BYTES;
@@ -52,25 +52,25 @@ impl SortedSet {
         Some(score)
     }
 
-    /// All members, lowest score first.
+    /// Returns all members, lowest score first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
         self.order.iter().map(|(score, member)| (&**member, score.0))
     }
 
-    /// The members from `low` upwards, lowest first.
+    /// Returns the members with a score of at least `low`, lowest first.
     pub(crate) fn at_least(&self, low: f64) -> impl Iterator<Item = (&[u8], f64)> {
         let start = (Score(low), Arc::from(&b""[..]));
         self.order.range(start..).map(|(score, member)| (&**member, score.0))
     }
 }
 
-/// A score; never NaN, for no command accepts it.
+/// A score. It is never NaN, because no command accepts that.
 #[derive(Clone, Copy, Debug)]
 struct Score(f64);
 
 impl Ord for Score {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Not `total_cmp`: 0 and -0 are one score.
+        // `total_cmp` would order -0 before 0, but they are the same score.
         self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
     }
 }

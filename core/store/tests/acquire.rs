@@ -1,19 +1,19 @@
-//! The acquire script, at a time of the test's choice.
+//! Tests of the acquire scripts at chosen times.
 
 use steadlock_protocol::Script;
 use steadlock_store::{Reply, ServerTime, Store};
 
-/// Microseconds of one digit: as text they have to be padded.
+/// The microseconds have one digit, so as text they must be padded.
 const NOW: u64 = 1_795_000_000_000_007;
 
 /// An owner id.
 const ME: &str = "00000000-0000-4000-8000-000000000001:1";
-/// Another client's.
+/// An owner id of another client.
 const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
-/// And one more.
+/// An owner id of a third client.
 const THEY: &str = "00000000-0000-4000-8000-000000000003:1";
 
-/// Acquires once, after `stored` was put where the last token is kept.
+/// Acquires once, after setting the key of the last token to `stored`.
 fn acquire(stored: Option<&str>) -> (Store, Reply) {
     let mut store = Store::new();
     let now = ServerTime::from_micros(NOW);
@@ -83,7 +83,7 @@ fn asking_again_gives_the_same_hold_and_a_higher_token() {
     assert_eq!(ask(&mut store, YOU), held);
 }
 
-/// The token of a reply that grants: the last text in it that is a number.
+/// Returns the token of a grant: the last text of the reply that is a number.
 fn token_of(reply: &Reply) -> u64 {
     let Reply::Array(parts) = reply else {
         panic!("{reply:?} grants nothing");
@@ -95,11 +95,11 @@ fn token_of(reply: &Reply) -> u64 {
     }
 }
 
-/// An attempt, by its script, keys and arguments; and the script and arguments that ask again.
+/// An attempt: script, keys and arguments. Then the script and the arguments of the second attempt.
 type FirstAndAgain<'a> = (Script, &'a [&'a str], &'a [&'a str], Script, &'a [&'a str]);
 
-/// The sides and kinds of one name draw from one sequence. An owner that asks again after another
-/// kind's grant must not get the token of that grant.
+/// All sides and kinds of one name share one sequence of tokens. An owner that repeats its attempt after a grant of
+/// another kind must not receive the token of that grant.
 #[test]
 fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
     let now = ServerTime::from_micros(NOW);
@@ -159,7 +159,7 @@ fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
             first < other && other < own,
             "{script:?}, {again:?}: {first}, {other}, {own}"
         );
-        // Who is told of none draws none.
+        // A caller that receives no token must not draw one.
         let before = store.execute(&["GET", "token"], now);
         if again == Script::FairPoll {
             for question in [[ME, "0"], [THEY, "1"]] {

@@ -1,4 +1,4 @@
-//! The shared store as the clients' memory transport uses it.
+//! The shared store, as the clients' memory transport uses it.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -9,7 +9,7 @@ const LOCK: &[&str] = &["stock"];
 
 /// An owner id.
 const ME: &str = "00000000-0000-4000-8000-000000000001:1";
-/// Another client's.
+/// An owner id of another client.
 const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
 
 #[test]
@@ -141,7 +141,7 @@ fn messages_of_many_publishers_come_one_at_a_time_and_complete() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&heard);
     let subscriber = store.connect(Box::new(move |_, payload| {
-        // Not waited for: two at a time would be seen.
+        // `try_lock` fails if two messages are delivered at the same time.
         listener.try_lock().unwrap().push(payload.to_vec());
     }));
     subscriber.subscribe(b"a");

@@ -1,11 +1,11 @@
-//! A key is a lock only if its form is a lock's. Every script refuses everything else, and writes nothing.
+//! A key is a lock only if it has the form of a lock. Every script refuses all other keys and writes nothing.
 
 use steadlock_protocol::Script;
 use steadlock_store::{Reply, ServerTime, Store};
 
 const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_007);
 const ME: &str = "00000000-0000-4000-8000-000000000001:1";
-/// As Redisson writes it: the number is that of a thread.
+/// An owner id in Redisson's form, where the number is that of a thread.
 const REDISSON: &str = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:7";
 const FAR: &str = "99999999999999";
 
@@ -57,7 +57,7 @@ const PERMITS_VERBS: &[Verb] = &[
     (Script::SemaphoreForce, &["permits"], &["channel"]),
 ];
 
-/// A store in which somebody ran this command.
+/// Creates a store in which this command has run.
 fn store(command: &[&str]) -> Store {
     let mut store = Store::new();
     let reply = store.execute(command, NOW);
@@ -65,7 +65,7 @@ fn store(command: &[&str]) -> Store {
     store
 }
 
-/// All that the store has.
+/// Returns the whole contents of the store.
 fn all(store: &mut Store) -> Vec<Vec<Reply>> {
     let Reply::Array(keys) = store.execute(&["KEYS", "*"], NOW) else {
         panic!("no keys");
@@ -89,7 +89,7 @@ fn run(store: &mut Store, (script, keys, args): Verb) -> Reply {
     store.run_script(script, keys, args, NOW)
 }
 
-/// Each verb is refused with one of these codes, in few words, and nothing changes.
+/// Checks that each verb is refused with one of these codes, with a short error, and changes nothing.
 fn every_verb_refuses(verbs: &[Verb], command: &[&str], codes: &[&str]) {
     for verb in verbs {
         let mut store = store(command);
@@ -111,7 +111,7 @@ fn every_verb_refuses(verbs: &[Verb], command: &[&str], codes: &[&str]) {
 
 const FORM: &[&str] = &["STEADLOCK_FORM"];
 const TYPE: &[&str] = &["WRONGTYPE"];
-/// The codes for a lock of another kind; the verbs of an owner need not know which.
+/// The codes for a lock of another kind. The verbs of an owner need not know which kind it is.
 const KIND_OR_TYPE: &[&str] = &["STEADLOCK_KIND", "WRONGTYPE"];
 
 #[test]

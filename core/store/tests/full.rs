@@ -1,5 +1,5 @@
-//! Scripts on a full store: a waiter is told who holds the lock, nothing is half written, and a lock that is held
-//! can be renewed and released.
+//! Scripts on a full store: a waiter learns who holds the lock, no write is left half done, and a lock that is held can
+//! be renewed and released.
 
 use steadlock_protocol::Script;
 use steadlock_store::{Reply, ServerTime, Store};
@@ -8,10 +8,10 @@ const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_007);
 const FREE: &str = "";
 /// An owner id.
 const ME: &str = "00000000-0000-4000-8000-000000000001:1";
-/// Another client's.
+/// An owner id of another client.
 const YOU: &str = "00000000-0000-4000-8000-000000000002:1";
 
-/// A call: its script, keys, and the arguments after the lease and the owner.
+/// An attempt: its script, its keys, and the arguments after the lease and the owner.
 type Attempt = (Script, &'static [&'static str], &'static [&'static str]);
 
 const LOCK: Attempt = (Script::LockAcquire, &["a", "token"], &[]);
@@ -26,7 +26,7 @@ fn ask(store: &mut Store, (script, keys, rest): Attempt, owner: &str) -> Reply {
     store.run_script(script, keys, &args, NOW)
 }
 
-/// Everything that the store has.
+/// Returns all keys of the store with their TTLs.
 fn dump(store: &mut Store) -> Vec<(Reply, Reply)> {
     let Reply::Array(keys) = store.execute(&["KEYS", "*"], NOW) else {
         panic!("no keys");

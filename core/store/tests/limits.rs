@@ -1,4 +1,4 @@
-//! What a store with limits refuses, and that everything else goes on.
+//! Requests that a store with limits refuses, while everything else continues to work.
 
 use steadlock_protocol::Script;
 use steadlock_store::{Limits, Reply, Scripts, ServerTime, Store, SubscriberId};
@@ -31,7 +31,7 @@ fn refusal(reply: Reply) -> String {
 
 const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
-/// A store with a held lock, then filled up to its limit.
+/// Returns a store with a held lock that has been filled up to its limit.
 fn full() -> Store {
     let mut store = limited(|limits| limits.data_bytes = 1_000_000);
     let taken = store.run_script(Script::LockAcquire, &["stock", "token"], &["30000", "me"], NOW);
@@ -47,7 +47,7 @@ fn full() -> Store {
             break;
         }
     }
-    // The last gap, too.
+    // Small values fill the remaining space.
     let mut numbers = 0..;
     while !matches!(
         call(&mut store, &["INCR", &format!("i{:?}", numbers.next().unwrap_or(0))]),
@@ -122,7 +122,7 @@ fn what_is_deleted_is_counted_back() {
             for i = 1, 500 do redis.call('SET', KEYS[1] .. i, 'y') redis.call('PEXPIRE', KEYS[1] .. i, -1) end
             redis.call('DEL', 's')",
     ];
-    // What was counted and not counted back would fill the store in some of these rounds.
+    // If the store did not subtract deleted data, it would be full after some of these rounds.
     for round in 0..40 {
         for text in [fill, clear[round % clear.len()]] {
             let reply = call(&mut store, &["EVAL", text, "1", "key"]);
@@ -294,7 +294,7 @@ fn wherever_memory_runs_out_there_is_an_error_and_the_next_script_runs() {
 
 #[test]
 fn a_name_of_a_chunk_outlives_the_parser() {
-    // CVE-2025-49844: collected while the parser ran, the name was read after it was freed.
+    // CVE-2025-49844: the collector could free the name while the parser still used it.
     let mut store = limited(|_| {});
     for number in 0..2_000 {
         let text = format!(
@@ -308,7 +308,7 @@ fn a_name_of_a_chunk_outlives_the_parser() {
 
 #[test]
 fn levels_of_long_brackets_are_counted_right() {
-    // CVE-2025-46819. A count that overflows would need more text than a script may have.
+    // CVE-2025-46819. An overflow of this count would need more text than a script may have.
     let mut store = limited(|_| {});
     let level = "=".repeat(30_000);
     assert_eq!(
@@ -326,7 +326,7 @@ fn levels_of_long_brackets_are_counted_right() {
 
 #[test]
 fn one_script_changes_nothing_for_the_next() {
-    // CVE-2025-46818 and CVE-2022-24735: code of one client that runs with the rights of another.
+    // CVE-2025-46818 and CVE-2022-24735: code of one client runs with the rights of another.
     let mut store = limited(|_| {});
     for text in [
         "getmetatable('').__index = function() return 'mine' end",
@@ -352,8 +352,8 @@ fn one_script_changes_nothing_for_the_next() {
     }
 }
 
-// CVE-2022-24736 (a null pointer while a script was loaded for a debugger) and CVE-2021-32626 (the stack grew in
-// replies and arguments without a check) are defects of Redis' own C code; what would be their like here, deep replies
-// and many arguments, is among the scripts of `core/cli/tests/hostile`. CVE-2024-31449, CVE-2020-14147 and
-// CVE-2015-8080 are defects of the libraries `bit` and `struct`, CVE-2024-46981 needs `newproxy` and
-// `collectgarbage`: none of them is there, as that corpus shows.
+// Other CVEs need no test here. CVE-2022-24736 (a null pointer while a script was loaded for a debugger) and
+// CVE-2021-32626 (the stack grew in replies and arguments without a check) are defects of Redis' own C code. Similar
+// attacks on this store, by deep replies and many arguments, are among the scripts of `core/cli/tests/hostile`.
+// CVE-2024-31449, CVE-2020-14147 and CVE-2015-8080 are defects of the libraries `bit` and `struct`, and CVE-2024-46981
+// needs `newproxy` and `collectgarbage`. The sandbox has none of these, as those scripts show.

@@ -1,4 +1,4 @@
-//! The port: the protocol byte by byte, and an ordinary client.
+//! Tests of the port: the protocol byte by byte, and an ordinary client.
 
 mod support;
 
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::support::Wire;
 
-/// A server on a thread of its own, stopped when dropped.
+/// A server on its own thread, stopped when dropped.
 struct Running {
     address: SocketAddr,
     store: Embedded,
@@ -104,7 +104,7 @@ fn a_long_pipeline_is_answered_whole() {
     wire.call(&["SET", "big", &value]);
     let requests = b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n".repeat(2_000);
     let mut sender = wire.second_half();
-    // Replies fill the buffers long before the last request is sent.
+    // The replies fill the buffers long before the last request is sent.
     let sending = std::thread::spawn(move || std::io::Write::write_all(&mut sender, &requests).unwrap());
     for _ in 0..2_000 {
         assert_eq!(wire.read(), Reply::Bytes(value.clone().into_bytes()));
@@ -304,7 +304,7 @@ fn a_closed_connection_is_no_listener() {
     listener.call(&["SUBSCRIBE", "a"]);
     drop(listener);
     let mut other = server.wire();
-    // The server learns of it from the socket, some time soon.
+    // The server learns from the socket that the connection is closed, after a short time.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
     while other.call(&["PUBLISH", "a", "x"]) != Reply::Int(0) {
         assert!(std::time::Instant::now() < deadline, "still subscribed");

@@ -1,9 +1,9 @@
-//! The scripts of a semaphore, at a time of the test's choice: its limit, and clocks that go back.
+//! Tests of a semaphore's scripts at chosen times: its limit, and clocks that go back.
 
 use steadlock_protocol::Script;
 use steadlock_store::{Reply, ServerTime, Store};
 
-/// A semaphore at a moment, in milliseconds.
+/// A semaphore, and the current time in milliseconds.
 struct Semaphore {
     store: Store,
     now: u64,
@@ -22,7 +22,7 @@ impl Semaphore {
             .run_script(script, keys, args, ServerTime::from_micros(self.now * 1_000))
     }
 
-    /// Whether it was granted, or what it was refused with.
+    /// Returns whether the attempt was granted, or the code of its error.
     fn acquire(&mut self, name: &str, wanted: &str, limit: &str) -> Result<bool, String> {
         match self.run(
             Script::SemaphoreAcquire,
@@ -47,7 +47,7 @@ impl Semaphore {
         self.run(Script::SemaphoreRelease, &["s"], &[&owner(name), permits, "channel"])
     }
 
-    /// How many are held, of how many.
+    /// Returns the number of held permits, and the limit.
     fn permits(&mut self) -> Option<(i64, i64)> {
         match self.run(Script::SemaphoreInspect, &["s"], &[]) {
             Reply::Array(parts) => match parts.as_slice() {
@@ -59,7 +59,7 @@ impl Semaphore {
     }
 }
 
-/// An owner id for a short name.
+/// Returns an owner id for a short name.
 fn owner(name: &str) -> String {
     let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("00000000-0000-4000-8000-{digits:0>12}:1")
@@ -136,12 +136,12 @@ fn a_limit_out_of_its_range_is_refused_before_the_first_write() {
 fn what_a_clock_that_went_back_has_left_of_an_owners_permits_does_not_stand_in_its_way() {
     for others in [None, Some("b")] {
         let mut semaphore = Semaphore::new();
-        // The key lasts as long as this one.
+        // This hold keeps the key alive.
         let keeper = ["60000", &owner("keeper"), "1", "73"];
         semaphore.run(Script::SemaphoreAcquire, &["s"], &keeper);
         assert_eq!(semaphore.acquire("a", "70", "73"), Ok(true));
         semaphore.now += 31_000;
-        // It clears 64 of them away, the first among them.
+        // This attempt removes 64 of the expired permits, among them the first.
         assert_eq!(semaphore.acquire("c", "1", "73"), Ok(true));
         assert_eq!(semaphore.release("c", "1"), ints(&[1, 0]));
         semaphore.now -= 20_000;

@@ -1,4 +1,4 @@
-//! What a store does as a node of a cluster: sharded channels, and slots on their way.
+//! A store as a node of a cluster: sharded channels, and slots that are moving.
 
 use steadlock_store::{Reply, ServerTime, Store, SubscriberId, Transit};
 
@@ -43,7 +43,7 @@ fn a_script_that_looks_for_a_key_that_has_gone_is_stopped() {
             is_stopped,
             "{transit:?}: {text}"
         );
-        // What it has done stays.
+        // The writes that the script has made stay.
         assert_eq!(store.execute(&["EXISTS", "a"], NOW), Reply::Int(0));
     }
 }

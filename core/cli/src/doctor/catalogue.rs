@@ -1,15 +1,15 @@
-//! Every finding there is. docs/operations.md has the same table, with what each means.
+//! Every possible finding. docs/operations.md has the same table, with an explanation of each.
 
 use std::fmt;
 
-/// How much a finding matters; also the exit status.
+/// How much a finding matters. The worst one of a report decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Good to know.
     Info,
-    /// Locks work, and promise less than they could, or may fail one day.
+    /// Locks work, but promise less than they could, or may fail one day.
     Warning,
-    /// Locks fail, or may be held by two.
+    /// Locks fail, or may have two holders.
     Error,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Severity {
 
 macro_rules! checks {
     ($($name:ident, $severity:ident, $id:literal;)*) => {
-        /// What may be found.
+        /// The possible findings.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Check {
             $($name,)*
@@ -41,7 +41,7 @@ macro_rules! checks {
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name, as the report and the document have it.
+            /// The name of the finding in the report and in the document.
             pub(crate) const fn id(self) -> &'static str {
                 match self {
                     $(Self::$name => $id,)*
@@ -108,15 +108,15 @@ checks! {
     CannotTell, Info, "cannot-tell";
 }
 
-/// Something to know about these servers.
+/// A finding about these servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) check: Check,
-    /// The servers or sentinels that have it; none if it is about all together.
+    /// The servers or sentinels that the finding is about. Empty if it is about all servers together.
     pub(crate) at: Vec<String>,
-    /// What is so, and what follows from it.
+    /// The fact, and its consequence.
     pub(crate) says: String,
-    /// What to do.
+    /// The recommended remedy.
     pub(crate) remedy: String,
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-    /// The rows of the document's table of findings: id and severity.
+    /// Returns the rows of the document's table of findings: id and severity.
     fn documented() -> Vec<(&'static str, &'static str)> {
         let (_, table) = OPERATIONS.split_once("<!-- doctor:findings -->").unwrap();
         let (table, _) = table.split_once("<!-- /doctor:findings -->").unwrap();

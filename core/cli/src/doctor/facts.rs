@@ -1,5 +1,5 @@
-//! What is known of the servers: plain data, gathered by `gather` and judged by `findings`.
-//! A fact that may not be read is unknown, with the reason.
+//! The facts about the servers: plain data, gathered by `gather` and judged by `findings`. A fact that cannot be read
+//! is unknown, with the reason.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ pub(crate) use super::layout::Layout;
 use super::rights::Rights;
 use super::version::{Product, Version};
 
-/// Something that was asked.
+/// A fact, if it could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fact<T> {
     Known(T),
-    /// Why it cannot be told, as `CONFIG GET is refused`.
+    /// The reason why the fact could not be read, such as `CONFIG GET is refused`.
     Unknown(String),
 }
 
@@ -23,7 +23,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Whether it is known, and so.
+    /// Returns whether the fact is known and `holds` is true for it.
     pub(crate) fn is(&self, holds: impl FnOnce(&T) -> bool) -> bool {
         self.known().is_some_and(holds)
     }
@@ -49,18 +49,18 @@ impl<T> Fact<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) layout: Layout,
-    /// The lease of the programs.
+    /// The shortest lease of the programs.
     pub(crate) lease: Duration,
-    /// What the names of their locks begin with.
+    /// The prefix of the names of the programs' locks.
     pub(crate) prefix: String,
     pub(crate) database: i64,
-    /// How many primaries were given, of RedLock.
+    /// The number of primaries that the URLs name. More than one means RedLock.
     pub(crate) given: usize,
-    /// The primaries.
+    /// The primaries that answered.
     pub(crate) servers: Vec<Server>,
-    /// Primaries that do not answer.
+    /// The primaries that did not answer.
     pub(crate) unreachable: Vec<Unreachable>,
-    /// Of a cluster: how its slots are.
+    /// The coverage of the slots, if the servers are a cluster.
     pub(crate) coverage: Option<Fact<Coverage>>,
     pub(crate) sentinels: Option<Sentinels>,
 }
@@ -74,26 +74,26 @@ pub(crate) struct Unreachable {
 /// One primary.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// Its address.
+    /// The address of the primary.
     pub(crate) name: String,
-    /// Whether the way to it stays on this machine.
+    /// Whether the connection to the server stays on this machine.
     pub(crate) is_local: bool,
     pub(crate) is_encrypted: bool,
     pub(crate) version: Fact<Version>,
     pub(crate) run_id: Fact<String>,
     pub(crate) memory: Fact<Memory>,
     pub(crate) persistence: Fact<Persistence>,
-    /// Whether it writes snapshots by itself.
+    /// Whether the server writes snapshots by itself.
     pub(crate) has_snapshots: Fact<bool>,
-    /// `appendfsync`.
+    /// The setting `appendfsync`.
     pub(crate) fsync: Fact<String>,
     pub(crate) replicas: Fact<Vec<Replica>>,
     pub(crate) min_replicas: Fact<u64>,
-    /// After so many seconds without a word the server closes a connection; 0 for never.
+    /// The server closes a connection after this many seconds without a command; 0 for never.
     pub(crate) idle_timeout: Fact<u64>,
-    /// The hard limit of the buffer of a subscriber, in bytes; 0 for none.
+    /// The hard limit of the output buffer of a subscriber, in bytes; 0 for none.
     pub(crate) pubsub_buffer: Fact<u64>,
-    /// After so many milliseconds of a script others are answered BUSY; 0 for never.
+    /// After a script has run for this many milliseconds, the server answers all other clients BUSY; 0 for never.
     pub(crate) script_limit: Fact<u64>,
     pub(crate) connections: Fact<Connections>,
     pub(crate) clock: Fact<Clock>,
@@ -105,16 +105,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Whether it is `steadlock serve`, which has none of the settings.
+    /// Returns whether this is `steadlock serve`, which has none of the settings.
     pub(crate) fn is_for_development(&self) -> bool {
         self.version.is(|version| version.product == Product::Steadlock)
     }
 }
 
-/// As `INFO memory` has it.
+/// The memory of the server, as `INFO memory` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// `maxmemory` in bytes; 0 for none.
+    /// The setting `maxmemory`, in bytes; 0 for none.
     pub(crate) limit: u64,
     pub(crate) used: u64,
     pub(crate) policy: String,
@@ -123,7 +123,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Persistence {
     pub(crate) has_log: bool,
-    /// What of it fails, if something does.
+    /// The part of the persistence that fails, if any.
     pub(crate) failing: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Persistence {
 pub(crate) struct Replica {
     pub(crate) address: String,
     pub(crate) is_linked: bool,
-    /// Seconds since it was last heard of.
+    /// Seconds since the primary last received a message from the replica.
     pub(crate) lag: u64,
     pub(crate) clock: Fact<Clock>,
 }
@@ -142,11 +142,11 @@ pub(crate) struct Connections {
     pub(crate) most: u64,
 }
 
-/// A server's clock beside ours, in microseconds.
+/// The difference between a server's clock and this machine's, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
     pub(crate) ahead: i64,
-    /// By how much that may be wrong.
+    /// The possible error of `ahead`.
     pub(crate) within: i64,
 }
 
@@ -156,24 +156,24 @@ pub(crate) struct RoundTrip {
     pub(crate) worst: Duration,
 }
 
-/// What became of a write of a scratch key.
+/// The result of a write to a scratch key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     Accepted,
-    /// With the first word of the server's error, as `OOM`.
+    /// The server refused the write, with this first word of its error, such as `OOM`.
     Refused(String),
 }
 
-/// Who gets in without a password.
+/// Whether and from where clients can log in without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Openness {
-    /// Whether the default user may be used without one.
+    /// Whether the default user has no password.
     pub(crate) without_password: Fact<bool>,
-    /// Whether the server lets such a user in from other machines.
+    /// Whether the server accepts such a user from other machines.
     pub(crate) from_elsewhere: Fact<bool>,
 }
 
-/// What only the node of a cluster has.
+/// Facts that only a node of a cluster has.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) needs_full_coverage: Fact<bool>,
@@ -182,32 +182,32 @@ pub(crate) struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Coverage {
-    /// Slots that no node serves.
+    /// The number of slots that no node serves.
     pub(crate) unserved: u32,
 }
 
-/// Those who watch a primary.
+/// The sentinels that watch a primary.
 #[derive(Clone, Debug)]
 pub(crate) struct Sentinels {
-    /// Each that the URL names, or another one knows.
+    /// All sentinels that the URL names or that another sentinel knows.
     pub(crate) all: Vec<Sentinel>,
     pub(crate) quorum: Fact<u64>,
-    /// How soon the primary counts as down.
+    /// The time without an answer after which the sentinels consider the primary down.
     pub(crate) down_after: Fact<Duration>,
-    /// Whether they could agree on a failover now, or what is in the way.
+    /// Whether the sentinels could agree on a failover now, or what prevents it.
     pub(crate) can_fail_over: Fact<Result<(), String>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sentinel {
     pub(crate) name: String,
-    /// The primary that it names, or why it does not.
+    /// The primary that the sentinel names, or the reason why it names none.
     pub(crate) primary: Fact<String>,
 }
 
 #[cfg(test)]
 pub(crate) mod samples {
-    //! Servers that nothing is wrong with.
+    //! Sample servers without any fault.
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What the facts mean: pure functions of them.
+//! Judges the facts: pure functions of them.
 
 mod group;
 mod permission;
@@ -9,7 +9,7 @@ mod untold;
 use super::catalogue::Finding;
 use super::facts::Facts;
 
-/// All that is to be said of these servers, the worst first.
+/// Returns all findings about these servers, the worst first.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut all = group::judge(facts);
     for server in &facts.servers {
@@ -21,7 +21,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-/// What is said of several servers in the same words is said once.
+/// Merges findings of several servers that have the same text into one.
 fn merged(all: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for finding in all {

@@ -1,4 +1,4 @@
-//! Asks the servers: everything that can be read, in the same way on each.
+//! Asks all servers for everything that can be read.
 
 mod asking;
 mod info;
@@ -20,19 +20,19 @@ use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Server, Unreachable
 use crate::exit::Exit;
 use crate::server::ServerOptions;
 
-/// What to look at.
+/// The servers to look at, and the options.
 pub(crate) struct Request<'a> {
-    /// One URL, or those of the primaries of RedLock.
+    /// One URL, or the URLs of the primaries of RedLock.
     pub(crate) urls: &'a [String],
-    /// The options that go with each.
+    /// The options for all of the URLs.
     pub(crate) options: &'a ServerOptions,
     pub(crate) lease: Duration,
 }
 
-/// Gathers what is known of the servers.
+/// Gathers the facts about the servers.
 ///
 /// # Errors
-/// As [`Servers::open`], and of one URL what kept its only server from answering.
+/// Fails like [`Servers::open`]. With one URL that names one server, also fails if that server does not answer.
 pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
     let mut facts = Facts {
         layout: Layout::OneServer,
@@ -70,7 +70,7 @@ fn unreachable(name: Option<&str>, error: &Error) -> Unreachable {
     }
 }
 
-/// What one URL leads to.
+/// Gathers the facts about the servers of one URL.
 async fn look_at(servers: &mut Servers, door: &Door<'_>, facts: &mut Facts) -> Result<(), Error> {
     let some: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCHES).map(|_| servers.scratch()).collect();
     for deployment in servers.deployments_mut() {
@@ -129,13 +129,13 @@ async fn clocks_of_replicas(deployment: &Deployment, server: &mut Server) {
     }
 }
 
-/// Longer than that a replica is not waited for: it may be where this machine cannot reach it.
+/// The longest wait for a replica's answer. Its primary can name an address that this machine cannot reach.
 const REPLICA_LIMIT: Duration = Duration::from_secs(2);
 
-/// So many names are made, of which one is in a slot of each node of a cluster of usual size.
+/// The number of scratch names that are made: enough that each node of a cluster of usual size serves the slot of one.
 const SCRATCHES: usize = 1_000;
 
-/// Scratch keys that one primary has.
+/// Returns scratch keys that one primary serves.
 fn scratch_at<'a>(
     deployment: &mut Deployment,
     index: usize,
@@ -152,7 +152,7 @@ fn scratch_at<'a>(
     some.iter().find(is_there).unwrap_or(&some[0])
 }
 
-/// Which slots are served, by the first node that answers.
+/// Returns how many slots are served, according to the first node that answers.
 async fn coverage(deployment: &mut Deployment) -> Fact<Coverage> {
     let mut why = "no node answers".to_owned();
     for primary in deployment.primaries_mut() {
@@ -170,7 +170,7 @@ async fn coverage(deployment: &mut Deployment) -> Fact<Coverage> {
     Fact::Unknown(why)
 }
 
-/// How many slots a range has.
+/// Returns the number of slots in a range.
 fn length(range: &Reply) -> Option<i64> {
     let Reply::Array(parts) = range else { return None };
     Some(number(parts.get(1)?)? - number(parts.first()?)? + 1)

@@ -1,6 +1,6 @@
-//! What a URL leads to.
+//! The kinds of deployment that a URL can name.
 
-/// What the URL, or the URLs, name.
+/// The kind of deployment that the URL, or the URLs, name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     OneServer,

@@ -1,4 +1,4 @@
-//! What is printed: for people, and as JSON.
+//! Prints the report: as text, and as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::rights;
 use super::tier::{self, Tier};
 use crate::output::plain;
 
-/// All that there is to say.
+/// Everything that the doctor found.
 pub(crate) struct Report<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) findings: &'a [Finding],
@@ -20,7 +20,7 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The worst severity there is: 0 for none above info, 1 for warnings, 2 for errors.
+    /// Returns the exit status by the worst severity: 0 for none above info, 1 for warnings, 2 for errors.
     pub(crate) fn status(&self) -> u8 {
         let severities = self.findings.iter().map(|finding| finding.check.severity());
         match severities.max() {
@@ -30,7 +30,7 @@ impl Report<'_> {
         }
     }
 
-    /// The line to give the programs' user its rights by.
+    /// Returns the line that gives the programs' user its rights.
     fn access(&self) -> String {
         let facts = self.facts;
         let version = facts.servers.first().and_then(|server| server.version.known().copied());
@@ -131,12 +131,13 @@ impl Report<'_> {
     }
 }
 
-/// Names and errors come from elsewhere: no password of a URL, and nothing that moves a terminal's cursor.
+/// Makes a text from elsewhere, such as a name or an error, safe to print. Removes the passwords of URLs, and
+/// characters that move a terminal's cursor.
 fn foreign(text: &str) -> String {
     plain(&shown(text))
 }
 
-/// One server in one line.
+/// Describes a server in one line.
 fn line(server: &Server) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(server.version.known().map(ToString::to_string));
@@ -179,7 +180,7 @@ fn line(server: &Server) -> String {
     format!("{}: {}", server.name, parts.join("; "))
 }
 
-/// One server for programs; what is not known is null.
+/// Describes a server as JSON. Unknown facts are null.
 fn facts_of(server: &Server) -> Value {
     let replica = |replica: &Replica| {
         json!({

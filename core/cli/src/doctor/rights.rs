@@ -1,33 +1,32 @@
-//! Which rights locks need, how the doctor tests each of them, and the line that grants them.
+//! The rights that locks need, how the doctor tests each of them, and the line that grants them.
 //!
-//! The doctor sends each command for a scratch key of each form that locks use, because a selector of an access list
-//! grants commands on its own keys alone; and the one command that locks send for several keys, for all of them at
-//! once. Each key holds a string with a TTL, so that a command for hashes or sorted sets writes nothing: the server
-//! checks the user's rights first, and then answers `WRONGTYPE`.
+//! The doctor tries each command on a scratch key of each form that locks use, because a selector of an access list
+//! grants commands only on its own keys. A script also names keys of two forms, so the doctor tries one with both. Each
+//! key holds a string with a TTL, so a command for hashes or sorted sets writes nothing. The server checks the user's
+//! rights first, and then answers `WRONGTYPE`.
 
 use super::layout::Layout;
 use super::version::Version;
 use crate::acl;
 
-/// What the user may not do, of all that locks would use.
+/// The rights that locks use and the user lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
-    /// Without which locks fail.
+    /// Commands without which locks fail.
     pub(crate) commands: Vec<&'static str>,
-    /// Without which waiters hear nothing, and ask.
+    /// Commands without which waiters receive no notifications and poll instead.
     pub(crate) messages: Vec<&'static str>,
-    /// Without which nothing is missed but a line in the server's log.
+    /// Commands without which locks work, but the server logs each refusal.
     pub(crate) optional: Vec<&'static str>,
     pub(crate) keys: Vec<Pattern>,
-    /// Commands that the user has, and keys that it has, but not the one on the other: its selectors have them
-    /// apart.
+    /// Commands and keys that the user may use, but not together: they are in different selectors.
     pub(crate) apart: Vec<(&'static str, Vec<Pattern>)>,
     pub(crate) channels: Vec<Pattern>,
-    /// What could not be tried, and why.
+    /// The reasons why rights could not be tried.
     pub(crate) untried: Vec<String>,
 }
 
-/// What a right is for.
+/// The purpose of a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Locks,
@@ -35,31 +34,31 @@ pub(crate) enum Need {
     Optional,
 }
 
-/// How a right is tried.
+/// The command that tests a right.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// As an access list has it.
+    /// The right, as an access list names it.
     pub(crate) right: &'static str,
     pub(crate) need: Need,
-    /// The command, with [`KEY`] and [`CHANNEL`] where those go.
+    /// The words of the command, with the placeholders [`KEY`] and [`CHANNEL`].
     pub(crate) words: &'static [&'static str],
 }
 
-/// Stands for the scratch key.
+/// A placeholder for the scratch key.
 pub(crate) const KEY: &str = "(key)";
-/// Stands for the scratch channel.
+/// A placeholder for the scratch channel.
 pub(crate) const CHANNEL: &str = "(channel)";
-/// So long a scratch key lives if nobody removes it, in milliseconds.
+/// The TTL of a scratch key in milliseconds, in case the doctor cannot remove it.
 pub(crate) const LIFE_MS: &str = "30000";
 
-/// The digest of no script.
+/// The digest of a script that does not exist.
 pub(crate) const NO_SCRIPT: &str = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
 
 const fn probe(right: &'static str, need: Need, words: &'static [&'static str]) -> Probe {
     Probe { right, need, words }
 }
 
-/// Of a program that takes locks, on every server; in the order of SECURITY.md.
+/// The rights that a program with locks needs on every server, in the order of SECURITY.md.
 const EVERYWHERE: &[Probe] = &[
     probe("evalsha", Need::Locks, &["EVALSHA", NO_SCRIPT, "1", KEY]),
     probe("script|load", Need::Locks, &["SCRIPT", "LOAD", "return 1"]),
@@ -108,7 +107,7 @@ const OF_NEW_SERVERS: &[Probe] = &[probe(
     &["CLIENT", "SETINFO", "LIB-NAME", "steadlock"],
 )];
 
-/// What locks use on such a server; of a version that is not known, on the oldest.
+/// Returns the probes for such a server. For an unknown version, returns the probes for the oldest one.
 pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<Item = &'static Probe> {
     let is_cluster = layout == Layout::Cluster;
     let has_sharded = is_cluster && version.is_some_and(Version::has_sharded_channels);
@@ -125,13 +124,13 @@ pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<
 /// A pattern of keys or of channels that locks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pattern {
-    /// Keys: the names themselves.
+    /// Keys that are the names themselves.
     Names,
-    /// Keys: all else of a name.
+    /// All other keys of a name.
     Own,
-    /// Keys of names that have a brace.
+    /// All other keys of a name that has a brace.
     OwnOfBraced,
-    /// Channels that Redisson shares.
+    /// Channels that Redisson uses, too.
     Redisson,
     RedissonOfBraced,
     OwnChannels,
@@ -139,7 +138,7 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// Whether it is only for names that have a brace.
+    /// Returns whether only names with a brace need this pattern.
     pub(crate) const fn is_of_braced(self) -> bool {
         matches!(
             self,
@@ -147,7 +146,7 @@ impl Pattern {
         )
     }
 
-    /// As an access list has it, for names of a prefix.
+    /// Returns the pattern as an access list has it, for names with this prefix.
     pub(crate) fn of(self, prefix: &str) -> String {
         if prefix.is_empty() {
             return match self {
@@ -171,13 +170,13 @@ impl Pattern {
     }
 }
 
-/// The line that gives a program all that its locks need here. `PASSWORD` is to be replaced.
+/// Returns the line that gives a program all rights that its locks need here. The user replaces `PASSWORD`.
 pub(crate) fn access_line(layout: Layout, version: Option<Version>, prefix: &str, database: i64) -> String {
     let more = probes(layout, version).skip(EVERYWHERE.len()).map(|probe| probe.right);
     acl::for_programs(prefix, more.chain((database != 0).then_some("select")))
 }
 
-/// What a server says to something that was tried.
+/// The server's answer to a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allowed,
@@ -185,12 +184,12 @@ pub(crate) enum Verdict {
     NoCommand,
     NoKey,
     NoChannel,
-    /// Allowed, but the server does not do it now; with the first word of its error.
+    /// The user has the right, but the server cannot run the command now; with the first word of its error.
     NotNow(String),
 }
 
-/// Reads an error by its first word. Which right is missing has no word of its own, on any version, so that the text
-/// is looked at for it.
+/// Reads an error by its first word. No version has a different word for each missing right, so the text of the error
+/// shows which right is missing.
 pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
     match code {
         "NOPERM" if message.contains("channel") => Verdict::NoChannel,
@@ -199,7 +198,7 @@ pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
         "OOM" | "READONLY" | "NOREPLICAS" | "MISCONF" | "CLUSTERDOWN" | "LOADING" | "BUSY" | "MASTERDOWN" => {
             Verdict::NotNow(code.into())
         }
-        // The user's rights come first: whatever else there is to say, it may.
+        // Servers check the user's rights first, so any other error means that the user has them.
         _ => Verdict::Allowed,
     }
 }

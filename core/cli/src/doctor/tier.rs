@@ -1,21 +1,21 @@
-//! Which of the tiers of docs/guarantees.md these servers earn.
+//! Decides which of the tiers of docs/guarantees.md these servers reach.
 
 use super::catalogue::{Check, Finding};
 use super::facts::{Fact, Facts, Layout};
 
-/// A tier, and what it promises.
+/// A tier, and its promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tier {
-    /// `T0` to `T3`, or `none`.
+    /// The name: `T0` to `T3`, or `none`.
     pub(crate) name: &'static str,
     pub(crate) says: String,
-    /// The findings that keep it from being what it could be.
+    /// The ids of the findings that weaken the tier's promise.
     pub(crate) because: Vec<&'static str>,
-    /// What could not be told, and is taken to be well.
+    /// Faults that could not be ruled out. The tier assumes that none of them is there.
     pub(crate) unless: Vec<&'static str>,
 }
 
-/// What always comes on top.
+/// The tier above all others, which needs help from the programs.
 pub(crate) const BEYOND: &str = "T4, which alone is safe for correctness, has every client send its fencing token, \
                                  which the resource checks (docs/fencing.md)";
 
@@ -31,7 +31,7 @@ const AGAINST: [Check; 8] = [
     Check::RedlockSameServer,
 ];
 
-/// Findings with which a restart or a failover breaks the promise sooner than it has to.
+/// Findings with which a restart or a failover breaks the promise sooner than necessary.
 const WEAKENING: [Check; 10] = [
     Check::DevelopmentServer,
     Check::NoPersistence,
@@ -93,7 +93,7 @@ pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
 const AFTER_FAILOVER: &str = "T1: at most one holder until a failover; a promoted replica that had not heard of a grant \
                               may grant the lock again";
 
-/// What the tier depends on and nobody said.
+/// Returns the assumptions of the tier that could not be checked.
 fn unknown(facts: &Facts) -> Vec<&'static str> {
     let real = || facts.servers.iter().filter(|server| !server.is_for_development());
     let is_unknown = |fact: fn(&&super::facts::Server) -> bool| real().any(|server| fact(&server));

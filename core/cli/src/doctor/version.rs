@@ -1,8 +1,8 @@
-//! Which server it is, and what is known against that version.
+//! The version of a server, and its known vulnerabilities.
 
 use std::fmt;
 
-/// A server's version, such as Redis 7.2.11.
+/// The version of a server, such as Redis 7.2.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) product: Product,
@@ -21,7 +21,7 @@ pub(crate) enum Product {
 }
 
 impl Version {
-    /// Reads `7.2.11`; what is missing counts as 0.
+    /// Reads a version such as `7.2.11`. Missing numbers count as 0.
     pub(crate) fn parse(product: Product, text: &str) -> Option<Self> {
         let mut parts = text.split(['.', '-']).map(|part| part.parse().ok());
         let major = parts.next()??;
@@ -32,7 +32,7 @@ impl Version {
         })
     }
 
-    /// The advisories whose fix this version has not, by its number.
+    /// Returns the advisories whose fix is not in this version, judged by its number.
     pub(crate) fn advisories(self, is_encrypted: bool) -> Vec<&'static Advisory> {
         let counts = |advisory: &&Advisory| {
             (is_encrypted || !advisory.is_about_tls) && advisory.product == self.product && advisory.hits(self.number)
@@ -40,12 +40,12 @@ impl Version {
         ADVISORIES.iter().filter(counts).collect()
     }
 
-    /// Whether the server has sharded channels.
+    /// Returns whether the server has sharded channels.
     pub(crate) const fn has_sharded_channels(self) -> bool {
         self.number.0 >= 7
     }
 
-    /// Whether the server can be told which library a client uses.
+    /// Returns whether clients can tell the server which library they use.
     pub(crate) const fn takes_library_names(self) -> bool {
         self.number.0 > 7 || (self.number.0 == 7 && self.number.1 >= 2)
     }
@@ -68,11 +68,12 @@ impl fmt::Display for Version {
 pub(crate) struct Advisory {
     pub(crate) id: &'static str,
     product: Product,
-    /// Where the fix is, line by line, oldest first.
+    /// The first fixed version of each release line, oldest first.
     pub(crate) fixed: &'static [Number],
-    /// Lines that are not listed and older than the newest one have no fix. Else nothing is said of them.
+    /// Whether release lines that are not listed, and are older than the newest listed one, have no fix. If false,
+    /// nothing is claimed about them.
     has_older: bool,
-    /// Only servers that speak TLS have it.
+    /// Whether only servers with TLS are affected.
     is_about_tls: bool,
 }
 
@@ -86,10 +87,11 @@ impl Advisory {
     }
 }
 
-/// From the release notes of both projects and the CVE records. A line that no source names is left out.
+/// The advisories, from the release notes of both projects and the CVE records. Release lines that no source names are
+/// left out.
 const ADVISORIES: &[Advisory] = &[
     Advisory {
-        // Of the same releases: CVE-2025-46817, -46818, -46819.
+        // The same releases fix CVE-2025-46817, -46818 and -46819.
         id: "CVE-2025-49844",
         product: Product::Redis,
         fixed: &[(6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)],

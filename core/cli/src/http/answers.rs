@@ -1,4 +1,4 @@
-//! Replies as Upstash writes them: `{"result": …}` or `{"error": …}`, strings in base64 if that is asked for.
+//! Writes replies as Upstash does: `{"result": …}` or `{"error": …}`, with strings in base64 on request.
 
 use std::ops::ControlFlow;
 
@@ -7,19 +7,19 @@ use steadlock_store::encode::{self, Protocol};
 use steadlock_store::server::Guest;
 use steadlock_store::{Reply, StoreError};
 
-/// How replies are written.
+/// The format of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// Bytes that are no UTF-8 become U+FFFD.
+    /// JSON. Bytes that are not valid UTF-8 become U+FFFD.
     Json,
-    /// Strings of JSON in base64; only a single `OK` stays as it is.
+    /// JSON with strings in base64. Only a single `OK` is not encoded.
     Base64,
-    /// As a Redis client reads them.
+    /// The protocol of Redis clients.
     Resp2,
 }
 
 impl Format {
-    /// What a request asks for. An error says what is wrong with it.
+    /// Returns the format that a request asks for, or an error message.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, &'static str> {
         let named = |name: &str| headers.get(name).map(|value| value.as_bytes());
         let is_base64 = match named("upstash-encoding") {
@@ -48,20 +48,20 @@ impl Format {
     }
 }
 
-/// An answer's text, which has bounds.
+/// The text of a response, with a limit on its size.
 pub(super) struct Text {
     format: Format,
     bytes: Vec<u8>,
     replies: usize,
-    /// Whether it is a list of replies.
+    /// Whether the text is a list of replies.
     is_list: bool,
 }
 
-/// There is no room left.
+/// The error that a text has reached its limit.
 struct Full;
 
 impl Text {
-    /// Of one reply.
+    /// Starts a text for one reply.
     pub(super) const fn one(format: Format) -> Self {
         Self {
             format,
@@ -71,7 +71,7 @@ impl Text {
         }
     }
 
-    /// Of several.
+    /// Starts a text for several replies.
     pub(super) const fn list(format: Format) -> Self {
         Self {
             format,
@@ -81,7 +81,7 @@ impl Text {
         }
     }
 
-    /// Appends a reply, or says in its place that there is no room for it.
+    /// Appends a reply, or an error in its place if the text would be too large.
     pub(super) fn push(&mut self, reply: &Reply) -> ControlFlow<()> {
         if self.is_list && self.format != Format::Resp2 {
             self.bytes.push(if self.replies == 0 { b'[' } else { b',' });
@@ -92,17 +92,17 @@ impl Text {
             return ControlFlow::Continue(());
         }
         self.bytes.truncate(before);
-        // So small that there is room for it.
+        // The error itself is small enough to fit.
         let _ = self.write(&Reply::Error(too_large()));
         ControlFlow::Break(())
     }
 
-    /// How many replies it has.
+    /// Returns the number of replies in the text.
     pub(super) const fn replies(&self) -> usize {
         self.replies
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes in the text.
     pub(super) const fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -111,7 +111,7 @@ impl Text {
         if self.is_list && self.format != Format::Resp2 {
             self.bytes.push(b']');
         }
-        // It grew by doubling, and all of it is counted.
+        // The vector grew by doubling, and its whole capacity counts towards the memory limit.
         self.bytes.shrink_to_fit();
         self.bytes
     }
@@ -147,7 +147,7 @@ impl Text {
             Reply::Double(number) => return self.string(Reply::number_text(*number).as_bytes()),
             Reply::Bytes(bytes) => return self.string(bytes),
             Reply::Status(status) => return self.string(status.as_bytes()),
-            // In the midst of others it has no place of its own.
+            // There is no form for an error inside an array, so it becomes a string.
             Reply::Error(error) => return self.string(error.to_string().as_bytes()),
             Reply::Array(items) | Reply::Set(items) => return self.array(items.iter()),
             Reply::Map(pairs) | Reply::Pairs(pairs) => {
@@ -183,7 +183,7 @@ impl Text {
     }
 
     fn text(&mut self, text: &str) {
-        // Writing to a Vec does not fail.
+        // Writing to a `Vec` never fails.
         let _ = serde_json::to_writer(&mut self.bytes, text);
     }
 
@@ -195,7 +195,7 @@ impl Text {
     }
 }
 
-/// `{"error": …}`
+/// Returns `{"error": …}`.
 pub(super) fn error(text: &str) -> Vec<u8> {
     serde_json::json!({ "error": text }).to_string().into_bytes()
 }
@@ -204,7 +204,7 @@ pub(super) fn too_large() -> StoreError {
     StoreError::parse("ERR the reply is too large for this development server")
 }
 
-/// Appends bytes in base64, with padding.
+/// Appends the bytes in base64, with padding.
 fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.reserve(bytes.len().div_ceil(3) * 4);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_text_that_grows_too_large_says_so_in_the_reply_s_place() {
-        // Each of these is six characters in JSON.
+        // Each of these bytes takes six characters in JSON.
         let reply = Reply::Bytes(vec![1; Guest::REPLY_BYTES / 5]);
         let mut text = Text::list(Format::Json);
         assert!(text.push(&Reply::OK).is_continue());

@@ -1,4 +1,4 @@
-//! What an answer consists of: bytes, or events that go on.
+//! The body of a response: bytes, or an endless stream of events.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use steadlock_store::server::Hold;
 use super::clock::Busy;
 use super::events::Events;
 
-/// An answer's body.
+/// The body of a response.
 pub(super) struct Body {
     content: Content,
     _busy: Option<Busy>,
@@ -19,17 +19,18 @@ pub(super) struct Body {
 enum Content {
     Whole {
         left: Bytes,
-        /// What is counted for it while it is written.
+        /// Counts the bytes towards the memory limit while they are written.
         _hold: Option<Hold>,
     },
     Events(Events),
 }
 
-/// What is handed on at once: the rest counts as held until the client has read most of it.
+/// The size of the pieces that are handed to hyper. The bytes count towards the memory limit until the client has read
+/// most of them.
 const PIECE_BYTES: usize = 64 * 1024;
 
 impl Body {
-    /// Bytes that are not worth counting.
+    /// Returns a body that is too small to count towards the memory limit.
     pub(super) fn small(bytes: impl Into<Bytes>) -> Self {
         Self::whole(bytes, None)
     }
@@ -45,7 +46,7 @@ impl Body {
         }
     }
 
-    /// The request is being answered until all of this is written.
+    /// Keeps the request marked as busy until the whole body is written.
     pub(super) fn until_written(self, busy: Busy) -> Self {
         Self {
             _busy: Some(busy),

@@ -1,14 +1,14 @@
-//! How long a connection may keep silent.
+//! Limits how long a connection can be idle.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, sleep_until};
 
-/// Between two requests.
+/// The longest pause between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(60);
 
-/// When a connection must have asked something; not while it is answered.
+/// The time by which a connection must send a request, or `None` while a request is being answered.
 pub(super) struct Clock(Mutex<Option<Instant>>);
 
 impl Clock {
@@ -24,7 +24,7 @@ impl Clock {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until its time is over. Looks again after that time, which only grows.
+    /// Waits until the time has run out. The end only moves to later, so a check at the old end is early enough.
     pub(super) async fn run_out(&self) {
         loop {
             match self.end() {
@@ -36,7 +36,7 @@ impl Clock {
     }
 }
 
-/// A request that is being answered.
+/// A guard that exists while a request is being answered. The idle time starts when it is dropped.
 pub(super) struct Busy(Arc<Clock>);
 
 impl Busy {

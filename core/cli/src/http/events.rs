@@ -9,18 +9,18 @@ use hyper::body::Bytes;
 use steadlock_store::server::Subscription;
 use tokio::time::timeout;
 
-/// Events, for as long as the client reads them.
+/// A stream of events that lasts as long as the client reads it.
 pub(super) struct Events {
-    /// What is to be written first: that the client is subscribed.
+    /// The first event, which confirms the subscription.
     first: Option<Bytes>,
     next: Next,
 }
 
-/// The subscription comes back with what is to be written; `None` if messages were lost.
+/// A future of the subscription and the bytes to write next; `None` for the bytes if messages were lost.
 type Next = Pin<Box<dyn Future<Output = (Subscription, Option<Bytes>)> + Send>>;
 
-/// A comment is written after so long without a message: clients and proxies end what is silent for minutes, and a
-/// client that has gone is noticed.
+/// A comment is sent after this long without a message. Clients and proxies close a connection that is silent for
+/// minutes, and the write also reveals a client that is gone.
 const SILENCE: Duration = Duration::from_secs(30);
 
 impl Events {
@@ -35,7 +35,8 @@ impl Events {
         }
     }
 
-    /// The next events as bytes. An error ends the connection: a gap in the messages would go unseen.
+    /// Polls for the next events, as bytes. An error closes the connection, so that the client notices a gap in the
+    /// messages.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Ok(first));
@@ -62,14 +63,15 @@ fn next(mut subscription: Subscription) -> Next {
     })
 }
 
-/// Appends an event. A line break would end it early, so each line is a `data` of its own; `EventSource` joins them.
+/// Appends an event. A line break would end it early, so each line becomes a `data` field; `EventSource` joins them
+/// again.
 fn event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
     let text = format!(
         "{kind},{},{}",
         String::from_utf8_lossy(channel),
         String::from_utf8_lossy(content)
     );
-    // To readers of events all three are breaks.
+    // `EventSource` treats all three as line breaks.
     for line in text.replace("\r\n", "\n").split(['\r', '\n']) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line.as_bytes());
@@ -78,7 +80,7 @@ fn event(kind: &str, channel: &[u8], content: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// What an event takes beside channel and payload.
+/// The size of an event without its channel and payload.
 const EVENT_EXTRA: usize = 32;
 
 #[cfg(test)]

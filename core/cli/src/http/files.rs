@@ -1,4 +1,4 @@
-//! The files of `--http-root`.
+//! Serves the files of `--http-root`.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use steadlock_store::server::{Guest, Hold};
 
-/// A folder whose files are shown.
+/// The folder whose files are served.
 pub(crate) struct Root(PathBuf);
 
-/// A file's bytes, and what is counted for them.
+/// The bytes of a file, counted towards the memory limit.
 pub(super) struct Shown {
     pub(super) bytes: Vec<u8>,
     pub(super) kind: &'static str,
     pub(super) hold: Hold,
 }
 
-/// Why a file is not shown.
+/// The reason why a file is not served.
 pub(super) enum Unshown {
-    /// There is none.
+    /// The file does not exist.
     Missing,
-    /// There is no memory for it now.
+    /// The file does not fit into the memory limit now.
     TooLarge,
 }
 
 impl Root {
-    /// What `--http-root` says.
+    /// Opens the folder of `--http-root`.
     pub(crate) fn open(folder: &Path) -> std::io::Result<Self> {
         let folder = folder.canonicalize()?;
         if !folder.is_dir() {
@@ -34,7 +34,7 @@ impl Root {
         Ok(Self(folder))
     }
 
-    /// The file of a path, or `index.html` of a folder whose path ends with a slash.
+    /// Reads the file at a path. A path that ends with a slash means the `index.html` of that folder.
     pub(super) fn show(&self, segments: &[Vec<u8>], guest: &Guest) -> Result<Shown, Unshown> {
         let path = self.find(segments).ok_or(Unshown::Missing)?;
         let kind = kind(&path);
@@ -54,7 +54,7 @@ impl Root {
         }
     }
 
-    /// The file below the folder; not one that a link leads out to, and none that is hidden.
+    /// Finds a file below the folder. Hidden files, and files that a link places outside the folder, are not found.
     fn find(&self, segments: &[Vec<u8>]) -> Option<PathBuf> {
         let (last, folders) = match segments {
             [folders @ .., last] if !last.is_empty() => (plain(last)?, folders),
@@ -71,14 +71,14 @@ impl Root {
     }
 }
 
-/// A name of a file or folder that means nothing else on any system.
+/// Returns the segment as the name of a file or folder, if it has no special meaning on any system.
 fn plain(segment: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(segment).ok()?;
     let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);
     is_plain.then_some(name)
 }
 
-/// What browsers take a file for.
+/// Returns the content type for a file's extension.
 fn kind(path: &Path) -> &'static str {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     match ending.to_ascii_lowercase().as_str() {

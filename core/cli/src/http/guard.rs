@@ -1,15 +1,15 @@
-//! Who may ask: by the host that a request names, the page that it comes from, and the token.
+//! Checks whether a request is allowed: by its host, by the page that it comes from, and by the token.
 //!
-//! A page of any site can have a browser send requests here. It cannot read the
-//! answers without our consent, but a command would have been run. So a request
-//! is refused before it is looked at:
+//! A page of any site can make a browser send requests here. The page cannot read the
+//! answers without our consent, but a command would already have run. Therefore a request
+//! is checked before anything else is read from it:
 //!
-//! | it has | it is refused |
+//! | the request has | it is refused because |
 //! |---|---|
-//! | a `Host` that is no name of this machine's loopback, where only that is listened on | a name that was pointed here to make its pages our own (DNS rebinding) |
-//! | an `Origin` that is neither our own nor listed | a page of another site |
-//! | a `Sec-Fetch-Site` of another site, and no `Origin` | the same, by a link, an image or a form |
-//! | a command in a `GET` from the network, no `Origin`, and no token is asked for | it may be either: browsers send `Sec-Fetch-Site` only to https and to this machine |
+//! | a `Host` that is no loopback name, while the server listens on loopback only | an attacker can point a name here, and then a browser takes the attacker's pages for ours (DNS rebinding) |
+//! | an `Origin` that is neither our own nor listed | a page of another site sent it |
+//! | a `Sec-Fetch-Site` of another site, and no `Origin` | another site sent it too, by a link, an image or a form |
+//! | a command in a `GET` from the network and no `Origin`, while no token is required | another site may have sent it: browsers send `Sec-Fetch-Site` only to https and to this machine |
 
 use std::net::IpAddr;
 
@@ -18,19 +18,19 @@ use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use steadlock_store::server::is_same;
 
-/// A page's origin, as `https://app.example`, or `*` for all.
+/// The origin of a page, such as `https://app.example`, or `*` for all origins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin(String);
 
 impl Origin {
-    /// What `--http-origin` says.
+    /// Parses the value of `--http-origin`.
     pub(crate) fn parse(given: &str) -> Result<Self, String> {
         if given == "*" {
             return Ok(Self(given.into()));
         }
         let is_place = |place: &str| {
             let authority = place.parse::<Authority>();
-            // A pattern would be taken for one that fits no page.
+            // A pattern such as `*.example` would never equal an origin, so it is refused.
             authority.is_ok_and(|authority| !authority.host().is_empty()) && !place.contains(['@', '*'])
         };
         match given.split_once("://") {
@@ -47,34 +47,34 @@ fn is_scheme(text: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))
 }
 
-/// Lets requests in.
+/// The checks that requests must pass.
 pub(crate) struct Guard {
-    /// What clients have to give, if anything.
+    /// The token that clients must send, if any.
     pub(crate) token: Option<Vec<u8>>,
-    /// Pages of other origins that may ask.
+    /// The other origins whose pages may send requests.
     pub(crate) origins: Vec<Origin>,
-    /// Only this machine reaches it.
+    /// Whether only this machine can reach the server.
     pub(crate) is_local: bool,
 }
 
-/// Where a request comes from.
+/// The source of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Visitor {
-    /// The origin that may read the answer, beside our own pages.
+    /// The origin that may read the answer, if it is not our own.
     pub(super) reader: Option<HeaderValue>,
-    /// A page of another site sends it, and not by our consent.
+    /// Whether a page of another site sent the request, and that site is not allowed.
     pub(super) is_stray: bool,
-    /// It asks for a page to be shown, as when somebody follows a link.
+    /// Whether the browser requests a page to display, for example because a user followed a link.
     pub(super) is_navigation: bool,
 }
 
 impl Guard {
-    /// Whether others than this machine reach it, and need to know nothing.
+    /// Returns whether other machines can reach the server without a token.
     pub(super) const fn is_open(&self) -> bool {
         !self.is_local && self.token.is_none()
     }
 
-    /// Where a request comes from. An error says why it is refused.
+    /// Checks the source of a request. The error says why the request is refused.
     pub(super) fn look(&self, head: &Parts) -> Result<Visitor, &'static str> {
         let host = host(head).ok_or("ERR a request has one Host header")?;
         let is_literal = is_loopback_name(host.host()) || ip(host.host()).is_some();
@@ -89,7 +89,7 @@ impl Guard {
         let Some(origin) = head.headers.get(ORIGIN) else {
             return Ok(visitor);
         };
-        // A name could have been pointed here to make its pages our own; an address cannot.
+        // Only an address proves that the page is our own. A name could have been pointed here.
         let own = is_literal.then(|| format!("http://{host}"));
         if own.is_some_and(|own| origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())) {
             return Ok(visitor);
@@ -102,7 +102,7 @@ impl Guard {
         Ok(visitor)
     }
 
-    /// Whether a request has the token, in its header or as `?_token=`.
+    /// Returns whether a request has the token, in its header or as `?_token=`.
     pub(super) fn knows(&self, headers: &HeaderMap, query: &[(Vec<u8>, Vec<u8>)]) -> bool {
         let Some(token) = &self.token else { return true };
         let bearer = named(headers, "authorization").and_then(|value| {
@@ -114,7 +114,7 @@ impl Guard {
         given.any(|given| is_same(token, given))
     }
 
-    /// What says to a browser that pages of this origin may read the answer.
+    /// Returns the header value that permits pages of this origin to read the answer.
     fn reader(&self, origin: &HeaderValue) -> Option<HeaderValue> {
         let is_listed = |listed: &Origin| origin.as_bytes().eq_ignore_ascii_case(listed.0.as_bytes());
         if self.origins.iter().any(is_listed) {
@@ -127,7 +127,7 @@ impl Guard {
 
 const BEARER: &[u8] = b"Bearer ";
 
-/// The headers that a page of another origin may send, of those that its browser asks about.
+/// Returns the requested headers that a page of another origin may send.
 pub(super) fn permitted_headers(asked: &HeaderMap) -> String {
     let asked = asked.get_all("access-control-request-headers").iter();
     let names = asked
@@ -160,7 +160,7 @@ fn site(headers: &HeaderMap) -> Option<&[u8]> {
     named(headers, "sec-fetch-site")
 }
 
-/// The host and port that a request names; `None` if it is none, or several.
+/// Returns the host and port of a request; `None` if there is no host, or more than one.
 fn host(head: &Parts) -> Option<Authority> {
     let mut all = head.headers.get_all(HOST).iter();
     let host = Authority::try_from(all.next()?.as_bytes()).ok()?;
@@ -168,7 +168,7 @@ fn host(head: &Parts) -> Option<Authority> {
     (is_one && !host.as_str().contains('@')).then_some(host)
 }
 
-/// Whether a name is of this machine alone, wherever it is looked up.
+/// Returns whether a name leads to this machine wherever it is resolved.
 fn is_loopback_name(host: &str) -> bool {
     let name = host.to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost") || ip(host).is_some_and(|ip| ip.to_canonical().is_loopback())
@@ -247,7 +247,7 @@ mod tests {
         assert!(ask(&listed, "localhost:1", "https://app.example:444").is_err());
         let reader = ask(&guard(&["*"], true), "localhost:1", "null").unwrap().reader;
         assert_eq!(reader.unwrap(), "*");
-        // Whoever listens to the network knows its own names as little as an attacker's.
+        // A server on an open network does not know its own names, so it cannot tell them from an attacker's.
         assert!(ask(&guard(&[], false), "evil.example", "http://evil.example").is_err());
         assert!(ask(&guard(&[], false), "10.0.0.1:1", "http://10.0.0.1:1").is_ok());
     }

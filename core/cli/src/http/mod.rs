@@ -1,6 +1,6 @@
-//! `steadlock serve --http`: the store as Upstash's REST API has it, and the files of a folder.
+//! `steadlock serve --http`: serves the store over Upstash's REST API, and the files of a folder.
 //!
-//! A request goes through these rooms, and any of them may answer it:
+//! A request passes through these modules, and each of them can answer it:
 //!
 //! ```text
 //!  guard            files                rest                    answers
@@ -40,20 +40,20 @@ pub(crate) use self::rest::Site;
 use self::clock::{Busy, Clock};
 use self::stream::Stream;
 
-/// The REST API behind a port.
+/// The REST API, with its listener.
 pub(crate) struct Http {
     listener: TcpListener,
     door: Door,
     site: Arc<Site>,
 }
 
-/// Connections at once, with what each may send before it is looked at; they count among all clients.
+/// The limit on simultaneous HTTP connections. They also count towards the limit on all clients.
 const CONNECTIONS: usize = 1_000;
-/// The most bytes of a request's head, and with it of a command in its path.
+/// The limit on the bytes of a request's head. A command in its path counts towards it.
 const HEAD_BYTES: usize = 32 * 1024;
 
 impl Http {
-    /// Listens.
+    /// Starts to listen.
     pub(crate) async fn bind(address: SocketAddr, door: Door, site: Site) -> std::io::Result<Self> {
         Ok(Self {
             listener: TcpListener::bind(address).await?,
@@ -62,12 +62,12 @@ impl Http {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers, for ever.
+    /// Serves requests for ever.
     pub(crate) async fn serve(self) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
@@ -82,16 +82,16 @@ impl Http {
                         }
                     });
                 }
-                // Out of file descriptors, most likely.
+                // The process has probably run out of file descriptors.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
         }
     }
 }
 
-/// Serves one connection until it ends, or has to.
+/// Serves one connection until it closes or must be closed.
 async fn serve(stream: TcpStream, guest: Arc<Guest>, site: Arc<Site>) {
-    // Small answers must not wait for more of them.
+    // A small answer must be sent at once, without waiting for more data.
     let _ = stream.set_nodelay(true);
     let clock = Arc::new(Clock::start(Guest::STRANGER_TIME));
     let service = service_fn(|request| {
@@ -105,7 +105,7 @@ async fn serve(stream: TcpStream, guest: Arc<Guest>, site: Arc<Site>) {
     let connection = http1::Builder::new()
         .max_buf_size(HEAD_BYTES)
         .serve_connection(Stream::new(stream, Arc::clone(&guest)), service);
-    // However it ends, it is no news to anybody.
+    // A connection can end in any of these ways. None of them needs a report.
     tokio::select! {
         _ = connection => {}
         () = guest.sent_away() => {}
@@ -113,7 +113,7 @@ async fn serve(stream: TcpStream, guest: Arc<Guest>, site: Arc<Site>) {
     }
 }
 
-/// Says that there are too many clients.
+/// Answers that there are too many clients.
 async fn turn_away(mut stream: TcpStream) {
     let body = "{\"error\":\"ERR max number of clients reached\"}";
     let head = format!(

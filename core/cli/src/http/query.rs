@@ -1,6 +1,6 @@
-//! A request's path and query, decoded.
+//! Decodes the path and the query of a request.
 
-/// The parts of a path between its slashes; none for `/`. `None` if it cannot be decoded.
+/// Returns the parts of a path between its slashes; none for `/`. `None` if the path cannot be decoded.
 pub(super) fn segments(path: &str) -> Option<Vec<Vec<u8>>> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() {
@@ -9,7 +9,7 @@ pub(super) fn segments(path: &str) -> Option<Vec<Vec<u8>>> {
     path.split('/').map(decode).collect()
 }
 
-/// The names of a query, with their values. `None` if it cannot be decoded.
+/// Returns the names and values of a query. `None` if the query cannot be decoded.
 pub(super) fn pairs(query: &str) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let parts = query.split('&').filter(|part| !part.is_empty());
     let pairs = parts.map(|part| {
@@ -20,7 +20,7 @@ pub(super) fn pairs(query: &str) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     pairs.collect()
 }
 
-/// Bytes for `%2F` and its like.
+/// Decodes `%2F` and the like.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

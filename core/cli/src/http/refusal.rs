@@ -1,4 +1,4 @@
-//! Why a request gets nothing but an error.
+//! Errors in place of an answer.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use hyper::{Response, StatusCode};
 use super::answers;
 use super::body::Body;
 
-/// The methods that are answered at all.
+/// The methods that the server accepts.
 pub(super) const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
-/// An error, as Upstash has them.
+/// An error, in the form of Upstash.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -26,7 +26,7 @@ impl Refusal {
         }
     }
 
-    /// What is asked makes no sense.
+    /// Refuses a request that makes no sense.
     pub(super) fn bad(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
@@ -39,7 +39,7 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "ERR this is not asked by that method")
     }
 
-    /// All clients together hold too much.
+    /// Refuses a request because the requests and replies of all clients take too much memory.
     pub(super) fn no_room() -> Self {
         let text = "OOM requests and replies of all clients take too much memory";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
@@ -55,7 +55,7 @@ impl Refusal {
     }
 }
 
-/// An answer of a type.
+/// Returns a response with this content type.
 pub(super) fn response(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! What is asked by which path, and how it is answered.
+//! Maps paths to commands, and answers them.
 
 use std::future::poll_fn;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use super::query;
 use super::refusal::{METHODS, Refusal, response};
 use super::words::{self, Words};
 
-/// What is answered, and to whom.
+/// The checks on requests, and the files to serve.
 pub(crate) struct Site {
     pub(crate) guard: Guard,
     pub(crate) root: Option<Root>,
@@ -38,7 +38,7 @@ pub(super) async fn answer(site: &Site, guest: &Guest, request: Request<Incoming
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Also where there is none: a cache must not give one page another's answer.
+    // Also without an allowed origin: a cache must not give one page the answer that was meant for another page.
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     if let Some(reader) = reader {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, reader);
@@ -48,7 +48,7 @@ pub(super) async fn answer(site: &Site, guest: &Guest, request: Request<Incoming
 
 type Outcome = Result<Response<Body>, Refusal>;
 
-/// What a request asks for.
+/// The kind of request.
 enum Asked {
     Command,
     Pipeline,
@@ -57,7 +57,7 @@ enum Asked {
     Path(Words),
 }
 
-/// Answers a request whose host and origin may ask.
+/// Answers a request whose host and origin are allowed.
 async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visitor: &Visitor) -> Outcome {
     let is_reading = match head.method {
         Method::OPTIONS => return Ok(preflight(head, visitor.reader.is_some())),
@@ -110,7 +110,7 @@ async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visi
     }
 }
 
-/// Executes the commands of a body.
+/// Executes the commands in a body.
 async fn carry_out(guest: &Guest, format: Format, asked: &Asked, body: Vec<u8>, mut hold: Hold) -> Outcome {
     let unread = |what: &str, why: String| Refusal::bad(format!("ERR failed to read the {what}: {why}"));
     if let Asked::Command = asked {
@@ -141,7 +141,7 @@ fn asked(mut segments: Vec<Vec<u8>>, is_reading: bool) -> Result<Asked, Refusal>
     }
 }
 
-/// A file of the folder, or that there is none; `None` if the path is a command.
+/// Returns a file of the folder, or the error that there is none. `None` if the path is a command.
 fn file(root: &Root, guest: &Guest, segments: &[Vec<u8>]) -> Option<Outcome> {
     match root.show(segments, guest) {
         Ok(shown) => Some(Ok(response(
@@ -184,13 +184,13 @@ async fn run(guest: &Guest, format: Format, words: &Words) -> Outcome {
 async fn run_each(guest: &Guest, format: Format, commands: &[Words]) -> Outcome {
     let mut text = Text::list(format);
     let mut hold = guest.hold();
-    // Others come in between, with texts of their own: it is counted as it grows.
+    // Other requests run between these commands, with texts of their own, so the text is counted as it grows.
     let tell = |reply| match text.push(&reply) {
         ControlFlow::Continue(()) if hold.set(text.len()) => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
     guest.run_each(commands, tell).await;
-    // Behind the first that there is no room to answer, nothing is done.
+    // Commands after the first reply that does not fit are not executed.
     for _ in text.replies()..commands.len() {
         let _ = text.push(&Reply::Error(answers::too_large()));
     }
@@ -199,7 +199,7 @@ async fn run_each(guest: &Guest, format: Format, commands: &[Words]) -> Outcome 
 }
 
 async fn run_together(guest: &Guest, format: Format, commands: Vec<Words>) -> Outcome {
-    // There is no such answer in RESP.
+    // RESP has no form for this answer.
     let format = if format == Format::Base64 { format } else { Format::Json };
     match guest.run_together(commands).await {
         Ok(replies) => {
@@ -222,7 +222,7 @@ fn written(guest: &Guest, status: StatusCode, format: Format, text: Text) -> Out
     Ok(response(status, format.content_type(), Body::held(bytes, hold)))
 }
 
-/// A request's body, and what is counted for it.
+/// Reads the body of a request, and counts its bytes towards the memory limit.
 async fn read(guest: &Guest, mut body: Incoming) -> Result<(Vec<u8>, Hold), Refusal> {
     let too_large = || {
         let text = format!("ERR max request size exceeded: {} bytes", Guest::REQUEST_BYTES);
@@ -236,7 +236,7 @@ async fn read(guest: &Guest, mut body: Incoming) -> Result<(Vec<u8>, Hold), Refu
     let mut bytes = Vec::new();
     let all = async {
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-            // Nobody is left to read this.
+            // The client has disconnected, so it does not see this error.
             let frame = frame.map_err(|_| Refusal::bad("ERR the request did not come whole"))?;
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > Guest::REQUEST_BYTES {
@@ -258,7 +258,7 @@ async fn read(guest: &Guest, mut body: Incoming) -> Result<(Vec<u8>, Hold), Refu
     }
 }
 
-/// From a body to its words.
+/// Drops a body and counts its parsed words instead.
 fn keep(hold: &mut Hold, body: Vec<u8>, weight: usize) -> Result<(), Refusal> {
     drop(body);
     if hold.set(weight) {
@@ -268,7 +268,7 @@ fn keep(hold: &mut Hold, body: Vec<u8>, weight: usize) -> Result<(), Refusal> {
     }
 }
 
-/// What a browser asks before it lets a page of another origin ask.
+/// Answers a preflight: the browser's question whether a page of another origin may send a request.
 fn preflight(head: &Parts, has_reader: bool) -> Response<Body> {
     let mut response = response(StatusCode::NO_CONTENT, "text/plain", Body::small(""));
     let headers = response.headers_mut();
@@ -279,7 +279,7 @@ fn preflight(head: &Parts, has_reader: bool) -> Response<Body> {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
         headers.extend(permitted.map(|names| (header::ACCESS_CONTROL_ALLOW_HEADERS, names)));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-        // A page of the internet asks its way into this network.
+        // The browser asks this when a page from the internet wants to reach a server in a private network.
         let private = HeaderName::from_static("access-control-request-private-network");
         if head.headers.contains_key(private) {
             let yes = HeaderName::from_static("access-control-allow-private-network");

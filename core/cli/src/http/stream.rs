@@ -1,4 +1,4 @@
-//! A connection's bytes, as hyper reads and writes them.
+//! A TCP connection, as hyper reads and writes it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// Ends a connection that reads nothing of what is written to it.
+/// A connection that closes when its client stops reading.
 pub(super) struct Stream {
     tcp: TcpStream,
     guest: Arc<Guest>,
-    /// The rest of its time, while it reads nothing.
+    /// The time that is left, while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -28,7 +28,7 @@ impl Stream {
         }
     }
 
-    /// What became of writing.
+    /// Notes the result of a write: starts, checks or stops the timeout.
     fn wrote(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if outcome.is_ready() {
             if self.stalled.take().is_some() {
@@ -88,5 +88,5 @@ impl Write for Stream {
     }
 }
 
-/// How many bytes are read at once.
+/// The number of bytes that one read can return.
 const READ_BYTES: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! Commands out of JSON: `["SET", "key", 1]`, or an array of such.
+//! Parses commands from JSON: `["SET", "key", 1]`, or an array of such arrays.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use steadlock_store::server::Guest;
 
-/// A command's words; the first is its name.
+/// The words of a command. The first one is its name.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// One command. An error says what is wrong with it.
+/// Parses one command, or returns an error message.
 pub(super) fn command(json: &[u8]) -> Result<Words, String> {
     read(json, Command(&mut Room::default()))
 }
 
-/// Several.
+/// Parses several commands, or returns an error message.
 pub(super) fn commands(json: &[u8]) -> Result<Vec<Words>, String> {
     match read(json, Commands(&mut Room::default()))? {
         commands if commands.is_empty() => Err("there is none".into()),
@@ -22,14 +22,14 @@ pub(super) fn commands(json: &[u8]) -> Result<Vec<Words>, String> {
     }
 }
 
-/// What words take in memory.
+/// Returns the memory that the words take.
 pub(super) fn weight(words: &Words) -> usize {
     words.iter().map(|word| word.len() + WORD_EXTRA).sum()
 }
 
-/// What a word takes beside its content.
+/// The memory that a word takes beside its content.
 const WORD_EXTRA: usize = 48;
-/// How much is told of what is wrong; serde repeats what it did not expect.
+/// The limit on the length of an error message. serde repeats the unexpected input in it.
 const SHOWN_CHARACTERS: usize = 128;
 
 fn read<'a, S: DeserializeSeed<'a>>(json: &'a [u8], seed: S) -> Result<S::Value, String> {
@@ -41,7 +41,7 @@ fn read<'a, S: DeserializeSeed<'a>>(json: &'a [u8], seed: S) -> Result<S::Value,
     value.map_err(|error| error.to_string().chars().take(SHOWN_CHARACTERS).collect())
 }
 
-/// What the words of one request may still take.
+/// The number of words and bytes that a request can still have.
 struct Room {
     words: usize,
     bytes: usize,
@@ -111,7 +111,7 @@ impl<'de> Visitor<'de> for Command<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        // An empty one takes room too.
+        // An empty command takes memory too.
         self.0.take(0)?;
         let mut words = Vec::new();
         while let Some(item) = items.next_element::<&RawValue>()? {
@@ -123,7 +123,7 @@ impl<'de> Visitor<'de> for Command<'_> {
     }
 }
 
-/// A string's content; numbers and truth values as they are written.
+/// Returns the content of a string. Numbers and booleans keep their text.
 fn word(json: &str) -> Result<Vec<u8>, String> {
     match json.as_bytes().first() {
         Some(b'"') => match serde_json::from_str::<String>(json) {

@@ -1,22 +1,22 @@
-//! Reads what servers answer. What another client does meanwhile is no error: a key may be gone, belong to another
-//! owner, or be on its way to another node.
+//! Reads the servers' answers. Changes by other clients between two commands are no errors: a key can disappear, change
+//! its owner, or move to another node.
 
 use std::time::Duration;
 
 use steadlock::admin::{CallError, Reply, Server};
 use steadlock::{Error, Operation};
 
-/// A command, part by part.
+/// The words of a command.
 pub(super) type Command = Vec<Vec<u8>>;
 
-/// So many commands go out at once.
+/// The number of commands that are sent at once.
 const AT_ONCE: usize = 1_000;
 
-/// What a command about one key came to.
+/// The result of a command about one key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Reply(Reply),
-    /// The key holds something else.
+    /// The key holds a value of another type.
     OtherType,
     /// Another node has the key.
     Elsewhere,
@@ -40,7 +40,7 @@ impl Answer {
         }
     }
 
-    /// A TTL as PTTL tells it: `None` if the key is gone, `Some(None)` if it has none.
+    /// Reads the reply to PTTL: `None` if the key is gone, `Some(None)` if it has no TTL.
     pub(super) fn ttl(&self) -> Option<Option<Duration>> {
         match self {
             Self::Reply(Reply::Int(-1)) => Some(None),
@@ -49,7 +49,7 @@ impl Answer {
         }
     }
 
-    /// Members and scores; one server says them in turn, another in pairs.
+    /// Reads members and scores. Some servers send them alternately, others in pairs.
     pub(super) fn scores(&self) -> Vec<(String, f64)> {
         let Self::Reply(Reply::Array(items)) = self else {
             return Vec::new();
@@ -67,7 +67,7 @@ impl Answer {
         }
     }
 
-    /// Texts, each of which may be missing.
+    /// Reads texts. Each of them can be missing.
     pub(super) fn texts(&self) -> Vec<Option<String>> {
         match self {
             Self::Reply(Reply::Array(items)) => items.iter().map(text).collect(),
@@ -75,7 +75,7 @@ impl Answer {
         }
     }
 
-    /// A server's time in µs.
+    /// Reads a server's time, in µs.
     pub(super) fn time(&self) -> u64 {
         let texts = self.texts();
         let part = |place: usize| -> Option<u64> { texts.get(place)?.as_ref()?.parse().ok() };
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// Asks a server, some commands at a time. What it refuses for good is an error.
+/// Sends commands to a server, [`AT_ONCE`] at a time. A final refusal is an error.
 pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let mut answers = Vec::with_capacity(commands.len());
     for some in commands.chunks(AT_ONCE) {
@@ -98,7 +98,8 @@ pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec
     Ok(answers)
 }
 
-/// The same of a node that a slot may be on its way to: it is told each time that it is meant.
+/// Sends commands like [`ask`], to a node that may be importing a slot. Each command follows an `ASKING`, without which
+/// such a node answers `MOVED`.
 pub(super) async fn ask_newcomer(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let asking = || command(&[b"ASKING"]);
     let twice: Vec<Command> = commands
@@ -113,7 +114,7 @@ pub(super) async fn ask_newcomer(server: &mut Server, commands: &[Command]) -> R
     Ok(of_commands)
 }
 
-/// The error of a command or a key that this user may not use.
+/// Returns the error for a command or a key that this user may not use.
 pub(super) fn forbidden(error: &CallError, server: &Server) -> Error {
     error.to_error(Operation::Inspect).with_node(server.address())
 }
@@ -130,7 +131,7 @@ fn refused(error: CallError, server: &Server) -> Result<Answer, Error> {
     }
 }
 
-/// A command of these parts.
+/// Returns a command of these words.
 pub(super) fn command(parts: &[&[u8]]) -> Command {
     parts.iter().map(|part| part.to_vec()).collect()
 }
@@ -143,8 +144,8 @@ pub(super) fn text(reply: &Reply) -> Option<String> {
     }
 }
 
-/// For how long somebody has held what has this token: tokens are drawn from the server's clock at the grant, unless
-/// that is behind.
+/// Returns for how long the owner with this token has held the lock. A token is the server's clock at the grant, unless
+/// that clock was behind the previous token.
 pub(super) fn held_for(token: Option<u64>, now: u64) -> Option<Duration> {
     const LONGEST: u64 = 10 * 365 * 86_400 * 1_000_000;
     let held = now.checked_sub(token?)?;

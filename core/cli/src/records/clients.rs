@@ -1,4 +1,4 @@
-//! Which programs on which machines the owners are, as their clients say on the servers.
+//! Finds the program and the machine of each owner, which clients write to the servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use steadlock::{ClientInfo, Error};
 use super::answers::{Answer, Command, ask, command};
 use super::owner::{Library, Owner};
 
-/// So many keys are asked for at the most.
+/// The limit on the number of keys that are read.
 const MOST: usize = 5_000;
-/// What parts a prefix from the rest of a name.
+/// Characters that can end a key prefix.
 const SEPARATORS: &[char] = &[':', '/', '.', '|'];
-/// So many of them are looked at.
+/// The number of separators in a name that are tried as the end of the prefix.
 const MOST_SEPARATORS: usize = 4;
 
-/// Gives owners the names that their clients say. Each stands with the full name of its lock: a client's prefix, which
-/// the key is made of, is a start of that.
+/// Adds the clients' names to the owners. Each owner comes with the full name of its lock. The name starts with the
+/// client's key prefix, which is needed for the key of the client's name.
 ///
 /// # Errors
-/// A server does not answer. What may not be read is not known.
+/// Fails if a server does not answer. An owner whose key may not be read stays without a name.
 pub(super) async fn name<'a>(
     deployment: &mut Deployment,
     owners: impl IntoIterator<Item = (&'a LockName, &'a mut Owner)>,
@@ -47,7 +47,7 @@ pub(super) async fn name<'a>(
     Ok(())
 }
 
-/// Where a client may say it that has a lock of this name.
+/// Returns the keys at which a client with a lock of this name can have written its own name.
 fn keys_of(client: &str, name: &LockName) -> impl Iterator<Item = Arc<[u8]>> {
     let name = name.as_str();
     let ends = name
@@ -64,7 +64,7 @@ async fn read(
 ) -> Result<BTreeMap<String, Arc<ClientInfo>>, Error> {
     let mut infos = BTreeMap::new();
     let mut left: Vec<(Arc<[u8]>, String)> = keys.into_iter().collect();
-    // Each says of its own keys alone; what is on its way to another stays unnamed.
+    // Each node answers for its own keys. An owner whose key is moving between nodes stays without a name.
     for server in deployment.primaries_mut() {
         if left.is_empty() {
             break;

@@ -1,4 +1,4 @@
-//! All that there is of one name, of every kind.
+//! Reads everything about one name, for every kind of lock.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, hel
 use super::owner::{Library, Owner};
 use super::page::{left_until, of_permit};
 
-/// So many holders or waiters of one kind are told of, each with its own line.
+/// The limit on the holders or waiters of one kind that are listed one by one.
 pub(crate) const SHOWN: usize = 100;
 
-/// What one server has of a name.
+/// Everything that one server has about a name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inspected {
     pub(crate) server: String,
-    /// Of `lock`, `fair_lock` or `mutex`.
+    /// The hold of a `lock`, `fair_lock` or `mutex`.
     pub(crate) lock: Option<Hold>,
-    /// The key of this name holds something that is no lock.
+    /// Whether the key of this name holds something other than a lock.
     pub(crate) is_other: bool,
     pub(crate) queue: Queue,
     pub(crate) readers: Vec<Hold>,
     pub(crate) reader_count: u64,
     pub(crate) writer: Option<Hold>,
-    /// A writer that waits, while its word counts.
+    /// A writer that waits and whose mark has not expired.
     pub(crate) waiting_writer: Option<Owner>,
     pub(crate) permits: Permits,
-    /// The last one that was drawn.
+    /// The last token that was granted.
     pub(crate) token: Option<u64>,
 }
 
-/// One hold.
+/// A hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) kind: &'static str,
     pub(crate) owner: Owner,
-    /// `None` without a TTL.
+    /// The time that is left; `None` if the record has no TTL.
     pub(crate) left: Option<Duration>,
-    /// About.
+    /// The approximate time for which it has been held.
     pub(crate) held: Option<Duration>,
-    /// So many permits.
+    /// The number of permits.
     pub(crate) permits: u64,
 }
 
@@ -56,11 +56,11 @@ pub(crate) struct Queue {
 pub(crate) struct Queued {
     pub(crate) owner: Owner,
     pub(crate) waited: Duration,
-    /// How long ago its client was last heard of; after 3 s it is passed over.
+    /// The time since the server last received a poll of the client. After 3 s the waiter is passed over.
     pub(crate) silent: Option<Duration>,
 }
 
-/// A semaphore.
+/// The permits of a semaphore.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Permits {
     pub(crate) held: u64,
@@ -69,13 +69,13 @@ pub(crate) struct Permits {
 }
 
 impl Inspected {
-    /// All holds, of whatever kind.
+    /// Returns all holds, of every kind.
     pub(crate) fn holds(&self) -> impl Iterator<Item = &Hold> {
         let one = self.lock.iter().chain(&self.writer);
         one.chain(&self.readers).chain(&self.permits.holders)
     }
 
-    /// Whether anybody holds it, as one of these kinds; of all, if there are none.
+    /// Returns whether the lock is held as one of these kinds, or as any kind if none is given.
     pub(crate) fn is_held(&self, kinds: &[&str]) -> bool {
         let record = |kind: &str| if kind == "fair_lock" { "lock" } else { kind }.to_owned();
         let wanted: Vec<String> = kinds.iter().map(|kind| record(kind)).collect();
@@ -84,7 +84,7 @@ impl Inspected {
     }
 }
 
-/// Asks the server that has the name's slot.
+/// Asks the server that has the slot of the name.
 pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
     let key = |of: LockKey| of.of(name);
     let last = (SHOWN - 1).to_string();
@@ -123,7 +123,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     };
     inspected.queue = queued(answers[5].number().unwrap_or(0), &queue, &rest[6..], now);
     inspected.lock = named(&answers, &rest[0], inspected.queue.length > 0, now);
-    // A writer's deadline, and how long the word of one that waits counts.
+    // The deadline of the writer, and the expiry of the mark of a waiting writer.
     let until = |place: usize| {
         let text = state.get(place)?.as_ref()?;
         let left = left_until(text.parse().ok()?, now);
@@ -147,7 +147,7 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
     Ok(inspected)
 }
 
-/// All who hold it or wait for it.
+/// Returns the owners of all holds and all waiters.
 fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
     let one = of.lock.iter_mut().chain(&mut of.writer);
     let holds = one.chain(&mut of.readers).chain(&mut of.permits.holders);
@@ -156,7 +156,7 @@ fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
     holders.chain(waiters).chain(&mut of.waiting_writer)
 }
 
-/// The second round: what depends on the time, and on what the first one found.
+/// Returns the commands of the second round, which depend on the server's time and on the first round's answers.
 fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]) -> Vec<Command> {
     let key = |of: LockKey| of.of(name);
     let after = format!("({}", now / 1_000);
@@ -196,10 +196,10 @@ fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]
     more
 }
 
-/// Longer texts are no holder that can be told of.
+/// A longer text is not shown as a holder.
 const LONGEST: u64 = 128;
 
-/// The record whose key is the name.
+/// Returns the hold in the record whose key is the name itself.
 fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<Hold> {
     let left = answers[3].ttl()?;
     let fields = answers[1].number().filter(|fields| *fields == 1);
@@ -224,7 +224,8 @@ fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<
     })
 }
 
-/// Whether the key of the name holds something that is no lock: another type, a hash that has not one owner id.
+/// Returns whether the key of the name holds something other than a lock: another type, or a hash without exactly one
+/// owner id.
 fn is_other(answers: &[Answer], who: &Answer) -> bool {
     let is_owner = || who.text().is_none_or(|owner| Owner::new(owner).of_hash().is_some());
     match answers[1].number() {
@@ -250,7 +251,7 @@ fn holds(kind: &'static str, members: &Answer, now: u64) -> Vec<Hold> {
     members.scores().into_iter().map(hold).collect()
 }
 
-/// One hold for all permits of an owner.
+/// Merges the permits of each owner into one hold.
 fn by_owner(permits: Vec<Hold>) -> Vec<Hold> {
     let mut holders: Vec<Hold> = Vec::new();
     for permit in permits {
@@ -280,14 +281,14 @@ fn queued(length: u64, queue: &[(String, f64)], alive: &[Answer], now: u64) -> Q
     }
 }
 
-/// From a time in µs until now.
+/// Returns the time from `came` to `now`, both in µs.
 fn left_of(now: u64, came: f64) -> Duration {
     let came = Duration::try_from_secs_f64(came / 1_000_000.0).unwrap_or_default();
     Duration::from_micros(now).saturating_sub(came)
 }
 
-/// Asks; what is forbidden is an error. While the slot is on its way, one node has some of the keys, and another the
-/// others.
+/// Sends commands about a name. A forbidden command is an error. While the slot moves, one node has some of the keys
+/// and another node the rest, so commands without an answer are sent to all nodes.
 async fn asked(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let server = deployment.primary_of(LockKey::Named.of(name))?;
     let mut answers = ask(server, commands).await?;
@@ -312,7 +313,7 @@ async fn asked(deployment: &mut Deployment, name: &LockName, commands: &[Command
     Ok(answers)
 }
 
-/// Nobody has the name's slot.
+/// Returns the error for a slot that no node serves at the moment.
 fn moving(cluster: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,

@@ -1,4 +1,4 @@
-//! All locks that are held: every server's keys are gone through by SCAN, a page at a time.
+//! Finds all locks that are held: walks the keys of every server by SCAN, one page at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use super::clients;
 use super::locked::Locked;
 use super::page::{self, Candidate, Page};
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// By name.
+    /// The locks, sorted by name.
     pub(crate) locks: Vec<Locked>,
-    /// So many keys may be locks, and this user may not read them.
+    /// The number of keys that could be locks and that this user may not read.
     pub(crate) forbidden: usize,
-    /// So many may be locks, and no node would tell: their slots are on their way.
+    /// The number of keys that could be locks and that no node answered for, because their slots are moving.
     pub(crate) moving: usize,
-    /// Of several primaries, those that did not answer.
+    /// The errors of primaries that did not answer, if there are several primaries.
     pub(crate) failed: Vec<Error>,
-    /// How long each server took for a question that costs it nothing.
+    /// The time in which each server answered a trivial command.
     pub(crate) round_trips: Vec<(String, Duration)>,
 }
 
-/// Which names are wanted.
+/// The names to search for.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
-    /// What programs put before each name.
+    /// The prefix that programs put before each name.
     key_prefix: String,
-    /// What the names that are wanted start with, as they stand on the server.
+    /// The start of the wanted names, as they are on the server.
     start: String,
 }
 
-/// What a server may look at for one SCAN.
+/// The number of keys that a server looks at for one SCAN.
 const PAGE: &str = "500";
-/// So many keys are looked at together, however many a page has.
+/// The number of keys that are examined together, even if a page has more.
 const TOGETHER: usize = 500;
 
 impl Filter {
@@ -54,13 +54,14 @@ impl Filter {
         name.as_str().starts_with(&self.start)
     }
 
-    /// A name as programs give it, and as it may be shown.
+    /// Returns a name as programs use it, in a form that is safe to show.
     fn given(&self, name: &LockName) -> String {
         let name = name.as_str();
         shown(name.strip_prefix(&self.key_prefix).unwrap_or(name)).into_owned()
     }
 
-    /// What the server need not send the others of; not exact, as records have three forms of keys.
+    /// Returns a pattern by which the server leaves out most other keys. The pattern is not exact, because records have
+    /// three forms of keys.
     fn pattern(&self) -> Option<String> {
         let escaped = |letter: char| match letter {
             '*' | '?' | '[' | ']' | '\\' => vec!['\\', letter],
@@ -71,10 +72,11 @@ impl Filter {
     }
 }
 
-/// All locks that are held and have such names.
+/// Finds all locks that are held and whose names match the filter.
 ///
 /// # Errors
-/// What a server refuses, or that it does not answer; of several primaries only if a majority does so.
+/// Fails if a server does not answer or refuses a command. With several primaries, fails only if no majority of them
+/// answers.
 pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listing, Error> {
     let mut listing = Listing::default();
     let all = servers.deployments().len();
@@ -104,7 +106,7 @@ pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listi
 
 type Found = BTreeMap<(LockName, &'static str), Locked>;
 
-/// The locks of one URL's servers.
+/// Finds the locks on the servers of one URL.
 async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Listing) -> Result<Vec<Found>, Error> {
     let mut found = Found::new();
     let (mut asked, mut forbidden, mut refusal) = (0, 0, None);
@@ -136,7 +138,8 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
             }
         }
     }
-    // Their slots are on their way, or have moved since the cluster was asked: whoever has them says so.
+    // The slots of these keys are moving, or have moved since the cluster's slots were read. The commands go to every
+    // node, and the node that has the key answers.
     for server in deployment.primaries_mut() {
         if elsewhere.is_empty() {
             break;
@@ -154,7 +157,7 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
     Ok(vec![found])
 }
 
-/// How long a server takes for a question that every user may ask.
+/// Measures the time in which a server answers a command that every user may send.
 async fn round_trip(server: &mut Server) -> Result<Duration, Error> {
     server.call(&["HELLO"]).await?;
     let start = Instant::now();
@@ -162,7 +165,7 @@ async fn round_trip(server: &mut Server) -> Result<Duration, Error> {
     Ok(start.elapsed())
 }
 
-/// One page: where the next begins, and its keys.
+/// Reads one page of SCAN: the cursor of the next page, and the keys.
 async fn scan(server: &mut Server, cursor: &str, filter: &Filter) -> Result<(String, Vec<Vec<u8>>), Error> {
     let pattern = filter.pattern();
     let mut command = vec!["SCAN", cursor, "COUNT", PAGE];
@@ -190,7 +193,8 @@ async fn scan(server: &mut Server, cursor: &str, filter: &Filter) -> Result<(Str
     Ok((text(next).ok_or_else(odd)?, keys.iter().filter_map(key).collect()))
 }
 
-/// RedLock: each primary has a record of its own, of an owner id of its own, but of one client.
+/// Merges the records of RedLock. Each primary has its own record with its own owner id, but all of them belong to one
+/// client.
 fn by_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
     let mut holders: BTreeMap<(LockName, &'static str, Option<String>), Vec<Locked>> = BTreeMap::new();
     for ((name, kind), locked) in found.flatten() {
@@ -199,7 +203,7 @@ fn by_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Loc
     }
     let whole = |records: Vec<Locked>| {
         let count = records.len();
-        // The majority's deadline: that of the last record that it needs.
+        // The lock ends with the record after whose end no majority has a record any more.
         let mut left: Vec<_> = records.iter().map(|record| record.left).collect();
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let needed = (primaries / 2).min(count - 1);
@@ -207,7 +211,7 @@ fn by_primaries(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Loc
         Some(Locked {
             left: left[needed],
             primaries: Some((count, primaries)),
-            // Each primary draws its own.
+            // Each primary draws its own tokens.
             token: None,
             held: None,
             ..first

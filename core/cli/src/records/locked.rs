@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use super::owner::Owner;
 
-/// A lock that is held, on one server; of RedLock, on several.
+/// A lock that is held: on one server, or with RedLock on several.
 #[derive(Clone, Debug)]
 pub(crate) struct Locked {
-    /// As programs give it.
+    /// The name as programs use it.
     pub(crate) name: String,
     pub(crate) kind: &'static str,
-    /// Of several holders, the one whose hold ends last.
+    /// The owner. With several holders, the one whose hold ends last.
     pub(crate) owner: Owner,
-    /// How many hold it, or how many permits are held.
+    /// The number of holders, or of permits that are held.
     pub(crate) holders: u64,
-    /// Of how many permits.
+    /// The number of permits of a semaphore.
     pub(crate) limit: Option<u64>,
-    /// `None` if the record has no TTL.
+    /// The time that is left; `None` if the record has no TTL.
     pub(crate) left: Option<Duration>,
-    /// About; `None` if it is not known.
+    /// The approximate time for which it has been held; `None` if that is not known.
     pub(crate) held: Option<Duration>,
     pub(crate) token: Option<u64>,
-    /// How many wait, where the server knows it.
+    /// The number of waiters, if the server knows it.
     pub(crate) waiters: Option<u64>,
     pub(crate) server: String,
-    /// So many of so many primaries have its record.
+    /// The number of primaries that have the record, and the number of all primaries.
     pub(crate) primaries: Option<(usize, usize)>,
 }

@@ -1,13 +1,13 @@
-//! What is on the servers: the records of locks, as somebody reads them who holds none.
+//! Reads the records of locks on the servers, without holding any of them.
 //!
 //! ```text
-//! list                      all locks that are held, of all servers
+//! list                      all locks that are held, on all servers
 //! page                      which keys of a page are records, in a few bounded reads
-//! inspect                   all that there is of one name
+//! inspect                   everything about one name
 //! locked                    a lock that is held, as it is listed
-//! clients                   which programs the owners are
-//! answers                   what servers answer, read
-//! owner                     who an owner id is
+//! clients                   the programs that the owners are
+//! answers                   reads the servers' answers
+//! owner                     what an owner id says about its owner
 //! ```
 
 mod answers;

@@ -1,4 +1,4 @@
-//! Who an owner id is.
+//! The owner of a hold.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::output::plain;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     id: String,
-    /// Which program on which machine it is, if that is known.
+    /// The program and the machine, if they are known.
     info: Option<Arc<ClientInfo>>,
 }
 
-/// Whose form an owner id has.
+/// The library whose form an owner id has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     Steadlock,
     Redisson,
-    /// The value is that of another library, or of nobody's lock.
+    /// Another library, or a value that is no lock.
     Other,
 }
 
@@ -34,7 +34,7 @@ impl Library {
     }
 }
 
-/// Ours have 63 random bits for a number, Redisson's the number of a thread.
+/// The limit of thread numbers. An id of Redisson has the number of a thread, an id of ours 63 random bits.
 const THREADS: u64 = 1 << 32;
 
 impl Owner {
@@ -45,7 +45,7 @@ impl Owner {
         }
     }
 
-    /// Its client says that it is this.
+    /// Sets the program and the machine that the owner's client has written to the server.
     pub(crate) fn is_known_as(&mut self, info: Arc<ClientInfo>) {
         self.info = Some(info);
     }
@@ -66,17 +66,17 @@ impl Owner {
         }
     }
 
-    /// The same, if a hash that has this field is a lock's.
+    /// Returns the owner, if a hash with this field is the record of a lock.
     pub(crate) fn of_hash(self) -> Option<Self> {
         (self.library() != Library::Other).then_some(self)
     }
 
-    /// The client that it belongs to; `None` of another library's.
+    /// Returns the id of the client that the owner belongs to; `None` for an owner of another library.
     pub(crate) fn client(&self) -> Option<&str> {
         OwnerId::parts(&self.id).map(|(client, _)| client)
     }
 
-    /// The holder as people read it.
+    /// Describes the owner for people.
     pub(crate) fn shown(&self) -> String {
         match (&self.info, self.library()) {
             (Some(info), _) => format!("{info} ({})", self.id),
@@ -86,7 +86,7 @@ impl Owner {
         }
     }
 
-    /// The same in a few letters.
+    /// Describes the owner in a few characters.
     pub(crate) fn short(&self) -> String {
         if let Some(info) = &self.info {
             return info.to_string();

@@ -1,10 +1,10 @@
-//! Which keys of a page are records of locks that are held.
+//! Finds the keys of a page that are records of locks that are held.
 //!
-//! A key's form says what it may be, its type and a few bounded reads what it is: no value is read whole that may be
-//! large, and all commands about a page go out together.
+//! The form of a key shows which record it could be. Its type and a few bounded reads show whether it is one. No
+//! value that can be large is read whole, and all commands about a page are sent together.
 //!
 //! ```text
-//!   form ─► type ─► how large ─► who ─► for how long, token, waiters
+//!   form ─► type ─► size ─► owner ─► time held, token, waiters
 //! ```
 
 use std::time::Duration;
@@ -16,22 +16,22 @@ use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, hel
 use super::locked::Locked;
 use super::owner::{Library, Owner};
 
-/// What the keys of a page came to.
+/// The result for the keys of a page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// By the full name.
+    /// The locks, with their full names.
     pub(super) locked: Vec<(LockName, Locked)>,
-    /// The slots of these are on their way from one node to another.
+    /// The keys whose slots are moving to another node.
     pub(super) elsewhere: Vec<Candidate>,
-    /// So many were asked about.
+    /// The number of keys that were examined.
     pub(super) asked: usize,
-    /// So many of them this user may not read.
+    /// The number of examined keys that this user may not read.
     pub(super) forbidden: usize,
-    /// What the server said to one of those.
+    /// The server's error for one of the forbidden keys.
     pub(super) refusal: Option<Error>,
 }
 
-/// A key that may be a record.
+/// A key that could be a record.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     of: LockKey,
@@ -39,19 +39,19 @@ pub(super) struct Candidate {
     step: Step,
 }
 
-/// What is known of it.
+/// How much is known about a key.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Nothing but its form.
+    /// Only its form.
     Form,
     Hash,
     Text,
     Scores,
-    /// One field, or a short text.
+    /// A hash with one field, or a short text.
     Short {
         is_hash: bool,
     },
-    /// So many hold it.
+    /// A record with this number of holders.
     Many {
         count: u64,
     },
@@ -62,15 +62,15 @@ enum Step {
         limit: Option<u64>,
         is_text: bool,
     },
-    /// It is no record, or nobody holds it.
+    /// No record, or the record of a free lock.
     Nothing,
 }
 
-/// What one owner id may have of bytes.
+/// The possible lengths of an owner id, in bytes.
 const OWNER: std::ops::RangeInclusive<u64> = 38..=57;
 
 impl Candidate {
-    /// The key, if its form may be that of a holder's record.
+    /// Parses a key. `None` if its form is not that of a holder's record.
     pub(super) fn read(key: &[u8]) -> Option<Self> {
         let (of, name) = LockKey::read(key)?;
         Self::of(of, name)
@@ -80,7 +80,7 @@ impl Candidate {
         &self.name
     }
 
-    /// The same, of which nothing is known.
+    /// Forgets everything about the key but its form.
     fn anew(self) -> Self {
         Self {
             step: Step::Form,
@@ -104,7 +104,7 @@ impl Candidate {
         self.of.of(&self.name).to_vec()
     }
 
-    /// The next questions about it.
+    /// Returns the next commands about the key.
     fn questions(&self, now: u64) -> Vec<Command> {
         let key = self.key();
         let about = |parts: &[&[u8]]| {
@@ -139,7 +139,7 @@ impl Candidate {
         }
     }
 
-    /// What its answers say.
+    /// Updates what is known about the key by the answers to its commands.
     fn learn(&mut self, answers: &[Answer], now: u64) {
         let first = &answers[0];
         self.step = match (&self.step, self.of) {
@@ -180,7 +180,7 @@ impl Candidate {
     }
 }
 
-/// Who holds what has one field, or is a short text.
+/// Returns the holder that a hash with one field, or a short text, names.
 fn short(text: String, is_hash: bool) -> Step {
     let owner = Owner::new(text);
     match owner.library() {
@@ -197,7 +197,7 @@ fn short(text: String, is_hash: bool) -> Step {
     }
 }
 
-/// Who holds what has a deadline in ms of the server's clock.
+/// Returns the holder of a record that has a deadline, in ms of the server's clock.
 fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Option<u64>, now: u64) -> Step {
     let (Some(owner), Some(until)) = (owner, until) else {
         return Step::Nothing;
@@ -216,19 +216,19 @@ fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Opti
     }
 }
 
-/// What is left of a deadline in ms, at `now` in µs.
+/// Returns the time from `now`, in µs, to a deadline in ms.
 pub(super) fn left_until(until: f64, now: u64) -> Duration {
     Duration::try_from_secs_f64(until / 1_000.0)
         .unwrap_or_default()
         .saturating_sub(Duration::from_micros(now))
 }
 
-/// The owner of a permit, which is `owner/i`.
+/// Returns the owner of a permit. A permit is `owner/i`.
 pub(super) fn of_permit(permit: &str) -> String {
     permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
 }
 
-/// Finds the records among these keys. `is_newcomer`: their slots may be on their way to this node.
+/// Finds the records among these keys. `is_newcomer` means that this node may be importing their slots.
 pub(super) async fn read(
     server: &mut Server,
     mut candidates: Vec<Candidate>,
@@ -239,7 +239,7 @@ pub(super) async fn read(
         ..Page::default()
     };
     let mut now = 0;
-    // Form, type, how large, who: then what is left are records of locks that are held.
+    // The rounds are form, type, size and owner. After them only records of locks that are held are left.
     for round in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
         let mut places = Vec::with_capacity(candidates.len());
@@ -263,7 +263,7 @@ pub(super) async fn read(
                     page.forbidden += 1;
                     page.refusal = page.refusal.or_else(|| Some(forbidden(error, server)));
                 }
-                // Its type was told: it is the command that is forbidden.
+                // TYPE was allowed for this key, so the user lacks the right to this command.
                 [Answer::Forbidden(error), ..] => return Err(forbidden(error, server)),
                 some => {
                     candidate.learn(some, now);
@@ -286,7 +286,7 @@ async fn asked(server: &mut Server, commands: &[Command], is_newcomer: bool) -> 
     }
 }
 
-/// Asks how long the locks have been held, and how many waiters they have.
+/// Reads for how long the locks have been held, and how many waiters they have.
 async fn finish(
     server: &mut Server,
     candidates: Vec<Candidate>,
@@ -308,7 +308,7 @@ async fn finish(
     for (candidate, place) in candidates.into_iter().zip(places) {
         let answers = &answers[place];
         if answers.get(1) == Some(&Answer::Elsewhere) {
-            // It has left since it was asked who holds it.
+            // The key has moved to another node since its holder was read.
             page.elsewhere.push(candidate.anew());
         } else if let Some(locked) = locked(&candidate, answers, now, server.address()) {
             page.locked.push((candidate.name, locked));
@@ -331,7 +331,7 @@ fn locked(candidate: &Candidate, answers: &[Answer], now: u64, server: &str) -> 
     let mut left = *left;
     let mut waiters = None;
     if candidate.of == LockKey::Named {
-        // Gone meanwhile.
+        // The record can have ended meanwhile.
         left = answers.get(1)?.ttl()?;
         waiters = answers.get(2).and_then(Answer::number);
     }

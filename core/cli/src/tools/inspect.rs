@@ -1,4 +1,4 @@
-//! `steadlock inspect`: everything about one lock.
+//! `steadlock inspect`: shows everything about one lock.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -13,10 +13,10 @@ use crate::output::{duration, known, millis, plain, print, print_json};
 use crate::records::{Hold, Inspected, inspect};
 use crate::server::ServerOptions;
 
-/// Show the holders and the waiters of a lock, of whatever kind.
+/// Show the holders and the waiters of a lock of any kind.
 ///
 /// Shows the holders with the time that is left of their leases, the last fencing token, the queue of
-/// a fair lock, the readers and the writer, and a semaphore's permits; of each at most 100.
+/// a fair lock, the readers and the writer, and a semaphore's permits; at most 100 of each.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Inspect {
@@ -53,7 +53,8 @@ impl Inspect {
     }
 }
 
-/// What each primary has of a name: one of one server or cluster. Of several primaries a majority has to answer.
+/// Returns what each primary has about a name. One server or cluster has one primary for it. With several primaries of
+/// RedLock, a majority must answer.
 pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, steadlock::Error> {
     let all = servers.deployments().len();
     let mut found = Vec::new();
@@ -70,8 +71,8 @@ pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<I
     }
 }
 
-/// Whether somebody holds it, as one of these kinds. Of several primaries, whether any has its record: a client that is
-/// about to get a majority counts.
+/// Returns whether the lock is held as one of these kinds. With several primaries, one record is enough: its client may
+/// be about to get a majority.
 pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
     all.iter().any(|one| one.is_held(kinds))
 }
@@ -158,7 +159,7 @@ fn describe(text: &mut String, hold: &Hold) {
     );
 }
 
-/// The wait queue of a fair lock, in order.
+/// Adds the wait queue of a fair lock, in order.
 fn queue(text: &mut String, one: &Inspected) {
     if one.queue.length > 0 {
         let _ = writeln!(text, "  fair queue  {} wait", one.queue.length);

@@ -1,4 +1,4 @@
-//! `steadlock list`: all locks that are held.
+//! `steadlock list`: lists all locks that are held.
 
 use std::process::ExitCode;
 
@@ -12,21 +12,21 @@ use crate::server::ServerOptions;
 
 /// List the locks that are held.
 ///
-/// Goes through the keys of every server by SCAN, 500 at a time, and tells locks from other keys by
-/// their form, type and holder; no call takes the server long, but all of them together look at each
-/// key once. What is held and released meanwhile may or may not be listed.
+/// Walks the keys of every server by SCAN, 500 at a time, and tells locks from other keys by their
+/// form, type and holder. No call keeps the server busy for long, but all calls together look at each
+/// key once. A lock that is acquired or released meanwhile may or may not be listed.
 ///
-/// `lock` and `fair_lock` have the same record: it is shown as fair_lock while it has waiters in its
-/// queue, and only then are the waiters known. A mutex of another library cannot be told from other
-/// texts; `steadlock inspect` shows it.
+/// `lock` and `fair_lock` have the same record: it is shown as fair_lock while its queue has waiters,
+/// and only then is their number known. A mutex of another library cannot be told from other texts;
+/// `steadlock inspect` shows it.
 #[derive(clap::Args)]
 #[command(after_help = LOOKING, verbatim_doc_comment)]
 pub(crate) struct List {
-    /// Only locks whose names start so.
+    /// List only locks whose names start with this prefix.
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// Print one JSON object: locks with name, kind, holder, holders, limit, left_ms, held_ms, token,
-    /// waiters, server and primaries.
+    /// Print one JSON object: locks with name, kind, holder, holders, limit, left_ms, held_ms, token, waiters, server
+    /// and primaries.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -48,14 +48,14 @@ impl List {
     }
 }
 
-/// Says what is missing from a listing.
+/// Prints what is missing from a listing.
 pub(super) fn complain(listing: &Listing) {
     for note in notes(listing) {
         eprintln!("steadlock: {note}");
     }
 }
 
-/// What is missing from a listing.
+/// Returns notes about what is missing from a listing.
 pub(super) fn notes(listing: &Listing) -> Vec<String> {
     let failed = listing.failed.iter().map(ToString::to_string);
     let forbidden = (listing.forbidden > 0).then(|| {

@@ -1,4 +1,5 @@
-//! What `steadlock top` remembers of the locks that it has seen: the server forgets after a minute when one was granted.
+//! The memory of `steadlock top` about the locks that it has seen. The server forgets after a minute when a lock was
+//! granted.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +7,31 @@ use tokio::time::Instant;
 
 use crate::records::{Listing, Locked};
 
-/// Since when each lock is held.
+/// The time since when each lock is held.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     since: BTreeMap<Hold, Option<Instant>>,
     has_looked: bool,
 }
 
-/// One hold of a lock that one has at a time: name, kind and owner id.
+/// A hold of an exclusive lock: name, kind and owner id.
 type Hold = (String, &'static str, String);
 
 impl Memory {
-    /// Notes what was found at `now`, and puts in what is known from before.
+    /// Stores what was found at `now`, and fills in the holding times that earlier listings had.
     pub(super) fn recall(&mut self, listing: &mut Listing, now: Instant) {
         let mut since = BTreeMap::new();
         for lock in &mut listing.locks {
             if !is_exclusive(lock) {
                 continue;
             }
-            // One record, whether somebody waits or not.
+            // A fair lock has the same record as a lock, whether or not it has waiters.
             let kind = if lock.kind == "fair_lock" { "lock" } else { lock.kind };
             let hold = (lock.name.clone(), kind, lock.owner.id().to_owned());
             let told = lock.held.and_then(|held| now.checked_sub(held));
             let known = match self.since.get(&hold) {
                 Some(known) => known.or(told),
-                // It came between two looks.
+                // The lock was acquired between two listings.
                 None if self.has_looked => told.or(Some(now)),
                 None => told,
             };

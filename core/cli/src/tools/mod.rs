@@ -1,4 +1,4 @@
-//! The commands of those who look at locks, and of operators.
+//! Commands that inspect locks, and commands for operators.
 
 pub(crate) mod inspect;
 pub(crate) mod list;

@@ -1,4 +1,4 @@
-//! `steadlock release --force`: takes a lock from its holder.
+//! `steadlock release --force`: removes a lock from its holder.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -18,21 +18,19 @@ use crate::output::{plain, print, print_json};
 use crate::records::Owner;
 use crate::server::ServerOptions;
 
-/// Take a lock from its holder. For operators.
+/// Release a lock by force. For operators.
 ///
-/// The holder is not asked: it goes on until its next renewal tells it of the loss, within a third of
-/// its lease and 0.5 s, and another owner may hold the lock meanwhile. All holders of a read lock or a
-/// semaphore lose it.
+/// The holder continues until its next renewal finds the loss, within a third of its lease and 0.5 s,
+/// and another owner may hold the lock meanwhile. All holders of a read lock or a semaphore lose it.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Release {
     /// The lock's name.
     name: String,
-    /// Yes, take it. Without it nothing is done.
+    /// Confirm the release. Without this option nothing is done.
     #[arg(long)]
     force: bool,
-    /// Which kind of lock it is. If it is not given, the one that is held; if there are several of this
-    /// name, say which.
+    /// The kind of the lock [default: the kind that is held]. Needed if locks of several kinds with this name are held.
     #[arg(long)]
     kind: Option<Kind>,
     /// Print one JSON object: name, kind, released, holder.
@@ -70,10 +68,10 @@ impl Release {
         };
         let client = self.server.builder()?.connect().await?;
         let lock = lock(&client, kind, &self.name);
-        // As late as possible: it may be another one by now.
+        // The holder is read as late as possible, because it can have changed since the search.
         let now = match lock.holder().await {
             Ok(now) => now.map(Owner::from),
-            // RedLock's primaries have one record each.
+            // With RedLock each primary has its own record.
             Err(_) if holder.is_some() => None,
             Err(error) => return Err(error.into()),
         };
@@ -84,7 +82,7 @@ impl Release {
         Ok(ExitCode::from(if released { 0 } else { FREE }))
     }
 
-    /// The one kind that somebody holds.
+    /// Returns the one kind of this name that is held, and its holder.
     async fn find(&self) -> Result<(Option<Kind>, Option<Owner>), Exit> {
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
@@ -102,7 +100,7 @@ impl Release {
         }
         let hold = all.iter().flat_map(|one| one.holds()).next();
         let Some(hold) = hold else { return Ok((None, None)) };
-        // The record of RedLock is that of a mutex on each primary.
+        // With RedLock the record on each primary is that of a mutex.
         let known = Kind::value_variants().iter().find(|kind| kind.name() == hold.kind);
         Ok((known.copied(), Some(hold.owner.clone())))
     }
@@ -134,10 +132,10 @@ fn lock(client: &Client, kind: Kind, name: &str) -> Lock {
         Kind::Fair => client.fair_lock(name),
         Kind::Read => client.read_write_lock(name).read,
         Kind::Write => client.read_write_lock(name).write,
-        // Whatever limit its holders agreed on.
+        // The limit of 1 has no effect: a forced release works with any limit.
         Kind::Semaphore => client.semaphore(name, 1).permits(1),
     }
 }
 
-/// What is still owed to the server goes out, but nobody waits for long.
+/// The limit on the time for sending owed releases.
 const CLOSE_LIMIT: Duration = Duration::from_millis(420);

@@ -1,4 +1,4 @@
-//! The picture of `steadlock top`, and the terminal that it is on.
+//! The picture of `steadlock top`, and the terminal that shows it.
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::exit::Exit;
 use crate::output::{cut, duration, known, plain, print, table};
 use crate::records::{Listing, Locked};
 
-/// How many columns and lines there are.
+/// The numbers of columns and lines of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
     pub(super) rows: usize,
 }
 
-/// What is used where nobody says.
+/// The size if the terminal does not report one.
 const USUAL: Size = Size { columns: 80, rows: 24 };
 
-/// A second screen of the terminal, which is left as it was when this is dropped.
+/// The alternate screen of the terminal. When it is dropped, the terminal shows its previous contents again.
 #[derive(Debug)]
 pub(super) struct Screen(());
 
 impl Screen {
-    /// `None` if the output is no terminal.
+    /// Opens the alternate screen; `None` if the output is no terminal.
     pub(super) fn open() -> Result<Option<Self>, Exit> {
         if !stdout().is_terminal() {
             return Ok(None);
         }
-        // The second screen; no cursor; no new line where one is longer than this terminal says.
+        // Switch to the alternate screen, hide the cursor, and do not wrap long lines.
         print("\x1b[?1049h\x1b[?25l\x1b[?7l")?;
         Ok(Some(Self(())))
     }
@@ -50,7 +50,7 @@ impl Screen {
     /// Shows these lines, and nothing else.
     pub(super) fn show(&self, lines: &[String]) -> Result<(), Exit> {
         let size = self.size();
-        // To the upper left corner; of each line the rest is cleared, and below the last all.
+        // Go to the upper left corner. Clear the rest of each line, and everything below the last one.
         let mut text = String::from("\x1b[H");
         for (place, line) in lines.iter().take(size.rows).enumerate() {
             if place > 0 {
@@ -70,7 +70,7 @@ impl Drop for Screen {
     }
 }
 
-/// The locks as lines, no more than `most` if there is a bound; those that end first come first.
+/// Draws the locks as lines, at most `most` of them if given. The locks whose leases end first come first.
 pub(super) fn draw(listing: &Listing, took: Duration, time: &str, most: Option<usize>) -> Vec<String> {
     let mut locks: Vec<&Locked> = listing.locks.iter().collect();
     locks.sort_by_key(|lock| (lock.left.unwrap_or(Duration::MAX), lock.name.clone()));

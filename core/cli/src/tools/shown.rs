@@ -1,10 +1,10 @@
-//! What several of the commands say in the same way.
+//! Texts that several commands print in the same way.
 
 use serde_json::{Value, json};
 
 use crate::records::{Locked, Owner};
 
-/// What all have in common that look at servers.
+/// The exit statuses of commands that only look at servers.
 pub(super) const LOOKING: &str = "\
 Exit status:
     0  done
@@ -12,7 +12,7 @@ Exit status:
    69  the server could not be reached, or stopped answering
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
 
-/// Nobody holds it.
+/// The exit status if the lock is not held.
 pub(super) const FREE: u8 = 1;
 
 pub(super) fn owner_as_json(owner: &Owner) -> Value {
@@ -35,12 +35,12 @@ pub(super) fn owner_as_json(owner: &Owner) -> Value {
     })
 }
 
-/// A number that may not be known.
+/// Formats a number that may not be known.
 pub(super) fn number(number: Option<u64>) -> String {
     number.map_or_else(|| "-".into(), |number| number.to_string())
 }
 
-/// The holder, and how many there are.
+/// Describes the holder, and how many holders there are.
 pub(super) fn holder(lock: &Locked, name: String) -> String {
     match (lock.primaries, lock.limit, lock.holders) {
         (Some((primaries, of)), ..) => format!("{name} on {primaries} of {of}"),

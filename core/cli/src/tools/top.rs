@@ -1,4 +1,4 @@
-//! `steadlock top`: the locks that are held, again and again.
+//! `steadlock top`: shows the locks that are held, again and again.
 
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,22 +20,22 @@ use crate::signals::{Signals, status_of};
 
 /// Show the locks that are held, again and again, until Ctrl-C.
 ///
-/// On a terminal it has a screen of its own, which is gone afterwards; what ends first stands first.
-/// Elsewhere it prints the same as lines. Each time it goes through all keys of all servers, as
-/// `steadlock list` does. A server that does not answer is shown, and asked again.
+/// On a terminal the command uses the alternate screen, and the locks whose leases end first come
+/// first. Elsewhere it prints the same as lines. Each time it walks all keys of all servers, like
+/// `steadlock list`. If a server does not answer, the error is shown and the next look tries again.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Top {
-    /// Only locks whose names start so.
+    /// Show only locks whose names start with this prefix.
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// How many seconds between two looks, from 0.1 on.
+    /// The number of seconds between two looks, at least 0.1.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
     interval: Duration,
     /// Look once.
     #[arg(long)]
     once: bool,
-    /// Print one JSON object a look, each on a line, as `steadlock list --json` has it.
+    /// Print one JSON object for each look, on a line of its own, like `steadlock list --json`.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -50,10 +50,10 @@ Exit status:
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights
   143  (128 + n) it was told to end by SIGTERM (signal n)";
 
-/// The servers get no more questions than this.
+/// The shortest interval, which protects the servers.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What is shown.
+/// The result of one look at the servers.
 struct Look {
     listing: Result<Listing, steadlock::Error>,
     took: Duration,
@@ -76,7 +76,7 @@ impl Top {
             };
             match &mut look.listing {
                 Ok(listing) => memory.recall(listing, Instant::now()),
-                // What cannot pass by itself is told at once, and so is the first failure.
+                // An error that cannot pass by itself ends the command, and so does a failure of the first look.
                 Err(error) if is_first || error.kind() != ErrorKind::Unavailable => {
                     drop(screen);
                     return Err(error.clone().into());
@@ -102,7 +102,7 @@ impl Top {
         }
     }
 
-    /// Looks once; after a failure at servers that are found anew.
+    /// Looks once. After a failure it searches for the servers again.
     async fn look(&self, servers: &mut Option<Servers>, filter: &Filter) -> Look {
         let start = Instant::now();
         let listing = match servers.take() {
@@ -128,7 +128,7 @@ impl Top {
         filter: &Filter,
     ) -> Result<Listing, steadlock::Error> {
         let listing = list(&mut open, filter).await?;
-        // With one that failed, all are found anew: it may be another one by now.
+        // After a failure the servers are searched again, because another one may be the primary now.
         *servers = listing.failed.is_empty().then_some(open);
         Ok(listing)
     }
@@ -150,7 +150,7 @@ impl Top {
     }
 }
 
-/// Ctrl-C is how one leaves it.
+/// Returns the exit status for a signal. Ctrl-C is the normal way to end the command.
 fn ended_by(signal: Signal) -> ExitCode {
     if signal == Signal::INT {
         ExitCode::SUCCESS
@@ -159,7 +159,7 @@ fn ended_by(signal: Signal) -> ExitCode {
     }
 }
 
-/// The time of day, in UTC: the system's own zone takes a library to know.
+/// Returns the time of day in UTC. The system's time zone would need a library.
 fn clock() -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! `steadlock wait`: until nobody holds a lock.
+//! `steadlock wait`: waits until a lock is free.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::server::{ServerOptions, seconds};
 
 /// Wait until nobody holds a lock.
 ///
-/// It does not acquire the lock: another owner may hold it the next moment. To do something while
-/// nobody else does, acquire it, by `steadlock run`.
+/// The command does not acquire the lock: another owner may hold it the next moment. To do something
+/// while nobody else does, acquire the lock with `steadlock run`.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Wait {
     /// The lock's name.
     name: String,
-    /// Only of this kind; otherwise of every kind. May be given several times.
+    /// Wait only for this kind [default: every kind]. Can be given several times.
     #[arg(long, value_name = "KIND")]
     kind: Vec<Kind>,
-    /// How many seconds to wait; 0 looks once. Without it, as long as the server answers, or is not
-    /// away for more than 30 seconds.
+    /// How many seconds to wait; 0 looks once [default: wait until the server has not answered for more than 30
+    /// seconds].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// How many seconds between two looks.
+    /// The number of seconds between two looks.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.25")]
     interval: Duration,
     /// Print one JSON object: name, free, waited_ms.
@@ -48,9 +48,9 @@ Exit status:
    75  timed out: somebody held it for as long as --timeout
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
 
-/// A server that answered before may be away for so long, as while another one takes over.
+/// The longest time without an answer from a server that has answered before, for example during a failover.
 const OUTAGE: Duration = Duration::from_secs(30);
-/// The server gets no more questions than this.
+/// The shortest interval, which protects the server.
 const SHORTEST: Duration = Duration::from_millis(10);
 
 impl Wait {
@@ -81,7 +81,7 @@ impl Wait {
             match look(&mut servers, &name).await {
                 Ok(found) => (all, answered_at) = (found, Instant::now()),
                 Err(error) if !error.is_retryable() || answered_at.elapsed() >= OUTAGE => return Err(error.into()),
-                // Another server may be the primary by now; as long as nobody answers, it is held.
+                // Another server may be the primary now. Until a server answers, the lock counts as held.
                 Err(_) => match Servers::open(self.server.builder()?).await {
                     Ok(found) => servers = found,
                     Err(error) if !error.is_retryable() => return Err(error.into()),

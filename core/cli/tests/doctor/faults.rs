@@ -1,4 +1,4 @@
-//! One server, set wrong in one way at a time.
+//! One server with one wrong setting at a time.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, UdpSocket};
@@ -113,7 +113,7 @@ fn a_replica_is_no_server_for_locks() {
     assert_eq!(report.tier(), "none");
 }
 
-/// The primary sends when a record ends, and a promoted replica goes by its own clock.
+/// The primary sends the time at which a record ends, and a promoted replica compares that with its own clock.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_replica_whose_clock_is_off_is_named() {
@@ -138,7 +138,7 @@ fn a_replica_whose_clock_is_off_is_named() {
         (0, "30", None),
         (2_000, "30", Some("ahead of its primary's")),
         (400, "30", Some("ahead of its primary's")),
-        // A hundredth of such a lease is more.
+        // The margin of such a lease, about a hundredth of it, is larger.
         (400, "60", None),
         (-400, "30", None),
         (-3_000, "30", Some("behind its primary's")),
@@ -188,7 +188,7 @@ fn a_replica_that_stands_still_is_behind() {
 #[test]
 fn a_snapshot_that_failed_is_named() {
     let server = start(&[]);
-    // The file cannot take the place of a folder.
+    // The snapshot fails, because its file cannot replace a folder.
     let folder = server.socket().with_file_name("dump.rdb");
     std::fs::create_dir(folder).unwrap();
     server.run(&["BGSAVE"]);
@@ -251,7 +251,7 @@ fn a_clock_that_is_off_is_named() {
 #[test]
 fn a_way_that_leaves_the_machine_without_tls_is_named() {
     let Some(address) = own_address() else {
-        // Without a network there is no such way; a test of the findings has this too.
+        // Without a network there is no connection that leaves the machine. A unit test covers this finding, too.
         return;
     };
     let server = start(&["--bind", "0.0.0.0", "--protected-mode", "no"]);
@@ -261,7 +261,7 @@ fn a_way_that_leaves_the_machine_without_tls_is_named() {
     Report::of(&[&server.url()], &[]).is_silent_about("plaintext");
 }
 
-/// This machine's address in its network. Nothing is sent.
+/// Returns this machine's address in its network. No packet is sent.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

@@ -1,4 +1,4 @@
-//! Servers that are set as docs/operations.md says.
+//! Servers with the settings that docs/operations.md recommends.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const SETTINGS: &[&str] = &[
     "1",
 ];
 
-/// A primary with a replica, on which nobody gets in without a password.
+/// Starts a primary with a replica. The primary requires a password.
 fn pair() -> (Redis, Redis) {
     let version = Version::Valkey91;
     let primary = Redis::start_version(version, SETTINGS, Some("operator"));
@@ -44,7 +44,7 @@ fn a_good_server_has_no_finding_above_info_and_its_tier() {
     let (primary, replica) = pair();
     let mut rule = tenant();
     rule.extend(["+info", "+config|get", "+client|setinfo"].map(Into::into));
-    // Replicas have users of their own, and this one is needed there after a failover.
+    // A replica has its own users, and this one needs its rights there after a failover.
     url_of(&replica, "tenant", &rule);
     let report = Report::of(&[&url_of(&primary, "tenant", &rule)], &["--key-prefix", "tenant:"]);
     assert_eq!(report.loud(), Vec::<&str>::new(), "{:#}", report.said);

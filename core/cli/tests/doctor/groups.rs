@@ -1,4 +1,4 @@
-//! Clusters, sentinels and RedLock, wrong in one way at a time.
+//! Clusters, sentinels and RedLock with one fault at a time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A proxy before a server: it is slow, or says another time than the server does.
+//! A proxy in front of a server that delays answers or reports a wrong time.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Stops to accept when it is dropped.
+/// A proxy that stops accepting connections when it is dropped.
 pub(crate) struct Liar {
     pub(crate) port: u16,
     is_over: Arc<AtomicBool>,
 }
 
-/// What it does with the answers.
+/// The changes that the proxy makes to answers.
 #[derive(Clone, Copy)]
 pub(crate) enum Lie {
-    /// Each comes so much later.
+    /// Delays each answer by this time.
     Late(Duration),
-    /// Of each connection, the first answer to TIME comes so much later.
+    /// Delays the first answer to TIME on each connection by this time.
     LateOnce(Duration),
-    /// The time is this many seconds ahead of the true one.
+    /// Reports a time that is this many seconds ahead.
     Ahead(i64),
 }
 
@@ -96,7 +96,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(&[u8], &
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// The answer to TIME.
+/// Returns the answer to TIME.
 fn time(ahead: i64) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seconds = (i64::try_from(now.as_secs()).expect("before the year 292e9") + ahead).to_string();

@@ -1,4 +1,4 @@
-//! `steadlock doctor` names what is wrong with servers that are set wrong on purpose, and is silent on good ones.
+//! `steadlock doctor` reports the faults of servers with wrong settings, and reports none on good servers.
 
 #[path = "../../../client/tests/support/certificates.rs"]
 mod certificates;

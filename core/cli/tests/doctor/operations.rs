@@ -1,4 +1,4 @@
-//! docs/operations.md: its commands are run, and its numbers are counted.
+//! Runs the commands of docs/operations.md, and checks its numbers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::support::{Redis, eventually};
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// What stands in the document's blocks of shell commands.
+/// Returns the document's blocks of shell commands.
 fn blocks() -> Vec<&'static str> {
     let after = OPERATIONS.split("```sh\n").skip(1);
     after.filter_map(|rest| Some(rest.split_once("```")?.0)).collect()
 }
 
-/// The settings that the text says to make, beside those in blocks.
+/// Returns the settings that the text recommends outside of the blocks.
 fn settings() -> Vec<&'static str> {
     let codes = OPERATIONS.split('`').skip(1).step_by(2);
     codes.filter(|code| code.starts_with("CONFIG SET ")).collect()
 }
 
-/// Runs it where `steadlock` is the command that was built. Says what it printed.
+/// Runs a script in which `steadlock` is the command of this build. Returns the script's output.
 fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_steadlock"));
     let path = format!(
@@ -40,7 +40,7 @@ fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
         .output()
         .expect("sh");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    // Those of doctor; redis-cli ends with 0 whatever the server says.
+    // The exit statuses of doctor. redis-cli ends with 0 even if the server reports an error.
     assert!(matches!(output.status.code(), Some(0..=2)), "{script}: {said}");
     for bad in ["ERR ", "NOPERM", "not found", "usage"] {
         assert!(!said.contains(bad), "{script}: {said}");
@@ -91,7 +91,7 @@ fn text(server: &Redis, section: &str) -> String {
 
 fn clients(server: &Redis) -> usize {
     match server.run(&["CLIENT", "LIST"]) {
-        // One is whoever asks.
+        // One client is the connection that runs CLIENT LIST.
         Reply::Bytes(text) => {
             String::from_utf8_lossy(&text)
                 .lines()
@@ -149,7 +149,7 @@ async fn a_lock_that_is_held_takes_as_little_memory_as_is_said() {
             leases.push(client.lock(format!("orders:{number:09}")).acquire().await.unwrap());
         }
         let each = (used() - before) / 2_000;
-        // With the connections' buffers and the scripts, which this divides among too few.
+        // The tolerance is for the buffers of connections and for scripts, which here are divided by only 2,000 locks.
         assert!(each < 500 + 100, "{version}: {each} bytes for a lock");
         client.close().await;
     }

@@ -11,7 +11,7 @@ use crate::support::version::Version;
 const SECURITY: &str = include_str!("../../../../SECURITY.md");
 const PREFIX: &str = "tenant:";
 
-/// The words of a tenant's rule, as SECURITY.md prints it.
+/// Returns the words of a tenant's rule, as SECURITY.md prints it.
 pub(crate) fn tenant() -> Vec<String> {
     let line = SECURITY
         .lines()
@@ -20,7 +20,7 @@ pub(crate) fn tenant() -> Vec<String> {
     words.map(|word| word.replace("PASSWORD", "sesame")).collect()
 }
 
-/// A user of these rules, and the URL by which it comes.
+/// Creates a user with these rules, and returns the URL with that user.
 pub(crate) fn url_of(server: &Redis, user: &str, words: &[String]) -> String {
     let mut command = vec!["ACL", "SETUSER", user];
     command.extend(words.iter().map(String::as_str));
@@ -62,7 +62,7 @@ fn the_rule_of_security_md_lacks_nothing_and_nothing_is_left_behind() {
     }
 }
 
-/// The right, and the finding that names it.
+/// Returns the id of the finding that reports this missing right.
 fn finding_of(right: &str) -> &'static str {
     let is_of_braced = right.contains("::") || right == "&redisson_lock__channel:tenant:*";
     match right {
@@ -173,25 +173,25 @@ fn no_secret_is_repeated() {
     }
 }
 
-/// Since Redis 7.0 a user may have selectors, each with keys and commands of its own. One of them has to allow all
-/// that one command needs.
+/// Since Redis 7.0 a user can have selectors, each with its own keys and commands. A command is allowed only if one
+/// selector allows all that it needs.
 #[tokio::test]
 async fn selectors_that_have_rights_apart_are_found_and_one_that_has_all_is_enough() {
     const KEYS: &str = "~tenant:* ~steadlock:{tenant:* ~steadlock::tenant:*";
     const CHANNELS: &str = "resetchannels &redisson_lock__channel:{tenant:* &redisson_lock__channel:tenant:* \
         &steadlock:{tenant:* &steadlock::tenant:*";
     let places = [
-        // Everything in one selector, beside a user who may do nothing.
+        // Everything in one selector of a user who has no other rights.
         ("one", format!("({KEYS} {CHANNELS} +@all)"), None),
-        // A selector for other keys is in nobody's way.
+        // A selector for other keys does no harm.
         ("beside", format!("{KEYS} {CHANNELS} +@all (~app:* +get)"), None),
-        // Each key by a selector of its own: no script may have two.
+        // Each form of key in a separate selector, so no script may use two of them.
         (
             "keys",
             format!("{CHANNELS} +@all (~tenant:* +@all) (~steadlock:{{tenant:* ~steadlock::tenant:* +@all)"),
             Some(("missing-keys", "+evalsha and keys of ~tenant:* ~steadlock:{tenant:*")),
         ),
-        // Some commands on the names alone.
+        // Some commands are allowed on the names only.
         (
             "commands",
             format!("{CHANNELS} ~steadlock:{{tenant:* ~steadlock::tenant:* +@all ({KEYS} +@all -hset -hexists)"),
@@ -222,7 +222,7 @@ async fn selectors_that_have_rights_apart_are_found_and_one_that_has_all_is_enou
                 None => lacks_nothing(&report),
             }
             assert_eq!(keys(&server), [], "{version} {user}");
-            // The program itself agrees; no lock without a waiter needs ZADD.
+            // A program has the same result, except for this fault: without waiters no lock needs ZADD.
             if *user == "braced" {
                 continue;
             }

@@ -1,17 +1,17 @@
-//! One run of the doctor, and what it said.
+//! Runs the doctor, and reads its report.
 
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What the doctor said, and its exit status.
+/// The doctor's report as JSON, and its exit status.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) said: Value,
     pub(crate) status: i32,
 }
 
-/// The command with these arguments, and no URL from outside.
+/// Returns the command with these arguments, and without a URL from the environment.
 pub(crate) fn doctor(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
     command
@@ -39,19 +39,19 @@ impl Report {
         self.said["findings"].as_array().expect("findings")
     }
 
-    /// The ids of all findings, or of those of a severity.
+    /// Returns the ids of the findings with one of these severities.
     pub(crate) fn ids(&self, severities: &[&str]) -> Vec<&str> {
         let is_asked_for = |one: &&Value| severities.iter().any(|severity| one["severity"] == *severity);
         let found = self.findings().iter().filter(is_asked_for);
         found.filter_map(|one| one["id"].as_str()).collect()
     }
 
-    /// Those that are more than notes.
+    /// Returns the ids of the findings that are more than notes.
     pub(crate) fn loud(&self) -> Vec<&str> {
         self.ids(&["warning", "error"])
     }
 
-    /// Looks whether it has this finding, with a word in what it says or in what to do.
+    /// Asserts that the report has this finding, with `word` in its text or its remedy.
     pub(crate) fn names(&self, id: &str, word: &str) {
         let has = |one: &&Value| one["id"] == id && one.to_string().contains(word);
         assert!(
@@ -68,7 +68,7 @@ impl Report {
         assert!(self.status >= least, "{id} with status {}", self.status);
     }
 
-    /// Looks whether it does not have this finding.
+    /// Asserts that the report does not have this finding.
     pub(crate) fn is_silent_about(&self, id: &str) {
         assert!(
             self.findings().iter().all(|one| one["id"] != id),

@@ -1,7 +1,7 @@
-//! Hostile clients against the real `steadlock serve`.
+//! Hostile clients against a real `steadlock serve`.
 //!
-//! Meanwhile a witness on connections of its own pings, writes and reads, each
-//! within a second, and the process stays below 512 MB.
+//! Meanwhile a witness pings, writes and reads on its own connections. Each of its commands must be answered within a
+//! second, and the process must stay below 512 MB.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use support::{Served, Wire, Witness};
 
-/// One script of the file.
+/// A script of the file.
 struct Hostile {
     what: &'static str,
     expected: &'static str,
@@ -37,7 +37,8 @@ fn scripts() -> Vec<Hostile> {
     scripts
 }
 
-/// One of several beginnings; on a slow machine time may run out before memory does.
+/// Returns whether the reply starts like one of the expected ones. Several are possible, because on a slow machine a
+/// script can run out of time before it runs out of memory.
 fn is_as_expected(reply: &str, expected: &str) -> bool {
     expected
         .split(" or ")
@@ -79,7 +80,7 @@ fn the_worst_scripts_from_sixteen_connections_starve_nobody() {
     let witness = Witness::start(&served);
     let worst: Vec<_> = scripts().into_iter().filter(|script| script.is_among_worst).collect();
     assert!(worst.len() >= 12, "{} scripts", worst.len());
-    // Each its own few, so that all are run and it does not take minutes.
+    // Each worker runs three scripts, so that all scripts run and the test does not take minutes.
     let workers: Vec<_> = (0..CONNECTIONS)
         .map(|number| {
             let port = served.port;
@@ -109,7 +110,7 @@ fn ten_thousand_heavy_scripts_in_a_pipeline_starve_nobody() {
     let mut wire = Wire::connect(served.port);
     let request = "EVAL \"for i = 1, 100000 do end\" 0\r\n".repeat(10_000);
     let mut sender = wire.second_half();
-    // The rest is not waited for: what is asked is what others have of it.
+    // The test does not wait for the remaining replies. It measures how other clients are served meanwhile.
     let sending = std::thread::spawn(move || drop(sender.write_all(request.as_bytes())));
     for _ in 0..2_000 {
         assert_eq!(wire.reply().as_deref(), Some("$-1"));
@@ -145,7 +146,7 @@ fn a_large_value_read_many_times_takes_no_memory() {
     let value = "x".repeat(4_000_000);
     let mut writer = Wire::connect(served.port);
     assert_eq!(writer.call(&["SET", "large", &value]).as_deref(), Some("+OK"));
-    // In pipelines, from many who do not read.
+    // Pipelines of many clients that do not read.
     let deaf: Vec<_> = (0..50)
         .map(|_| {
             let mut wire = Wire::connect(served.port);
@@ -153,7 +154,7 @@ fn a_large_value_read_many_times_takes_no_memory() {
             wire
         })
         .collect();
-    // In a transaction, by one who does.
+    // A transaction of one client that reads.
     writer.send_raw(format!("MULTI\r\n{}EXEC\r\n", "GET large\r\n".repeat(100)).as_bytes());
     let _ = (0..102).map_while(|_| writer.reply()).count();
     let keys = ["large"; 100];

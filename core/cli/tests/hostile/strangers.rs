@@ -1,4 +1,4 @@
-//! Clients that connect and then do nothing, or next to nothing.
+//! Clients that connect and then send nothing, or almost nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{Served, Wire, Witness, password_file};
 
-/// As many files as this process may open.
+/// Raises the limit on open files of this process to the maximum, and returns it.
 fn raise_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -35,11 +35,11 @@ fn thousands_of_idle_and_slow_strangers_keep_nobody_out() {
             2 => b"GET a",
             _ => b"*2\r\n$4\r\n",
         };
-        // Who was sent away for another cannot write.
+        // The write fails if the server has already closed this connection to make room for another one.
         let _ = stream.write_all(begun);
         strangers.push(stream);
     }
-    // A drop at a time, for a while.
+    // Some of them send one byte at a time, for two seconds.
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
         for stream in strangers.iter_mut().skip(2).step_by(40) {
@@ -95,7 +95,7 @@ fn requests_of_all_clients_together_are_bounded() {
     for _ in 0..60 {
         let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
-        // Known, so that it is not just the first to go.
+        // An answered PING makes the connection known, so that the server does not close it first.
         stream
             .write_all(b"PING\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4000000\r\n")
             .unwrap();
@@ -121,7 +121,7 @@ fn subscribers_that_do_not_read_are_cut_off() {
     let mut publisher = Wire::connect(served.port);
     let message = "x".repeat(1_000_000);
     let deadline = Instant::now() + Duration::from_secs(20);
-    // They are told of nothing, and then gone.
+    // The messages pile up, and then the server closes the subscribers' connections.
     while publisher.call(&["PUBLISH", "channel", &message]).as_deref() != Some(":0") {
         assert!(Instant::now() < deadline, "they are still there");
     }

@@ -1,4 +1,4 @@
-//! A server in a process of its own, a client that knows nothing but the protocol, and a witness.
+//! A server in a separate process, a client that knows only the protocol, and a witness.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the server promises.
+/// The server's promises: the longest time for an answer, and the most memory.
 const DEADLINE: Duration = Duration::from_secs(1);
 const MOST_KILOBYTES: u64 = 512 * 1024;
 
-/// `steadlock serve` on a free port, stopped when dropped.
+/// A `steadlock serve` on a free port, stopped when dropped.
 pub(crate) struct Served {
     process: Child,
     pub(crate) port: u16,
@@ -50,7 +50,7 @@ pub(crate) fn password_file(name: &str, password: &str) -> PathBuf {
     path
 }
 
-/// A connection.
+/// A connection to the server.
 pub(crate) struct Wire {
     stream: BufReader<TcpStream>,
 }
@@ -73,12 +73,12 @@ impl Wire {
         self.send_raw(&bytes);
     }
 
-    /// Sends, unless the server has had enough.
+    /// Sends bytes. An error is ignored: the server may have closed the connection.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes);
     }
 
-    /// The first line of the next reply, whose rest is passed over; `None` if the connection has ended.
+    /// Returns the first line of the next reply and skips the rest; `None` if the connection has ended.
     pub(crate) fn reply(&mut self) -> Option<String> {
         let line = self.item()?;
         if let Some(count) = line.strip_prefix('*').and_then(|count| count.parse::<u64>().ok()) {
@@ -89,7 +89,7 @@ impl Wire {
         Some(line)
     }
 
-    /// The same, but only the head of a list.
+    /// Returns the first line of the next reply. For an array, the elements are not skipped.
     pub(crate) fn item(&mut self) -> Option<String> {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line).ok()?;
@@ -105,7 +105,7 @@ impl Wire {
         self.reply()
     }
 
-    /// The content of a reply that is a string.
+    /// Sends a command, and returns the content of its bulk string reply.
     pub(crate) fn bulk(&mut self, words: &[&str]) -> String {
         self.send(words);
         let mut line = String::new();
@@ -120,7 +120,7 @@ impl Wire {
         self.stream.get_ref().try_clone().unwrap()
     }
 
-    /// Whether the server ends the connection.
+    /// Returns whether the server closes the connection.
     pub(crate) fn ends(&mut self) -> bool {
         match std::io::copy(&mut self.stream, &mut std::io::sink()) {
             Ok(_) => true,
@@ -129,12 +129,13 @@ impl Wire {
     }
 }
 
-/// Asks the server all the while, on connections of its own, and looks at what it takes.
+/// A client that sends commands all the time on its own connections, and measures the server's response time and
+/// memory.
 pub(crate) struct Witness {
     thread: JoinHandle<(Duration, u64)>,
     end: Arc<AtomicBool>,
     started: Instant,
-    /// One at a time: what it measures is the server, not the other tests.
+    /// Only one witness runs at a time, so that other tests do not disturb its measurements.
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -155,7 +156,7 @@ impl Witness {
                 if round % 10 == 9 {
                     wire = Wire::connect(port);
                 }
-                // A full store refuses the value; then it is one that exists.
+                // A full store refuses the value with OOM, and then GET can find no value.
                 for (words, expected) in [
                     (&["PING"][..], "+PONG"),
                     (&["SET", "witness", "1"], "+OK -OOM"),
@@ -163,7 +164,7 @@ impl Witness {
                 ] {
                     let (asked, queued) = (Instant::now(), time_in_run_queue(process));
                     let reply = wire.call(words).unwrap_or_else(|| panic!("no answer to {words:?}"));
-                    // Other programs of the machine are not the server's fault.
+                    // The time for which the server waited for a processor does not count: other programs took it.
                     let taken = asked.elapsed();
                     slowest = slowest.max(taken.saturating_sub(time_in_run_queue(process).saturating_sub(queued)));
                     let begin = reply.split(' ').next().unwrap();
@@ -182,13 +183,14 @@ impl Witness {
         }
     }
 
-    /// Says what it saw, and fails if that was too much.
+    /// Prints the measurements, and fails if they exceed the server's promises.
     pub(crate) fn end(self, during: &str) {
         self.end.store(true, Ordering::Relaxed);
         let (slowest, most) = self.thread.join().unwrap();
         let elapsed = self.started.elapsed();
         let megabytes = most / 1024;
-        // Past the capture of the test harness: the numbers are worth reading when all is well, too.
+        // Writing to `stderr()` bypasses the test harness's capture, because the numbers are of interest even if the
+        // test passes.
         let _ = writeln!(
             std::io::stderr(),
             "hostile: {during}: {elapsed:.1?}, slowest answer {slowest:.1?}, at most {megabytes} MB"
@@ -198,7 +200,7 @@ impl Witness {
     }
 }
 
-/// How long the server's thread that waited longest was ready to run while the processors ran other programs.
+/// Returns how long the server's most delayed thread was ready to run while other programs had the processors.
 fn time_in_run_queue(process: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
     let waited = threads.flatten().filter_map(|thread| {

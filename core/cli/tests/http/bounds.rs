@@ -1,4 +1,4 @@
-//! What clients send, keep open and do not read is bounded.
+//! Limits on what clients send, keep open and do not read.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::support::Served;
 
 const MB: usize = 1024 * 1024;
 
-/// Whether the server ends a connection.
+/// Returns whether the server closes a connection.
 fn ends(mut stream: TcpStream) -> bool {
     match std::io::copy(&mut stream, &mut std::io::sink()) {
         Ok(_) => true,
@@ -40,7 +40,7 @@ fn what_is_too_large_is_refused() {
         answer.error()
     );
     assert_eq!(served.ask("POST /pipeline", transaction.as_bytes()).status, 200);
-    // By what it announces, and by what comes.
+    // The limit counts for the announced length as well as for the bytes that arrive.
     let mut stream = served.dial();
     let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
@@ -52,7 +52,7 @@ fn what_is_too_large_is_refused() {
     stream.write_all(head.as_bytes()).unwrap();
     let piece = format!("100000\r\n{}\r\n", " ".repeat(MB));
     for _ in 0..13 {
-        // It may have been refused by now.
+        // The server may already have refused the request.
         let _ = stream.write_all(piece.as_bytes());
     }
     stream.read_exact(&mut answer).unwrap();
@@ -65,7 +65,7 @@ fn what_is_too_large_is_refused() {
 #[test]
 fn a_reply_that_is_too_large_is_refused_and_the_rest_is_not_done() {
     let served = Served::start(&[]);
-    // Six characters of JSON for each byte.
+    // Each byte takes six characters in JSON.
     assert_eq!(served.ask("POST /set/k", &[1; 2 * MB]).status, 200);
     let body = r#"[["GET","k"],["GET","k"],["GET","k"],["INCR","n"],["INCR","n"]]"#;
     for path in ["/pipeline", "/multi-exec"] {
@@ -76,7 +76,8 @@ fn a_reply_that_is_too_large_is_refused_and_the_rest_is_not_done() {
         let error = replies[2]["error"].as_str().unwrap();
         assert!(error.contains("the reply is too large"), "{path}: {error}");
     }
-    // Only the transaction went on; what it did is done, whatever there was room to say.
+    // The pipeline stopped at the error, but the transaction did not: its commands are executed even if a reply does
+    // not fit.
     assert_eq!(served.result(r#"["GET","n"]"#), "2");
     let answer = served.post(r#"["MGET","k","k","k"]"#);
     assert_eq!(answer.status, 400);
@@ -113,7 +114,7 @@ fn too_many_connections_are_turned_away_and_their_places_taken_again() {
     assert_eq!(answer.error(), "ERR max number of clients reached");
     assert_eq!(served.say("PING"), "+PONG");
     open.pop();
-    // The server hears of the end soon.
+    // The server needs a moment to notice that the connection is closed.
     while served.ask("GET /ping", b"").status == 503 {}
 }
 
@@ -142,10 +143,10 @@ fn large_requests_and_replies_of_many_take_no_more_than_512_mb() {
     for key in 0..8 {
         assert_eq!(served.ask(&format!("POST /set/k{key}"), &[1; 2 * MB]).status, 200);
     }
-    // A new connection may have to make room for others, one that has had an answer may not.
+    // The server can close a new connection to make room for others, but not one that has received an answer.
     let mut known = served.redis_client();
     assert_eq!(known.say("PING"), "+PONG");
-    // Some begin requests and do not go on; others ask for much and read none of it.
+    // Half of the clients begin requests and do not finish them. The others request large replies and read none.
     let mut open = Vec::new();
     for _ in 0..CLIENTS {
         let mut stream = served.dial();

@@ -167,7 +167,7 @@ fn a_transaction_with_a_command_that_cannot_be_executed_executes_none() {
         );
     }
     assert_eq!(served.result(r#"["EXISTS","k"]"#), 0);
-    // One that fails as it is executed stops no other.
+    // A command that fails during execution does not stop the others.
     let body = br#"[["SET","k","a"],["INCR","k"],["GET","k"]]"#;
     let json = served.ask("POST /multi-exec", body).json();
     assert_eq!(json[0], json!({"result": "OK"}));

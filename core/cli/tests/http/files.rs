@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::support::{Answer, Served, secret, temporary};
 
-/// A folder with files, and something beside it that is nobody's business.
+/// A folder with files to serve. Files next to the folder must not be served.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -92,7 +92,7 @@ fn what_is_no_file_is_a_command_or_nothing() {
     assert_eq!(get(&served, "/set/app.js/x").json()["result"], "OK");
     assert_eq!(get(&served, "/get/app.js").json()["result"], "x");
     assert_eq!(get(&served, "/GET/app.js").json()["result"], "x");
-    // A file comes first, but not for those who post.
+    // A file comes before a command of the same path, but only for GET.
     assert_eq!(
         served.ask("POST /get/shown.json", b"").json()["result"],
         serde_json::Value::Null
@@ -155,7 +155,7 @@ fn files_need_no_token_and_its_pages_are_of_the_same_origin() {
     let own = format!("Origin: http://localhost:{0}\nHost: localhost:{0}", served.http);
     let answer = served.ask(&format!("POST /?_token=s3cret\n{own}"), b"[\"PING\"]");
     assert_eq!(answer.status, 200);
-    // Somebody follows a link from elsewhere, which asks for the page and for nothing else.
+    // A user follows a link from another site: the browser requests the page itself and nothing else.
     let link = "Sec-Fetch-Site: cross-site\nSec-Fetch-Dest: document";
     assert_eq!(served.ask(&format!("GET /\n{link}"), b"").status, 200);
     assert_eq!(served.ask(&format!("GET /ping?_token=s3cret\n{link}"), b"").status, 403);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::support::{Served, secret, temporary};
 
-/// Whether a request was let in.
+/// Returns whether a request was allowed.
 fn is_let_in(served: &Served, head: &str) -> bool {
     match served.ask(head, b"").status {
         200 => true,
@@ -44,7 +44,7 @@ fn without_the_token_nothing_is_done() {
             "{path}"
         );
     }
-    // Redis clients need none: that port is another matter, and on loopback.
+    // Redis clients need no token: their port has its own password option, and here it is on loopback.
     assert_eq!(served.say("PING"), "+PONG");
 }
 
@@ -143,7 +143,7 @@ fn a_page_of_another_origin_has_nothing_done() {
         &served,
         &format!("GET /ping\nOrigin: {own}\nSec-Fetch-Site: same-origin")
     ));
-    // What browsers send for a link or an image has no origin, but says that it is of another site.
+    // A browser's request for a link or an image has no `Origin`, but `Sec-Fetch-Site` tells the site.
     for (site, expected) in [
         ("cross-site", false),
         ("same-site", false),
@@ -156,7 +156,7 @@ fn a_page_of_another_origin_has_nothing_done() {
             "{site}"
         );
     }
-    // An error is for the page to read, too.
+    // The page must be able to read an error, too.
     let answer = served.ask("GET /nosuch\nOrigin: https://app.example", b"");
     assert_eq!(answer.status, 400);
     assert_eq!(
@@ -165,7 +165,8 @@ fn a_page_of_another_origin_has_nothing_done() {
     );
 }
 
-/// Browsers tell a plain address of the network nothing of where a link or an image stands, and a rebound name is theirs.
+/// To a plain address in the network, browsers do not send the site of a link or an image, and a rebound name looks
+/// like our own.
 #[test]
 fn over_the_network_without_a_token_no_command_comes_by_get() {
     let served = Served::start_at("0.0.0.0", &["--insecure", "--http-origin", "https://app.example"]);

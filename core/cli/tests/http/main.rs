@@ -1,5 +1,5 @@
-//! `steadlock serve --http`, as clients of Upstash's REST API and browsers ask it. The official client has its tests
-//! in `ci/upstash`.
+//! `steadlock serve --http` with the requests of browsers and of clients for Upstash's REST API. The tests with the
+//! official client are in `ci/upstash`.
 
 mod bounds;
 mod commands;

@@ -34,7 +34,7 @@ fn a_subscriber_that_goes_is_forgotten() {
     assert_eq!(listener.event().as_deref(), Some("subscribe,chan,1"));
     assert_eq!(served.result(r#"["PUBSUB","NUMSUB","chan"]"#), json!(["chan", 1]));
     drop(listener);
-    // Each call is a round of the server's, which hears of the end by the way.
+    // With each call the server runs one round, in which it can notice that the subscriber is gone.
     while served.result(r#"["PUBSUB","NUMSUB","chan"]"#) != json!(["chan", 0]) {}
 }
 
@@ -64,7 +64,7 @@ fn a_subscriber_that_reads_nothing_is_cut_off_and_others_hear_all() {
         let event = eager.event().unwrap_or_else(|| panic!("cut off at message {number}"));
         assert_eq!(event.len(), "message,chan,".len() + payload.len());
     }
-    // What was under way when it was cut off is not all there was.
+    // The subscriber still receives what was on its way when it was cut off, but not all messages.
     let heard = std::iter::from_fn(|| lazy.event()).count();
     assert!(heard < MESSAGES, "{heard}");
 }

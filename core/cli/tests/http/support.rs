@@ -1,4 +1,4 @@
-//! `steadlock serve --http` in a process of its own, and clients that know nothing but HTTP/1.1 and RESP.
+//! A `steadlock serve --http` in a separate process, and clients that know only HTTP/1.1 and RESP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ impl Served {
         Self::start_at("127.0.0.1", arguments)
     }
 
-    /// Reached over HTTP by this address.
+    /// Starts the server with HTTP on this address.
     pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_steadlock"))
             .args(["serve", "--port", "0", "--http", &format!("{address}:0")])
@@ -47,7 +47,8 @@ impl Served {
         stream
     }
 
-    /// The answer to a request. The head's lines are separated by single breaks, and have `Host` unless they say so.
+    /// Sends a request and returns the answer. A `\n` separates the lines of the head. A `Host` is added unless the
+    /// head has one.
     pub(crate) fn ask(&self, head: &str, body: &[u8]) -> Answer {
         self.ask_on(self.dial(), head, body)
     }
@@ -64,26 +65,26 @@ impl Served {
         let length = body.len();
         let head = format!("{line} HTTP/1.1\r\n{host}Connection: close\r\nContent-Length: {length}\r\n{rest}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // A refusal may come before all of it is sent.
+        // A refusal can arrive before the whole body is sent.
         let _ = stream.write_all(body);
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
         Answer::read(&bytes)
     }
 
-    /// The answer to a command as a JSON array.
+    /// Returns the answer to a command as a JSON array.
     pub(crate) fn post(&self, body: &str) -> Answer {
         self.ask("POST /", body.as_bytes())
     }
 
-    /// What a command gives.
+    /// Returns the result of a command that must succeed.
     pub(crate) fn result(&self, body: &str) -> Value {
         let answer = self.post(body);
         assert_eq!(answer.status, 200, "{body:.200}: {}", answer.text());
         answer.json()["result"].take()
     }
 
-    /// A subscription, once it is confirmed.
+    /// Opens a subscription, and waits until it is confirmed.
     pub(crate) fn listen(&self, path: &str) -> Listener {
         let mut stream = self.dial();
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
@@ -103,12 +104,12 @@ impl Served {
         self.redis_client().say(line)
     }
 
-    /// A connection for clients of Redis.
+    /// Opens a connection to the port for Redis clients.
     pub(crate) fn redis_client(&self) -> RedisClient {
         RedisClient(BufReader::new(TcpStream::connect(("127.0.0.1", self.redis)).unwrap()))
     }
 
-    /// What the process takes, in megabytes.
+    /// Returns the most memory that the process has had, in megabytes.
     #[cfg(target_os = "linux")]
     pub(crate) fn most_megabytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the server lives");
@@ -121,7 +122,7 @@ impl Served {
 pub(crate) struct RedisClient(BufReader<TcpStream>);
 
 impl RedisClient {
-    /// Sends a command as one would type it, and gives the first line of the reply.
+    /// Sends a command in its inline form, and returns the first line of the reply.
     pub(crate) fn say(&mut self, line: &str) -> String {
         self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
@@ -137,7 +138,7 @@ impl Drop for Served {
     }
 }
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -177,7 +178,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON but {}", self.text()))
     }
 
-    /// The text of a refusal.
+    /// Returns the error message of a refusal.
     pub(crate) fn error(&self) -> String {
         let json = self.json();
         json["error"]
@@ -187,11 +188,11 @@ impl Answer {
     }
 }
 
-/// Who hears events.
+/// A client that receives events.
 pub(crate) struct Listener(BufReader<TcpStream>);
 
 impl Listener {
-    /// The next event's data; `None` if the server has ended it.
+    /// Returns the data of the next event; `None` if the server has closed the stream.
     pub(crate) fn event(&mut self) -> Option<String> {
         let mut data = Vec::new();
         loop {
@@ -220,7 +221,7 @@ impl Listener {
     }
 }
 
-/// A file that holds a secret.
+/// Writes a file with a secret, and returns its path.
 pub(crate) fn secret(name: &str, content: &str) -> String {
     let path = temporary(name);
     std::fs::write(&path, content).unwrap();

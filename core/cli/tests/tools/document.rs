@@ -1,4 +1,4 @@
-//! Every command of `docs/tools.md`, run as it stands there.
+//! Runs every command of `docs/tools.md` unchanged.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::support::{Served, errors, status, text};
 
 const DOCUMENT: &str = include_str!("../../../../docs/tools.md");
 
-/// The blocks of shell.
+/// Returns the document's blocks of shell commands.
 fn blocks() -> Vec<&'static str> {
     let rest = DOCUMENT.split("```sh\n").skip(1);
     rest.map(|rest| rest.split("```").next().unwrap()).collect()

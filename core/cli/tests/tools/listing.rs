@@ -1,4 +1,4 @@
-//! `list`: which keys are locks, and which only look so.
+//! `list` tells locks from keys that only look like locks.
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ fn what_only_looks_like_a_lock_is_none() {
     let redisson = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:53";
     let soon = "99999999999999";
     for command in [
-        // Locks.
+        // Records of locks.
         &["HSET", "lock", ours, "1"][..],
         &["HSET", "redisson", redisson, "1"],
         &["SET", "mutex", ours],
@@ -165,7 +165,7 @@ fn what_only_looks_like_a_lock_is_none() {
             "3",
             "limit",
         ],
-        // Others.
+        // Other keys.
         &["HSET", "two", ours, "1", redisson, "1"],
         &["HSET", "object", "name", "x"],
         &["HSET", "uuid-alone", "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11", "1"],

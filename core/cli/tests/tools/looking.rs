@@ -1,4 +1,4 @@
-//! `inspect`, `wait` and `release`.
+//! Tests of `inspect`, `wait` and `release`.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::{Rig, Served, command, errors, eventually, json, run, status
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The holds of a name on the first server.
+/// Returns the holds of a name on the first server.
 fn holds(inspected: &Value) -> Vec<Value> {
     inspected["servers"][0]["holds"].as_array().unwrap().clone()
 }
@@ -55,7 +55,7 @@ async fn each_kind_is_shown_with_its_holder_and_what_is_left() {
     }
 }
 
-/// A server of each sort.
+/// A server of each kind.
 enum Server {
     Served(Served),
     Rig(Rig),
@@ -210,7 +210,7 @@ async fn a_majority_of_several_primaries_is_looked_at() {
     let all: Vec<&str> = urls.iter().map(String::as_str).collect();
     let client = Client::redlock(urls.clone()).await.unwrap();
     let lease = client.lock("a").lease(LONG).acquire().await.unwrap();
-    // Nobody can ask these any more, and they hold a minority.
+    // These primaries are down now, and with them a minority of the records.
     rig.nodes[0].kill();
     rig.nodes[1].kill();
     let output = command(&all, &["inspect", "a", "--json"]).output().unwrap();
@@ -396,7 +396,7 @@ async fn holders_and_waiters_are_called_by_what_their_programs_say() {
     assert!(info["host"].as_str().is_some_and(|host| !host.is_empty()), "{told}");
     let waiting = &told["servers"][0]["fair_queue"]["first"][0]["owner"]["info"];
     assert_eq!(waiting["label"], "green", "{told}");
-    // The same by the programs' own name of the lock.
+    // The same result with the name that the programs use.
     let told = text(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"]));
     assert!(told.contains(&format!("(blue), pid {pid} on ")), "{told}");
 

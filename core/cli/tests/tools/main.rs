@@ -1,5 +1,5 @@
-//! The commands of those who look at locks, and of operators, on `steadlock serve` and on real servers as
-//! `./ci/just servers` starts them.
+//! Commands that inspect locks and commands for operators, on `steadlock serve` and on real servers that `./ci/just
+//! servers` starts.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 

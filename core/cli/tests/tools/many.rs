@@ -1,5 +1,5 @@
-//! `list` where there are many keys. `STEADLOCK_LONG=1` takes ten times as many, and looks at how long each call took
-//! the servers.
+//! `list` with many keys. With `STEADLOCK_LONG=1` there are ten times as many, and the test also checks how long each
+//! call took.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use steadlock::admin::Servers;
 
 use crate::support::{Node, Rig, json, listed};
 
-/// Never read whole, however large.
+/// Commands that would read a whole value, which `list` must never send.
 const WHOLE: [&str; 6] = ["keys", "hgetall", "hkeys", "hvals", "smembers", "hscan"];
 
 fn is_long() -> bool {
@@ -89,7 +89,7 @@ async fn locks_are_found_among_ten_times_as_many_keys_that_look_like_them() {
             .map(|node| slow_calls(node))
             .filter(|calls| calls != "[]")
             .collect();
-        // On a machine that others use too, a server may get no processor for a while.
+        // On a shared machine a server may get no processor for a while, so one slow measurement is repeated.
         if slow.is_empty() || !is_long() {
             break;
         }
@@ -108,7 +108,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Sends each command to the node that has its key.
+/// Sends each command to the node that serves its key.
 async fn fill(url: &str, commands: &[Vec<String>]) {
     let mut servers = Servers::open(Client::builder().url(url)).await.unwrap();
     let cluster = &mut servers.deployments_mut()[0];
@@ -126,7 +126,7 @@ async fn fill(url: &str, commands: &[Vec<String>]) {
     }
 }
 
-/// How often a command ran since the counts were reset.
+/// Returns how often a command ran since the counts were reset.
 fn calls(node: &Node, command: &str) -> usize {
     let prefix = format!("cmdstat_{command}:calls=");
     let told = node.text(&["INFO", "commandstats"]);

@@ -1,4 +1,4 @@
-//! Slots that move, and servers that go away.
+//! Slots that move between nodes, and servers that fail.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{Node, Rig, command, eventually, json, listed, run, status};
 
 const OURS: &str = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:4611686018427387904";
 
-/// Of two primaries: one that has the slot of this name, and another; and the slot.
+/// Returns the primary that serves the slot of this name, another primary, and the slot.
 fn source_and_target<'a>(rig: &'a Rig, name: &str) -> (&'a Node, &'a Node, String) {
     let primaries: Vec<&Node> = rig.nodes.iter().filter(|node| node.is_primary()).collect();
     let Reply::Int(slot) = primaries[0].run(&["CLUSTER", "KEYSLOT", name]) else {
@@ -35,7 +35,7 @@ fn a_lock_is_seen_at_every_moment_of_its_slots_move() {
         "3",
         "limit",
     ]);
-    // With the rights that SECURITY.md names, and no others.
+    // The user has exactly the rights that SECURITY.md lists.
     let rule = run("", &["acl", "watcher", "--prefix", "a", "--tools", "--cluster"]);
     let rule = String::from_utf8(rule.stdout).unwrap().replace("PASSWORD", "sesame");
     for node in &rig.nodes {

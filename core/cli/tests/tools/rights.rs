@@ -1,12 +1,12 @@
-//! What SECURITY.md says of the rights of those who look: a watcher's rule and the row of the table are enough, and
-//! each right of the row is needed.
+//! The rights for tools in SECURITY.md: a watcher's rule with the row of the table is enough, and each right of the row
+//! is needed.
 
 use steadlock::Client;
 
 use crate::support::{Node, Rig, errors, run, status};
 
 const PASSWORD: &str = "sesame";
-/// What the row names, and which commands cannot do without each.
+/// The rights of the row, and the commands that need each of them.
 const RIGHTS: [(&str, &[&[&str]]); 4] = [
     ("+hlen", &[INSPECT, LIST, TOP, WAIT]),
     ("+strlen", &[INSPECT, LIST, TOP, WAIT]),
@@ -18,7 +18,7 @@ const LIST: &[&str] = &["list"];
 const TOP: &[&str] = &["top", "--once"];
 const WAIT: &[&str] = &["wait", "orders:1", "--kind", "semaphore"];
 
-/// Gives the server a user of the rule that the command prints, but for one right, and gives its URL.
+/// Creates a user with the rule that `acl` prints, except for one right, and returns the user's URL.
 fn user(node: &Node, role: &[&str], name: &str, without: Option<&str>) -> String {
     let output = run("", &[&["acl"], role, &["--prefix", "orders:", "--user", name]].concat());
     let line = String::from_utf8(output.stdout).unwrap().replace("PASSWORD", PASSWORD);
@@ -39,7 +39,7 @@ async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
         client.read_write_lock("orders:4").write.acquire().await.unwrap(),
         client.semaphore("orders:5", 2).acquire(1).await.unwrap(),
     ];
-    // Somebody else's, which this user may not read.
+    // A key of another user, which this one may not read.
     node.run(&["SET", "other", "x"]);
     let url = user(node, &["watcher", "--tools"], "enough", None);
     for command in [INSPECT, LIST, TOP, WAIT] {

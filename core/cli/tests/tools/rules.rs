@@ -1,4 +1,4 @@
-//! `acl`: the rules of SECURITY.md, and those for other prefixes.
+//! `acl` prints the rules of SECURITY.md, and rules for other prefixes.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn acl(arguments: &[&str]) -> String {
     text(&output).trim_end().to_owned()
 }
 
-/// The line of this user.
+/// Returns the line of this user in SECURITY.md.
 fn printed(user: &str) -> &'static str {
     let start = format!("ACL SETUSER {user} ");
     let mut lines = SECURITY.lines().filter(|line| line.starts_with(&start));
@@ -49,7 +49,7 @@ fn what_is_added_stands_in_the_table() {
     let tools = acl(&["watcher", "--prefix", "a:", "--tools"]);
     let bare = acl(&["watcher", "--prefix", "a:"]);
     let tools: Vec<&str> = tools.strip_prefix(&bare).unwrap().split_whitespace().collect();
-    // In the table a | is written \\|.
+    // In the table, | is written as \|.
     let table = SECURITY.lines().filter(|line| line.starts_with("| `+"));
     let cells: Vec<String> = table
         .map(|line| line.replace("\\|", "/").split('|').nth(1).unwrap().replace('/', "|"))

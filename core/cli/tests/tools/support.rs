@@ -11,7 +11,7 @@ use steadlock_protocol::Reply;
 #[allow(dead_code)]
 pub mod rig;
 
-/// What `rig` asks for: the version that the environment names.
+/// The module that `rig` needs: the server version from the environment.
 mod version {
     pub struct Version(String);
 
@@ -28,7 +28,7 @@ mod version {
 
 pub use rig::{Node, Rig};
 
-/// The command with these arguments, on these servers.
+/// Returns the command with these arguments, for these servers.
 pub fn command(urls: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steadlock"));
     command
@@ -38,7 +38,7 @@ pub fn command(urls: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs the command to its end.
 pub fn run(url: &str, arguments: &[&str]) -> Output {
     command(&[url], arguments).output().unwrap()
 }
@@ -55,13 +55,13 @@ pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What it prints as JSON.
+/// Returns the JSON that the command prints.
 pub fn json(url: &str, arguments: &[&str]) -> Value {
     let output = run(url, &[arguments, &["--json"]].concat());
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {output:?}"))
 }
 
-/// The locks that are listed: name and kind.
+/// Returns the name and kind of each listed lock.
 pub fn listed(listing: &Value) -> Vec<(String, String)> {
     let lock = |lock: &Value| {
         let text = |field: &str| lock[field].as_str().unwrap().to_owned();
@@ -70,14 +70,14 @@ pub fn listed(listing: &Value) -> Vec<(String, String)> {
     listing["locks"].as_array().unwrap().iter().map(lock).collect()
 }
 
-/// The listed lock of a name.
+/// Returns the listed lock with this name.
 pub fn lock<'a>(listing: &'a Value, name: &str) -> &'a Value {
     let locks = listing["locks"].as_array().unwrap();
     let found = locks.iter().find(|lock| lock["name"] == name);
     found.unwrap_or_else(|| panic!("{name} is not in {listing}"))
 }
 
-/// `steadlock serve` on a free port, stopped when dropped.
+/// A `steadlock serve` on a free port, stopped when dropped.
 pub struct Served {
     process: Child,
     pub url: String,
@@ -106,7 +106,7 @@ impl Drop for Served {
     }
 }
 
-/// Waits for something that another process brings about.
+/// Waits for a condition that another process brings about.
 pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {

@@ -15,7 +15,7 @@ use steadlock::Client;
 
 use crate::support::{Rig, Served, command, errors, eventually, run, status, text};
 
-/// A terminal, as far as the command uses one.
+/// A terminal with only the features that the command uses.
 struct Terminal {
     controller: Arc<OwnedFd>,
     screen: Arc<Mutex<Screen>>,
@@ -23,7 +23,7 @@ struct Terminal {
 
 #[derive(Default)]
 struct Screen {
-    /// All that came.
+    /// All bytes that have arrived.
     bytes: Vec<u8>,
     lines: Vec<String>,
     is_second: bool,
@@ -32,7 +32,7 @@ struct Screen {
 }
 
 impl Screen {
-    /// Draws what has come anew.
+    /// Draws the screen anew from all bytes.
     fn draw(&mut self) {
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
         let (mut row, mut column) = (0, 0);
@@ -112,7 +112,7 @@ impl Terminal {
         let mut from = File::from(controller.try_clone().unwrap());
         std::thread::spawn(move || {
             let mut some = [0; 4_096];
-            // It ends when the other side is closed.
+            // The read fails when the other side is closed.
             while let Ok(length @ 1..) = from.read(&mut some) {
                 let mut screen = screen.lock().unwrap();
                 screen.bytes.extend_from_slice(&some[..length]);
@@ -204,7 +204,7 @@ async fn the_picture_fits_into_the_terminal_also_when_that_changes() {
     for number in 0..30 {
         leases.push(client.lock(format!("a-lock-{number}")).acquire().await.unwrap());
     }
-    // It looks again long after this test, so that what it shows anew is due to the terminal.
+    // The interval is far longer than this test, so a new picture is due to the change of the terminal.
     let (terminal, mut child) = Terminal::run(&server.url, &["top", "--interval", "600"], 60, 10);
     let fits = |lines: &[String], columns: usize, rows: usize| {
         lines.len() == rows && lines.iter().all(|line| line.chars().count() <= columns)
@@ -265,7 +265,7 @@ async fn a_server_that_goes_away_is_shown_and_found_again() {
     let primary = server.nodes.iter().find(|node| node.role == "primary").unwrap();
     terminal.shows("the lock", |lines| has(lines, "1 held")).await;
     let before = format!("127.0.0.1:{} ", primary.port);
-    // What was granted is on a replica before the primary is gone.
+    // The grant must be on a replica before the primary fails.
     eventually("it is replicated", || {
         let replicas = server.nodes.iter().filter(|node| node.role == "replica");
         replicas

@@ -1,4 +1,5 @@
-//! An acquisition under way. Every one of this API comes through here, of any kind of lock, awaited or blocking.
+//! A pending acquisition. Every acquisition of this API passes through here, for each kind of lock, awaited or
+//! blocking.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::lease::Lease;
 use super::spans::Wait;
 use crate::host::{Completion, Host, Pending};
 
-/// A lock was asked for. Dropping it cancels.
+/// An acquisition that was requested. Dropping it cancels the request.
 pub(crate) struct Asked<'a> {
     pub(super) host: &'a Host,
     pub(super) pending: Pending,
@@ -18,7 +19,7 @@ pub(crate) struct Asked<'a> {
     pub(super) span: Wait<'a>,
 }
 
-/// The lease, or the timeout for callers that want one.
+/// The lease, or the timeout as a value, because some calls return `None` for it.
 pub(crate) type Answer = Result<Result<Lease, Box<Error>>, Error>;
 
 impl Asked<'_> {
@@ -27,7 +28,7 @@ impl Asked<'_> {
         self.answered(result)
     }
 
-    /// The same for a thread that blocks.
+    /// Blocks the calling thread for the result.
     pub(crate) fn blocking(mut self) -> Answer {
         let result = waited(&mut self.pending);
         self.answered(result)
@@ -44,7 +45,7 @@ impl Asked<'_> {
     }
 }
 
-/// Blocks until the result is there.
+/// Blocks until the result arrives.
 pub(crate) fn waited(pending: &mut Pending) -> Result<Completion, Error> {
     loop {
         if let Some(result) = pending.wait(Duration::MAX) {

@@ -1,4 +1,4 @@
-//! The same client for threads that block.
+//! The same client, with calls that block the thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! Do not call it from an async task: it would block the task's thread. An [`Observer`](crate::observe::Observer) cannot
-//! call it: on the thread that drives an engine each call that would block is refused as `InvalidArgument`.
+//! Do not call it from an async task: it would block the task's thread. An [`Observer`](crate::observe::Observer)
+//! cannot call it: on the thread that drives an engine each blocking call is refused as `InvalidArgument`.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Builder {
 }
 
 impl Client {
-    /// Connects with the defaults.
+    /// Connects with the default options.
     ///
     /// # Errors
     /// As [`crate::Client::connect`].
@@ -66,31 +66,29 @@ impl Client {
         Self::builder().primaries(urls).connect_blocking()
     }
 
-    /// Options, each with its default; end with [`Builder::connect_blocking`].
+    /// Returns a builder of a client; each option has a default. End with [`Builder::connect_blocking`].
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The lock of this name; see [`crate::Client::lock`].
+    /// Returns the lock of this name; see [`crate::Client::lock`].
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock(lock::Lock::new(self.host.clone(), Kind::Lock, name.as_ref()))
     }
 
-    /// The simple lock of this name, in the layout of most other lock libraries:
-    /// it excludes those of the same key, so that a team can move one service at a
-    /// time. Not reentrant.
+    /// Returns the mutex of this name. A mutex has the layout of most other lock libraries and excludes their locks of
+    /// the same key, so a team can migrate one service at a time. Not reentrant.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
         Lock(lock::Lock::new(self.host.clone(), Kind::Mutex, name.as_ref()))
     }
 
-    /// The reentrant lock of this name whose waiters are served in order of
-    /// arrival, whatever their process. It excludes `lock(name)`, whose waiters
-    /// may overtake.
+    /// Returns the fair lock of this name. It is reentrant and serves waiters in order of arrival, across all
+    /// processes. It excludes `lock(name)`, whose waiters can overtake.
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock(lock::Lock::new(self.host.clone(), Kind::Fair, name.as_ref()))
     }
 
-    /// The read-write lock of this name.
+    /// Returns the read-write lock of this name.
     pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         ReadWriteLock {
             read: Lock(lock::Lock::new(self.host.clone(), Kind::Read, name.as_ref())),
@@ -98,17 +96,15 @@ impl Client {
         }
     }
 
-    /// The semaphore of this name, of which there are `limit` permits: 1 to
-    /// 1,000,000, checked when it is used.
+    /// Returns the semaphore of this name with `limit` permits: 1 to 1,000,000, checked when it is used.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore(kinds::Semaphore::new(self.host.clone(), name.as_ref(), limit))
     }
 
-    /// Several locks as one, all or none. They are taken in the order of their
-    /// keys, so that two clients never wait for each other; kinds may be mixed.
-    /// The lease has no token of its own.
+    /// Returns a composite lock: all of `locks` or none. It acquires its members in the order of their keys, so two
+    /// clients cannot deadlock; kinds can be mixed. The lease has no token of its own.
     ///
-    /// The locks' own settings do not count; those of the whole do.
+    /// The settings of the composite lock apply; the settings of its members do not.
     pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
         Lock(lock::Lock::all(
             self.host.clone(),
@@ -116,31 +112,30 @@ impl Client {
         ))
     }
 
-    /// Takes a lock from its holder; says whether there was one. For
-    /// operators: the holder goes on until its next renewal tells it of the loss.
+    /// Removes the record of a lock's holder, and returns whether there was one. For operators: the holder goes on
+    /// until its next renewal finds the loss.
     ///
     /// # Errors
-    /// As [`Lock::is_locked`]; `Unavailable` if the answer did not come: then look
-    /// whether it is still held.
+    /// As [`Lock::is_locked`]; `Unavailable` if no answer came: then check whether the lock is still held.
     pub fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
         lock::forced(run(&self.host, lock.0.force())?)
     }
 
-    /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
-    /// Who holds permits keeps them; while more are held than the new limit allows,
-    /// none is granted. From then on who asks with the old limit gets `Misconfigured`.
+    /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators. Held permits stay held; while
+    /// more are held than the new limit allows, none is granted. Callers that name the old limit get `Misconfigured`
+    /// from then on.
     ///
-    /// Returns whether it was changed: while nobody holds a permit there is no limit
-    /// to change, and the next one to take some brings its own.
+    /// Returns whether the limit was changed: while no permit is held there is no limit to change, and the next
+    /// caller's limit applies.
     ///
     /// # Errors
-    /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range;
-    /// `Unavailable` if the answer did not come: then ask again, it is idempotent.
+    /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range; `Unavailable` if no answer came: then
+    /// call again, as this is idempotent.
     pub fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
         lock::forced(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
     }
 
-    /// What this client has counted, in Prometheus' text format; see [`crate::Client::metrics`].
+    /// Returns the client's counts in Prometheus' text format; see [`crate::Client::metrics`].
     ///
     /// # Errors
     /// `InvalidArgument` if the client was made without [`Builder::metrics`].
@@ -160,14 +155,14 @@ impl Client {
     }
 }
 
-/// A lock; see [`crate::Lock`]. It has no implicit owner: a thread that takes it
-/// twice waits for itself, unless it names its lease by [`Lock::within`].
+/// A lock; see [`crate::Lock`]. A `Lock` has no implicit owner: a thread that acquires it twice waits for itself,
+/// unless it names its lease by [`Lock::within`].
 #[derive(Clone, Debug)]
 #[must_use = "a lock object alone locks nothing; call acquire()"]
 pub struct Lock(lock::Lock);
 
 impl Lock {
-    /// Its name, without the client's key prefix.
+    /// Returns the lock's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name()
@@ -217,7 +212,7 @@ impl Lock {
         granted.map(Lease).map_err(|timeout| *timeout)
     }
 
-    /// Acquires the lock if that is possible at once, or within [`Lock::wait`].
+    /// Acquires the lock if it is free, or becomes free within [`Lock::wait`].
     ///
     /// # Errors
     /// As [`crate::Lock::try_acquire`].
@@ -226,7 +221,7 @@ impl Lock {
         Ok(self.0.ask(Some(wait)).blocking()?.ok().map(Lease))
     }
 
-    /// Asks the server whether anybody holds it.
+    /// Asks the server whether the lock is held.
     ///
     /// # Errors
     /// As [`crate::Lock::is_locked`].
@@ -234,7 +229,7 @@ impl Lock {
         Ok(self.holder()?.is_some())
     }
 
-    /// Asks the server who holds it; `None` if it is free.
+    /// Asks the server for the holder; `None` if the lock is free.
     ///
     /// # Errors
     /// As [`crate::Lock::is_locked`].
@@ -246,14 +241,14 @@ impl Lock {
 /// A read-write lock; see [`crate::ReadWriteLock`].
 #[derive(Clone, Debug)]
 pub struct ReadWriteLock {
-    /// The side that many may hold. Its leases have no token.
+    /// The side that many owners can hold. Its leases have no token.
     pub read: Lock,
-    /// The side that one holds alone.
+    /// The side that one owner holds alone.
     pub write: Lock,
 }
 
 impl ReadWriteLock {
-    /// Its name, without the client's key prefix.
+    /// Returns the lock's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.write.name()
@@ -266,13 +261,13 @@ impl ReadWriteLock {
 pub struct Semaphore(kinds::Semaphore);
 
 impl Semaphore {
-    /// Its name, without the client's key prefix.
+    /// Returns the semaphore's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// How many permits there are.
+    /// Returns the limit: the number of all permits.
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.0.limit()
@@ -298,7 +293,7 @@ impl Semaphore {
         Self(self.0.max_hold(max_hold))
     }
 
-    /// Takes `permits` permits, all or none, by one lease.
+    /// Acquires `permits` permits, all or none, by one lease.
     ///
     /// # Errors
     /// As [`crate::Semaphore::acquire`].
@@ -306,7 +301,7 @@ impl Semaphore {
         self.permits(permits).acquire()
     }
 
-    /// Takes `permits` permits if they are free, or within [`Semaphore::wait`].
+    /// Acquires `permits` permits if they are free, or become free within [`Semaphore::wait`].
     ///
     /// # Errors
     /// As [`crate::Semaphore::try_acquire`].
@@ -314,7 +309,7 @@ impl Semaphore {
         self.permits(permits).try_acquire()
     }
 
-    /// Asks the server how many permits are free.
+    /// Asks the server for the number of free permits.
     ///
     /// # Errors
     /// As [`crate::Semaphore::available`].
@@ -322,20 +317,19 @@ impl Semaphore {
         self.0.count(run(self.0.lock().host(), self.0.lock().inspect())?)
     }
 
-    /// The permits as a lock of their own, as [`Client::multi_lock`] takes it.
+    /// Returns the permits as a lock, for example as a member of a [`Client::multi_lock`].
     pub fn permits(&self, permits: u32) -> Lock {
         Lock(self.0.permits(permits))
     }
 }
 
-/// A held lock; see [`crate::Lease`]. Dropping it releases the lock in the
-/// background.
+/// A held lock; see [`crate::Lease`]. Dropping it releases the lock in the background.
 #[derive(Debug)]
 #[must_use = "dropping a lease releases the lock"]
 pub struct Lease(lease::Lease);
 
 impl Lease {
-    /// The lock's name, without the client's key prefix.
+    /// Returns the lock's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name()
@@ -365,14 +359,14 @@ impl Lease {
         self.0.is_valid()
     }
 
-    /// Why it was lost; `None` if it was not.
+    /// Returns the reason of the loss; `None` if the lease was not lost.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.0.lost_reason()
     }
 
-    /// Blocks until the lease is lost, at most for `timeout`; `None` if it was
-    /// not. It does not wait where an observer is told something.
+    /// Blocks until the lease is lost, at most for `timeout`; returns `None` if it was not. On the thread that drives
+    /// an engine, as in an observer, it returns at once.
     #[must_use]
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
         if is_driving() {
@@ -384,7 +378,7 @@ impl Lease {
         })
     }
 
-    /// Makes the lease last longer.
+    /// Extends the lease.
     ///
     /// # Errors
     /// As [`crate::Lease::extend`].
@@ -392,7 +386,7 @@ impl Lease {
         self.0.extended(run(self.0.host(), self.0.extension(by)))
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     ///
     /// # Errors
     /// As [`crate::Lease::release`].

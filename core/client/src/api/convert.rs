@@ -1,4 +1,4 @@
-//! Between Rust's types and those of a host.
+//! Conversions between Rust's types and those of a host.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use crate::host::Completion;
 
-/// A duration as hosts give it.
+/// Returns a duration as hosts express it, in milliseconds.
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000.0
 }
 
-/// The error for a completion that belongs to another operation.
+/// Returns the error for a completion that belongs to another operation.
 pub(crate) fn unexpected(operation: Operation, completion: &Completion) -> Error {
     Error::new(
         ErrorKind::Misconfigured,

@@ -1,5 +1,4 @@
-//! Lock objects that are more than one lock: the two sides of a read-write lock,
-//! and the semaphore.
+//! Lock objects that are more than one lock: the two sides of a read-write lock, and the semaphore.
 
 use std::time::Duration;
 
@@ -10,12 +9,11 @@ use super::lease::Lease;
 use super::lock::Lock;
 use crate::host::{Completion, Host, Kind, LockRef, Op};
 
-/// A read-write lock: many may hold its read side, or one its write side.
+/// A read-write lock: many owners can hold its read side, or one its write side.
 ///
-/// A waiting writer keeps new readers out, for two seconds at a time, so that
-/// neither side starves. A holder of the write side may take the read side
-/// [`Lock::within`] it, and keeps that when it gives the write side back. The
-/// other way round is refused, since it would wait for itself.
+/// A waiting writer keeps new readers out for two seconds at a time, so neither side starves. A holder of the write
+/// side can acquire the read side [`Lock::within`] it, and keeps the read side when it releases the write side. The
+/// reverse is refused, because the caller would wait for its own read lock.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -37,9 +35,9 @@ use crate::host::{Completion, Host, Kind, LockRef, Op};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReadWriteLock {
-    /// The side that many may hold. Its leases have no token.
+    /// The side that many owners can hold. Its leases have no token.
     pub read: Lock,
-    /// The side that one holds alone.
+    /// The side that one owner holds alone.
     pub write: Lock,
 }
 
@@ -51,19 +49,18 @@ impl ReadWriteLock {
         }
     }
 
-    /// Its name, without the client's key prefix.
+    /// Returns the lock's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.write.name()
     }
 }
 
-/// A semaphore: so many permits, each held by a lease.
+/// A semaphore: a limited number of permits, held by leases.
 ///
-/// The limit is agreed on the server while any permit is held; a client that
-/// asks for another limit then gets `Misconfigured`, unless an operator changed it
-/// by [`crate::Client::set_limit`]. Permits of a process that
-/// died come back when their lease ends. Not reentrant; leases have no token.
+/// While any permit is held, the server keeps the limit; a client that names another limit then gets `Misconfigured`,
+/// unless an operator changed the limit with [`crate::Client::set_limit`]. The permits of a process that died become
+/// free when their lease ends. Not reentrant; leases have no token.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -92,13 +89,13 @@ impl Semaphore {
         }
     }
 
-    /// Its name, without the client's key prefix.
+    /// Returns the semaphore's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.lock.name()
     }
 
-    /// How many permits there are.
+    /// Returns the limit: the number of all permits.
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit
@@ -128,17 +125,15 @@ impl Semaphore {
         self
     }
 
-    /// Takes `permits` permits, all or none, by one lease: 1 to 1,000, and no more
-    /// than the limit.
+    /// Acquires `permits` permits, all or none, by one lease: 1 to 1,000, and no more than the limit.
     ///
     /// # Errors
-    /// As [`Lock::acquire`], and `Misconfigured` while permits are held that
-    /// agreed on another limit.
+    /// As [`Lock::acquire`], and `Misconfigured` while permits are held under another limit.
     pub async fn acquire(&self, permits: u32) -> Result<Lease, Error> {
         self.permits(permits).acquire().await
     }
 
-    /// Takes `permits` permits if they are free, or within [`Semaphore::wait`].
+    /// Acquires `permits` permits if they are free, or become free within [`Semaphore::wait`].
     ///
     /// # Errors
     /// As [`Semaphore::acquire`], without `LockTimeout`.
@@ -146,7 +141,7 @@ impl Semaphore {
         self.permits(permits).try_acquire().await
     }
 
-    /// Asks the server how many permits are free.
+    /// Asks the server for the number of free permits.
     ///
     /// # Errors
     /// As [`Lock::is_locked`].
@@ -155,7 +150,7 @@ impl Semaphore {
         self.count(completion)
     }
 
-    /// The permits as a lock of their own, as [`crate::Client::multi_lock`] takes it.
+    /// Returns the permits as a lock, for example as a member of a [`crate::Client::multi_lock`].
     pub fn permits(&self, permits: u32) -> Lock {
         self.lock
             .with_ref(LockRef::semaphore(permits, self.limit, self.lock.name()))
@@ -175,7 +170,7 @@ impl Semaphore {
     }
 }
 
-/// Changes the limit of the semaphore of this name.
+/// Returns the operation that changes the limit of the semaphore of this name.
 pub(crate) fn set_limit(name: &str, limit: u32) -> Op {
     Op::SetLimit {
         lock: LockRef::semaphore(1, limit, name),

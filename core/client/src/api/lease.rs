@@ -1,4 +1,4 @@
-//! A held lock.
+//! A lease: a held lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use crate::host::{self, Completion, Host, Op};
 
 /// A held lock, until it is released, lost or dropped.
 ///
-/// Dropping it releases the lock in the background; [`Lease::release`] does so
-/// and says how it went.
+/// Dropping it releases the lock in the background; [`Lease::release`] also returns the outcome.
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -48,76 +47,74 @@ impl Lease {
         self.state.id()
     }
 
-    /// The lock's name, without the client's key prefix.
+    /// Returns the lock's name without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.state.name()
     }
 
-    /// The fencing token: it rises with every grant of the name on one server.
-    /// Below 2⁵³; `None` if the lock was taken without one.
+    /// Returns the fencing token, which rises with every grant of the name on one server. The token is below 2⁵³;
+    /// `None` if the lock was acquired without one.
     #[must_use]
     pub fn token(&self) -> Option<u64> {
         self.state.token()
     }
 
-    /// Whether it excludes others of this client alone, since its server was unavailable
-    /// ([`OnUnavailable::Local`](crate::OnUnavailable::Local)); then it has no token. Of several locks
-    /// as one, whether any of them does.
+    /// Whether the lease excludes only other callers of this client, because the client granted it while its server was
+    /// unavailable ([`OnUnavailable::Local`](crate::OnUnavailable::Local)); then it has no token. For a composite lock,
+    /// whether this is so for any member.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.state.is_degraded()
     }
 
-    /// How long it may be relied on if nothing renews it; zero when it is lost.
+    /// Returns how much longer the holder can rely on the lease if it is not renewed; zero after a loss.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.state.remaining()
     }
 
-    /// Whether it may be relied on at this moment. Reads the clock, so that it
-    /// is right at once after the process was stopped or the machine slept.
+    /// Whether the holder can rely on the lease now. Reads the clock, so the answer is right as soon as a stopped
+    /// process or a sleeping machine continues.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.state.is_valid()
     }
 
-    /// Why it was lost; `None` if it was not.
+    /// Returns the reason of the loss; `None` if the lease was not lost.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.state.lost_reason()
     }
 
-    /// Completes when the lease is lost. Never after it was released; the future
-    /// does not borrow the lease and may go to another task.
+    /// Completes when the lease is lost, and never if it is released first. The future does not borrow the lease and
+    /// can be moved to another task.
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static {
         let state = Arc::clone(&self.state);
         async move { state.wait_lost().await }
     }
 
-    /// Makes the lease last `by` from now, never shorter than it does; `None` for
-    /// its own length.
+    /// Extends the lease to `by` from now, and never shortens it; `None` means the lease's own length.
     ///
     /// # Errors
-    /// - `LockLost`: it is lost already, or the server has no record of it.
-    /// - `Unavailable`: the server did not answer in time; the lease lasts as
-    ///   long as it did.
-    /// - `InvalidArgument`: below 100 ms or above 24 h.
+    /// - `LockLost`: the lease is lost already, or the server has no record of it.
+    /// - `Unavailable`: the server did not answer in time; the lease keeps its former deadline.
+    /// - `InvalidArgument`: `by` is below 100 ms or above 24 h.
     /// - `Closed`, `Forked`.
     ///
-    /// Dropping the future does not take the extension back.
+    /// Dropping the future does not undo the extension.
     pub async fn extend(&self, by: Option<Duration>) -> Result<(), Error> {
         self.extended(self.host.start(self.extension(by)).await)
     }
 
-    /// Gives the lock back. Returns when the server has answered, or `Unknown`
-    /// after the command timeout; the engine then goes on trying until the record
-    /// has expired. Never removes another holder's record.
+    /// Releases the lock. Returns when the server has answered, or returns `Unknown` after the command timeout; the
+    /// engine then retries in the background until the record has expired. Never removes the record of another holder.
     ///
     /// # Errors
-    /// `Forked`, `Unavailable`, `Misconfigured`. After the client was closed it says what the close made of it.
+    /// `Forked`, `Unavailable`, `Misconfigured`. After the client was closed, returns the outcome that the close had
+    /// for this lease.
     ///
-    /// Dropping the future does not take the release back.
+    /// Dropping the future does not stop the release.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         let op = self.start_release();
         let completion = self.host.start(op).await?;
@@ -161,7 +158,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A fork's copy is not the holder, and what was forgotten is nobody's.
+        // A lease that a forked child inherited belongs to the parent, and a forgotten lease is unknown to the engine.
         if !self.is_released && !self.state.is_inherited() && !self.state.is_forgotten() {
             self.host.release_unattended(self.id());
         }

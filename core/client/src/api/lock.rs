@@ -1,4 +1,4 @@
-//! A lock object: its kind, its name, and how to take it.
+//! A lock object: its kind, its name, and how to acquire it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::lease::Lease;
 use super::spans::Wait;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 
-/// A lock. It is immutable and cheap: all state is in the client and on the
-/// server, and two objects of one name are the same lock.
+/// A lock. A lock object is immutable and cheap: all state is in the client and on the server, and two objects of one
+/// name are the same lock.
 ///
-/// It has no implicit owner: two calls exclude each other, also from one task.
-/// To acquire it again while it is held, name the lease by [`Lock::within`].
+/// A `Lock` has no implicit owner: two calls exclude each other, even in one task. To acquire the lock again while it
+/// is held, name the lease with [`Lock::within`].
 ///
 /// ```
 /// # fn main() -> Result<(), steadlock::Error> {
@@ -72,7 +72,7 @@ impl Lock {
         Self { lock, ..self.clone() }
     }
 
-    /// Several locks as one.
+    /// Makes a composite lock of several locks.
     pub(crate) fn all<'a>(host: Host, locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let locks: Vec<&Self> = locks.into_iter().collect();
         let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
@@ -95,30 +95,29 @@ impl Lock {
         }
     }
 
-    /// Its name, without the client's key prefix; of several locks as one, all names.
+    /// Returns the lock's name without the client's key prefix. A composite lock returns all names of its members.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How long `acquire` and `try_acquire` wait at most; zero makes one
-    /// attempt. Default: `acquire` waits as long as the server answers,
-    /// `try_acquire` makes one attempt.
+    /// Sets how long `acquire` and `try_acquire` wait at most; zero makes one attempt. Default: `acquire` waits as long
+    /// as the server answers, `try_acquire` makes one attempt.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// A fixed lease, 100 ms to 24 h, that nothing renews, unless [`Lock::renewed`] is
-    /// said too. Default: the client's lease, renewed by the watchdog.
+    /// Sets a lease length of 100 ms to 24 h. The lease is fixed: it is not renewed unless [`Lock::renewed`] is called
+    /// too. Default: the client's lease, renewed by the watchdog.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// The watchdog renews the length that [`Lock::lease`] gives, 300 ms to 24 h, at a
-    /// third of it until the release. So others wait no longer than that for a process
-    /// that died. Without a length it says nothing new.
+    /// Has the watchdog renew the lease of the length that [`Lock::lease`] sets, 300 ms to 24 h, at a third of that
+    /// length, until the release. After a crash of this process, others then wait no longer than that length. Without a
+    /// length it changes nothing, because the client's lease is renewed anyway.
     ///
     /// ```
     /// # fn main() -> Result<(), steadlock::Error> {
@@ -136,69 +135,66 @@ impl Lock {
         self
     }
 
-    /// The longest it may be held, counted from the first grant; then it is lost
-    /// with the reason `MaxHold`. At least 100 ms. Default: no bound.
+    /// Sets the longest hold, counted from the first grant; after it the lease is lost with the reason `MaxHold`. At
+    /// least 100 ms. Default: no bound.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// Draw no fencing token: one key less on the server. Do so for all users of
-    /// a name or for none.
+    /// Draws no fencing token, which saves one key on the server. All users of a name must make the same choice.
     pub fn without_fencing(mut self) -> Self {
         self.fencing = false;
         self
     }
 
-    /// What becomes of an acquisition while the server is unavailable; see
-    /// [`Builder::on_unavailable`](crate::Builder::on_unavailable), whose client must have a
-    /// circuit breaker. Default: what the client has.
+    /// Sets how an acquisition ends while the server is unavailable; see
+    /// [`Builder::on_unavailable`](crate::Builder::on_unavailable). The client must have a circuit breaker. Default:
+    /// the client's setting.
     pub fn on_unavailable(mut self, on_unavailable: OnUnavailable) -> Self {
         self.on_unavailable = Some(on_unavailable);
         self
     }
 
-    /// Acquire it again inside `lease`, which must be a held lease of this lock.
-    /// That makes no server call; the record is removed with the last lease released.
+    /// Returns a lock object that re-enters `lease`, which must be a held lease of this lock. Re-entry makes no server
+    /// call, unless the new lease has to last longer. The record is removed with the last of these leases that is
+    /// released.
     pub fn within(&self, lease: &Lease) -> Self {
         let mut lock = self.clone();
         lock.within = Some(Arc::clone(lease.state()));
         lock
     }
 
-    /// Acquires the lock. Waiters of one client are served first come, first served.
+    /// Acquires the lock. A client serves its waiters in order of arrival.
     ///
     /// # Errors
-    /// - `LockTimeout`: timed out; another owner holds the lock. The error
-    ///   says which, and for how long.
-    /// - `Unavailable`: the server did not answer; without a bound on the wait,
-    ///   for one lease of the client. At once while the circuit breaker is open; then
-    ///   [`Error::is_skipped`] if what the lock guards was not to run without it.
-    /// - `InvalidArgument`: the name, the lease or `max_hold` is out of its range,
-    ///   or `within` is not a held lease of this lock.
+    /// - `LockTimeout`: timed out; another owner holds the lock. The error names that owner and the rest of its lease.
+    /// - `Unavailable`: the server did not answer within the wait or, if the wait has no bound, for the length of the
+    ///   client's lease. While the circuit breaker is open, the error comes at once; with [`OnUnavailable::Skip`],
+    ///   [`Error::is_skipped`] is then true.
+    /// - `InvalidArgument`: the name, the lease or `max_hold` is out of its range, or `within` is not a held lease of
+    ///   this lock.
     /// - `LockLost`: the lease given to `within` is lost.
-    /// - `Misconfigured`: the key holds something that is no lock, or the
-    ///   server's user lacks a permission.
+    /// - `Misconfigured`: the key holds something that is not such a lock, or the server's user lacks a permission.
     /// - `Closed`, `Forked`.
     ///
-    /// Dropping the future cancels: a lock granted meanwhile is released.
+    /// Dropping the future cancels the request: a lock that is granted meanwhile is released.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         let granted = self.ask(self.wait).awaited().await?;
         granted.map_err(|timeout| *timeout)
     }
 
-    /// Acquires the lock if that is possible at once, or within [`Lock::wait`];
-    /// `None` if another owner holds it, or if it is skipped ([`OnUnavailable::Skip`]).
+    /// Acquires the lock if it is free, or becomes free within [`Lock::wait`]. Returns `None` if another owner holds
+    /// it, or if the acquisition is skipped ([`OnUnavailable::Skip`]).
     ///
     /// # Errors
-    /// As [`Lock::acquire`], without `LockTimeout`. A single attempt is bounded by the
-    /// command timeout.
+    /// As [`Lock::acquire`], without `LockTimeout`. A single attempt ends after the command timeout at the latest.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
         Ok(self.ask(Some(wait)).awaited().await?.ok())
     }
 
-    /// Asks the server whether anybody holds it.
+    /// Asks the server whether the lock is held.
     ///
     /// # Errors
     /// `Unavailable`, `Misconfigured`, `InvalidArgument` (the name), `Closed`.
@@ -206,7 +202,7 @@ impl Lock {
         Ok(self.holder().await?.is_some())
     }
 
-    /// Asks the server who holds it; `None` if it is free.
+    /// Asks the server for the holder; `None` if the lock is free.
     ///
     /// # Errors
     /// As [`Lock::is_locked`].
@@ -218,7 +214,7 @@ impl Lock {
         &self.host
     }
 
-    /// Asks for it. Everything that acquires does so here.
+    /// Requests the lock. Every acquisition of this API begins here.
     pub(crate) fn ask(&self, wait: Option<Duration>) -> Asked<'_> {
         Asked {
             host: &self.host,
@@ -238,7 +234,7 @@ impl Lock {
         }
     }
 
-    /// Takes it from its holder.
+    /// Returns the operation that removes the holder's record.
     pub(crate) fn force(&self) -> Op {
         Op::ForceRelease {
             lock: self.lock.clone(),

@@ -1,13 +1,13 @@
-//! The spans that `tracing` is given: of each wait for a lock, and of each hold.
+//! The `tracing` spans of each wait for a lock and of each hold.
 //!
 //! ```text
 //!   the caller's span ─┬─ steadlock.wait   from the call to its result
 //!                      └─ steadlock.hold   from the grant to the release or the loss
 //! ```
 //!
-//! They are never entered: what the program does meanwhile is not inside of them. A span that nobody wants costs the
-//! question whether somebody does; no text is made for it. A subscriber that panics costs no lock, and no caller its
-//! answer: that span is left out.
+//! The spans are never entered, so the work that the program does meanwhile is not inside them. A span that no
+//! subscriber enables costs only the check for that; no text is made for it. If a subscriber panics, its span is left
+//! out, and locks and callers are not affected.
 
 use std::mem;
 
@@ -21,17 +21,17 @@ use crate::unwind::caught;
 
 const OUTCOME: &str = "steadlock.outcome";
 
-/// The span of a wait. Dropped before the result is there, it was cancelled.
+/// The span of a wait. Dropping it before the result arrives records a cancellation.
 pub(crate) struct Wait<'a> {
     kind: &'a str,
     name: &'a str,
     span: Span,
-    /// What is to be the parent of the hold.
+    /// The parent of the hold's span.
     caller: Span,
 }
 
 impl<'a> Wait<'a> {
-    /// Somebody asks for a lock of this kind and name.
+    /// Opens the span of a wait for a lock of this kind and name.
     pub(crate) fn begin(kind: &'a str, name: &'a str) -> Self {
         let is_wanted = level_enabled!(Level::INFO);
         let span = || {
@@ -54,7 +54,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// It is over. If it was granted, its hold begins.
+    /// Ends the span. If the lock was granted, the span of the hold begins.
     pub(crate) fn end(mut self, result: &Result<Completion, Error>) {
         let span = mem::replace(&mut self.span, Span::none());
         let (outcome, error) = match result {
@@ -94,7 +94,7 @@ impl<'a> Wait<'a> {
                 )
             };
         }
-        // Without a span around it, the subscriber may know of another parent.
+        // Without a caller's span the subscriber chooses the parent, as it may know of another one.
         if self.caller.is_none() {
             hold!()
         } else {

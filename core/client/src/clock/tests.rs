@@ -7,23 +7,22 @@ use super::*;
 
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
-/// Some day in the life of this program.
+/// A day within the lifetime of this program.
 const TODAY: i64 = NEVER_SET + 300 * DAY;
 
 thread_local! {
     static PRETENDED: RefCell<Option<Rc<Pretended>>> = const { RefCell::new(None) };
 }
 
-/// How far this process's wall clock was set forward.
+/// The distance by which a test has set this process's wall clock forward.
 static STEPPED: AtomicI64 = AtomicI64::new(0);
 
-/// Sets the wall clock of the whole process forward. Only for a test that has a
-/// process of its own.
+/// Sets the wall clock of the whole process forward. Only for a test that runs in its own process.
 pub(crate) fn step_wall_clock(by: Duration) {
     STEPPED.fetch_add(i64::try_from(by.as_micros()).unwrap(), Ordering::SeqCst);
 }
 
-/// Runs a test's work in a process of its own; `test` is the test's full name.
+/// Runs `work` in a process of its own; `test` is the test's full name.
 pub(crate) fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
     const ALONE: &str = "STEADLOCK_TEST_ALONE";
     if std::env::var_os(ALONE).is_some_and(|alone| alone == test) {
@@ -42,7 +41,7 @@ pub(crate) fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
     );
 }
 
-/// The system's clocks, with the wall clock as a test set it.
+/// The system's clocks, with the wall clock set forward by a test.
 struct Stepped;
 
 impl Sources for Stepped {
@@ -59,7 +58,7 @@ impl Sources for Stepped {
     }
 }
 
-/// The wall clock of one thread, which a test sets.
+/// A wall clock of one thread, which a test can set.
 pub(crate) struct Pretended {
     clock: Clock,
     ahead: Cell<i64>,
@@ -93,7 +92,7 @@ pub(super) fn pretended_now() -> Option<Instant> {
         .or_else(stepped)
 }
 
-/// Runs `work` on a thread whose wall clock it may step.
+/// Runs `work` on a thread whose wall clock `work` can set forward.
 pub(crate) fn with_wall_clock<T>(work: impl FnOnce(&Pretended) -> T) -> T {
     let pretended = Rc::new(Pretended {
         clock: Clock::new(),
@@ -106,12 +105,12 @@ pub(crate) fn with_wall_clock<T>(work: impl FnOnce(&Pretended) -> T) -> T {
     result
 }
 
-/// Both clocks of a machine, moved by the test.
+/// Both clocks of a machine, which the test moves.
 struct Machine {
     clock: Clock,
     steady: AtomicU64,
     wall: AtomicI64,
-    /// What passes on both clocks between two readings.
+    /// The time that passes on both clocks between two readings.
     stall: Cell<i64>,
 }
 
@@ -128,7 +127,7 @@ impl Sources for Machine {
 }
 
 impl Machine {
-    /// Up for an hour.
+    /// Makes a machine that has been up for an hour.
     fn at(wall: i64) -> Self {
         let machine = Self {
             clock: Clock::new(),
@@ -144,7 +143,7 @@ impl Machine {
         i64::try_from(self.clock.now(self).as_micros()).unwrap()
     }
 
-    /// How far the engine's clock moves by what `work` does.
+    /// Returns how far `work` moves the engine's clock.
     fn moved_by(&self, work: impl FnOnce(&Self)) -> i64 {
         let before = self.now();
         work(self);
@@ -156,7 +155,7 @@ impl Machine {
         self.steps(micros);
     }
 
-    /// Only the wall clock moves: it is set, or set right after a pause.
+    /// Moves only the wall clock, as when it is set, or corrected after a pause.
     fn steps(&self, micros: i64) {
         self.wall.fetch_add(micros, Ordering::SeqCst);
     }
@@ -304,7 +303,7 @@ fn many_threads_count_each_step_once_and_none_goes_back() {
         wall: AtomicI64::new(TODAY),
     };
     let start = shared.clock.now(&shared);
-    // Asserted in the end: the others run until the last step.
+    // The assertion is at the end, because the other threads run until the last step.
     let mut counted = true;
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -329,7 +328,7 @@ fn many_threads_count_each_step_once_and_none_goes_back() {
 #[test]
 fn a_child_of_a_fork_at_the_worst_moment_reads_on_and_counts() {
     let machine = Machine::at(TODAY);
-    // The thread that stores is gone.
+    // The thread that was storing does not exist in the child.
     machine.clock.is_stored.store(true, Ordering::SeqCst);
     let jump = machine.moved_by(|machine| machine.steps(60 * SECOND));
     assert_eq!(jump, 60 * SECOND);

@@ -1,4 +1,4 @@
-//! What came: from callers, and from the servers.
+//! The commands from callers and the events from the servers that the next turn of the engine handles.
 
 use std::task::Context;
 
@@ -11,18 +11,18 @@ use crate::port::Sink;
 use crate::port::{Command, Commands};
 use crate::transport::{Seen, Transport};
 
-/// How many commands are taken at once. With more, callers, engine and server
-/// would all wait for one another: each works on a burst of its own.
+/// The largest number of commands in one turn. With larger bursts, callers, engine and server would take turns: each
+/// would work on its own burst while the other two wait.
 const BURST: usize = 16;
 
-/// What came.
+/// The input of one turn.
 #[derive(Default)]
 pub(super) struct Arrived {
     pub(super) seen: Vec<Seen>,
     pub(super) commands: Vec<Command>,
 }
 
-/// What one wait is for.
+/// The sources that one wait of the engine listens to.
 pub(super) struct Awaited<'a> {
     transport: &'a mut dyn Transport,
     commands: &'a Commands,
@@ -31,7 +31,7 @@ pub(super) struct Awaited<'a> {
 }
 
 impl<'a> Awaited<'a> {
-    /// `due` is when there is something to do though nothing came.
+    /// Creates the sources of one wait. `due` is the time at which the engine has work even if nothing arrives.
     pub(super) fn new(
         transport: &'a mut dyn Transport,
         commands: &'a Commands,
@@ -46,15 +46,15 @@ impl<'a> Awaited<'a> {
         }
     }
 
-    /// Takes what is there, and says whether that is anything. If not, the task of `context`
-    /// is woken when there is.
+    /// Collects everything that has arrived. Returns whether anything has. If not, the task of `context` is woken at
+    /// the next arrival.
     pub(super) fn take(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         self.transport.poll(context, now, &mut self.arrived.seen);
         let commands = self.commands.poll_many(context, &mut self.arrived.commands, BURST);
         !self.arrived.seen.is_empty() || commands.is_ready()
     }
 
-    /// Whose the last command is, if any came.
+    /// Returns the kind of caller that sent the last command; `None` if no command arrived.
     #[cfg(feature = "native")]
     pub(super) fn callers(&self) -> Option<Callers> {
         self.arrived.commands.last().map(|command| match command {
@@ -65,7 +65,7 @@ impl<'a> Awaited<'a> {
         })
     }
 
-    /// When it is time to do something though nothing came.
+    /// Returns the time at which the engine or the transport has work even if nothing arrives.
     pub(super) fn due(&self) -> Option<Instant> {
         [self.due, self.transport.poll_timeout()].into_iter().flatten().min()
     }

@@ -1,4 +1,4 @@
-//! How a client's first connection went, and who is to be told.
+//! The result of a client's first connection, and the callers that wait for it.
 //!
 //! ```text
 //!   Tried ── a connection ──► Done
@@ -11,14 +11,14 @@ use steadlock_protocol::Error;
 use crate::port::{Completion, Sink};
 
 pub(super) enum Connecting {
-    /// Who is to be told.
+    /// The callers that wait for the result.
     Tried(Vec<Sink>),
     Done,
     Failed(Error),
 }
 
 impl Connecting {
-    /// It is known how it went. Gives who is to be told.
+    /// Records the result. Returns the callers that wait for it.
     pub(super) fn settle(&mut self, result: &Result<(), Error>) -> Vec<Sink> {
         let after = match result {
             Ok(()) => Self::Done,
@@ -30,7 +30,7 @@ impl Connecting {
         }
     }
 
-    /// Somebody wants to know. Gives the answer if there is one yet.
+    /// Adds a caller that wants the result. Returns the answer to this caller if the result is known.
     pub(super) fn ask(&mut self, sink: Sink) -> Option<(Sink, Result<Completion, Error>)> {
         match self {
             Self::Tried(sinks) => {
@@ -42,7 +42,7 @@ impl Connecting {
         }
     }
 
-    /// What it failed with.
+    /// Returns the error of a first connection that failed.
     pub(super) const fn failure(&self) -> Option<&Error> {
         match self {
             Self::Failed(error) => Some(error),

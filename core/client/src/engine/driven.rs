@@ -1,4 +1,4 @@
-//! An engine that the program turns: for one without threads, as in a browser or a worker.
+//! An engine that the program turns, for platforms without threads such as a browser or a worker.
 
 #[cfg(not(target_family = "wasm"))]
 use std::path::PathBuf;
@@ -15,70 +15,71 @@ use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::{self, First, Line};
 
-/// An engine whose program opens the connections and turns it.
+/// An engine without a thread: the program opens its connections and turns it.
 ///
-/// Call [`turn`](Self::turn) at first, after everything that was seen (the other methods with
-/// `&mut self`), when its waker is woken, and when [`due`](Self::due) has come. After each turn send
-/// all that [`poll_transmit`](Self::poll_transmit) gives. Until the first turn nothing that a
-/// [`Host`](crate::host::Host) is told has an answer.
+/// Call [`turn`](Self::turn) once at the start, after each report (the other methods with `&mut self`), when its waker
+/// is woken, and at the time [`due`](Self::due). After each turn, send everything that
+/// [`poll_transmit`](Self::poll_transmit) returns. Before the first turn no request to a [`Host`](crate::host::Host) is
+/// answered.
 ///
-/// The driver contract of `steadlock_protocol` holds, but for what is done here: a call waits here
-/// until its lane is open, is answered when that closes, and channels are subscribed to again.
+/// The driver contract of `steadlock_protocol` applies, except for three duties that `Driven` performs itself: a call
+/// waits until its lane is open, the calls of a lane that closes are answered, and a new connection subscribes again to
+/// every channel.
 pub struct Driven {
-    /// `None` after its end.
+    /// `None` after the engine has ended.
     engine: Option<Box<Engine>>,
     lines: Vec<Line>,
     servers: Vec<Server>,
     connect_timeout: Duration,
 }
 
-/// A server to connect to. Node 0 is the first of several.
+/// A server to connect to. With several servers, node 0 is the first of them.
 #[derive(Clone)]
 pub struct Server {
-    /// Where it is.
+    /// The address of the server.
     pub place: Place,
-    /// Whom to log in as; `None` for the server's default user.
+    /// The user to log in as; `None` for the server's default user.
     pub username: Option<String>,
-    /// With what.
+    /// The password to log in with.
     pub password: Option<String>,
-    /// The number of its database.
+    /// The number of the database.
     pub database: i64,
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Behind a port.
+    /// A TCP port.
     Tcp {
-        /// A name, or an address without brackets.
+        /// A host name, or an IP address without brackets.
         host: String,
-        /// Its port.
+        /// The number of the port.
         port: u16,
-        /// Whether to speak TLS.
+        /// Whether the connection uses TLS.
         tls: bool,
     },
-    /// Behind a Unix socket.
+    /// A Unix socket.
     #[cfg(not(target_family = "wasm"))]
     Unix(PathBuf),
-    /// Where a client of the program's own leads; its name.
+    /// A server that the program reaches by a Redis client of its own. The text is the name of the server in messages.
     Host(String),
 }
 
 impl Driven {
-    /// What to connect to.
+    /// Returns the servers to connect to.
     #[must_use]
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// How long connecting may take.
+    /// Returns the longest time that an attempt to connect may take.
     #[must_use]
     pub const fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
 
-    /// Does all that there is to do. Ready when the engine has ended, which it does after
-    /// its client was closed or could not be connected.
+    /// Does all work that is due. Ready when the engine has ended: after its client was closed, or when its first
+    /// connection failed.
     pub fn turn(&mut self, waker: &Waker) -> Poll<()> {
         let context = &mut Context::from_waker(waker);
         while let Some(engine) = &mut self.engine {
@@ -96,60 +97,61 @@ impl Driven {
         Poll::Ready(())
     }
 
-    /// When to turn it again though nothing was seen, by [`clock_micros`](crate::host::clock_micros).
+    /// Returns the time of the next turn if nothing is reported before, by [`clock_micros`](crate::host::clock_micros).
     #[must_use]
     pub fn due(&mut self) -> Option<u64> {
         let due = self.engine.as_mut()?.awaited().due()?;
         Some(due.as_micros())
     }
 
-    /// Whether nothing is to be connected before calls and renewals can go out.
+    /// Whether every lane of every server is open, so that calls and renewals can be sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.outlook().0)
     }
 
-    /// The next thing to send, in the order of its connection.
+    /// Returns the next item to send. Items of one connection come in the order in which they must be sent.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.lines.iter().find_map(Line::take)
     }
 
-    /// A lane of a node has a connection that is logged in, to a primary.
+    /// Reports that a lane of a node has a connection, which is logged in to a primary.
     pub fn opened(&mut self, node: NodeId, lane: Lane) {
         self.with(node, |line| line.opened(lane));
     }
 
-    /// It has none any more, or could not be given one; the cause in words.
+    /// Reports that a lane lost its connection, or that an attempt to open one failed. `cause` is a text for messages.
     pub fn closed(&mut self, node: NodeId, lane: Lane, cause: &str) {
         self.with(node, |line| line.closed(lane, cause));
     }
 
-    /// The node's subscriptions have a connection: what they are goes out on it.
+    /// Reports that the node has a new connection for subscriptions. The next items to send include a subscription to
+    /// every channel in use.
     pub fn listening(&mut self, node: NodeId) {
         self.with(node, Line::listening);
     }
 
-    /// They have none any more.
+    /// Reports that the node lost its connection for subscriptions.
     pub fn deaf(&mut self, node: NodeId) {
         self.with(node, Line::deaf);
     }
 
-    /// The first attempt to connect failed, and no other would do better: the client fails with this error.
+    /// Reports that the first attempt to connect failed and that a retry cannot help. The client fails with this error.
     pub fn give_up(&mut self, node: NodeId, error: Error) {
         self.with(node, |line| line.give_up(error));
     }
 
-    /// A call was answered.
+    /// Reports the reply to a call.
     pub fn replied(&mut self, node: NodeId, call: CallId, reply: Result<Reply, CallError>) {
         self.with(node, |line| line.replied(call, reply));
     }
 
-    /// The server confirmed a subscription.
+    /// Reports that the server confirmed a subscription.
     pub fn subscribed(&mut self, node: NodeId, channel: &[u8]) {
         self.with(node, |line| line.subscribed(channel));
     }
 
-    /// A message came.
+    /// Reports a message on a channel.
     pub fn heard(&mut self, node: NodeId, channel: &[u8], message: Vec<u8>) {
         self.with(node, |line| line.heard(channel, message));
     }
@@ -170,7 +172,7 @@ impl std::fmt::Debug for Driven {
     }
 }
 
-/// Never with credentials.
+/// Leaves out the credentials.
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
@@ -179,7 +181,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Where an engine that was started waits for the program to take it.
+/// The place where `start` leaves an engine until the program takes it.
 #[derive(Default)]
 pub(super) struct Driver(Mutex<Option<Driven>>);
 
@@ -187,13 +189,13 @@ impl Driver {
     /// Does nothing: the command itself wakes the program that turns the engine.
     pub(super) const fn needs_engine(&self) {}
 
-    /// The engine; once.
+    /// Returns the engine at the first call, and `None` later.
     pub(super) fn take(&self) -> Option<Driven> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Makes an engine ready to be turned.
+/// Creates an engine that the program can turn.
 pub(super) fn start(
     driver: &Arc<Driver>,
     settings: &Arc<Settings>,

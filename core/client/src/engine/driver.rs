@@ -1,8 +1,8 @@
-//! Drives the engine: on its own thread, or on that of a caller which would only wait for it.
+//! Decides which thread drives the engine: its own thread, or a caller that would only wait for it.
 //!
-//! A call that blocks costs two wake-ups of a thread more than its round trip:
-//! the engine's, and the caller's own. A thread that calls again and again, with
-//! nobody else calling, saves both by driving the engine itself while it waits.
+//! A blocking call costs its round trip and two wake-ups of a thread: one of the engine's thread, one of the caller. A
+//! thread that calls again and again while no other thread calls saves both. Such a thread drives the engine itself
+//! while it waits.
 //!
 //! ```text
 //!              a run of quick calls by one thread
@@ -14,14 +14,15 @@
 //!       a lane that is not open, a renewal that is near
 //! ```
 //!
-//! It is the same engine and the same runtime on another thread. Observers, wakers
-//! and subscribers of the program run there, too: what they call may not wait for an
-//! engine, which `is_driving` tells (`host/pending.rs`). And a caller comes and goes as it likes, and may be stopped
-//! at any time; so what keeps locks, connecting and renewing, is left to the
-//! engine's thread.
+//! The caller runs the same engine on the same runtime; only the thread differs. Observers, wakers and subscribers of
+//! the program then run on the caller's thread, too. Code in them must not wait for an engine; `is_driving` detects
+//! such a wait (`host/pending.rs`).
 //!
-//! In a simulator's virtual time nobody drives but the simulator: the engine never
-//! allows it (`turn.rs`), so this reads the machine's clock only.
+//! A caller can leave or be stopped at any time. Connecting and renewing, on which the locks depend, are therefore left
+//! to the engine's thread.
+//!
+//! In a simulator's virtual time only the simulator drives: the engine never allows callers to (`thread.rs`). This file
+//! therefore reads only the machine's clock.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -41,20 +42,20 @@ use super::who_drives::{Role, WhoDrives};
 use crate::clock;
 use crate::unwind::{caught, quietly};
 
-/// A call that takes longer is waited for without driving.
+/// The longest time for which a caller drives. During a longer call the engine's thread drives again.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
 
-/// The engine's runtime, and whose turn it is to drive it.
+/// The engine's runtime, and the decision which thread drives it.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     /// `None` before the engine starts and after it ends.
     runtime: RwLock<Option<Arc<Watched>>>,
     who: WhoDrives,
-    /// Tells the engine's thread to stand by.
+    /// The signal for the engine's thread to stand by.
     stand_by: Notify,
 }
 
-/// A runtime, and who notices that its descriptors are gone.
+/// A runtime, and the sentry that notices when its descriptors are closed.
 #[derive(Debug)]
 pub(super) struct Watched {
     runtime: Runtime,
@@ -70,7 +71,7 @@ impl Watched {
         &self.sentry
     }
 
-    /// Runs this future, and whatever else is of the runtime. `None` if that cannot be used any more.
+    /// Runs this future and the other tasks of the runtime. Returns `None` if the runtime is unusable.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         if !self.sentry.look() {
             return None;
@@ -82,7 +83,7 @@ impl Watched {
             }
         };
         let _driving = Driving::begin();
-        // tokio panics if it is faster than the sentry.
+        // tokio panics if it meets a closed descriptor before the sentry does.
         caught(|| self.runtime.block_on(until_broken)).unwrap_or_else(|| {
             self.sentry.give_up();
             None
@@ -91,16 +92,17 @@ impl Watched {
 }
 
 thread_local! {
-    /// Whether the thread drives an engine. Of a type that is there until the thread's very end.
+    /// Whether the thread drives an engine. A `Cell` needs no destructor, so it can be read until the very end of the
+    /// thread.
     static IS_DRIVING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread drives an engine: what blocks it keeps that engine from going on.
+/// Whether the calling thread drives an engine. Such a thread must not block: the engine would stop.
 pub(crate) fn is_driving() -> bool {
     IS_DRIVING.get()
 }
 
-/// A thread drives an engine until this is dropped.
+/// The mark of a thread that drives an engine, until this is dropped.
 struct Driving {
     before: bool,
 }
@@ -120,8 +122,8 @@ impl Drop for Driving {
 }
 
 impl Driver {
-    /// Drives `engine` on this thread until it ends, except while callers do, or until the runtime cannot be used any
-    /// more. Gives what `take_back` gives then: an engine that has not ended.
+    /// Drives `engine` on this thread until the engine ends or the runtime becomes unusable, except while callers
+    /// drive. Returns the result of `take_back`: the engine, if it has not ended.
     pub(super) fn run<E>(
         &self,
         runtime: Watched,
@@ -129,7 +131,8 @@ impl Driver {
         take_back: impl FnOnce() -> Option<E>,
     ) -> Option<E> {
         let runtime = Arc::new(runtime);
-        // Inside of the runtime, which to wake from outside takes its descriptors.
+        // Spawns from inside the runtime: a spawn from outside wakes the runtime, and that uses its descriptors, which
+        // the program may have closed.
         if let Some(mut engine) = runtime.block_on(async { Some(tokio::spawn(engine)) }).flatten() {
             self.set_runtime(Some(Arc::clone(&runtime)));
             while let Some(Either::Right(_)) = runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
@@ -139,7 +142,7 @@ impl Driver {
         }
         let left = take_back();
         if runtime.sentry.is_broken() {
-            // It would close numbers that may be those of the program's files by now.
+            // A drop would close descriptor numbers that may belong to files of the program by now.
             mem::forget(runtime);
         }
         left
@@ -153,18 +156,18 @@ impl Driver {
         drop(before);
     }
 
-    /// The engine says, before it hands out what a turn brought, whether callers may
-    /// drive: while every lane is open, and until a renewal is near.
+    /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
+    /// engine calls this before it delivers the results of a turn.
     pub(crate) fn allow_callers(&self, every_lane_is_open: bool, next_renewal: Option<Instant>) {
         self.who.allow_callers(every_lane_is_open, next_renewal, clock::now);
     }
 
-    /// Something needs the engine that no waiting thread drives.
+    /// Reports that the engine has work for which no waiting thread drives it.
     pub(crate) fn needs_engine(&self) {
         self.who.needs_engine();
     }
 
-    /// A thread begins to wait for a result. Call `drive`, and drop it when the
+    /// Registers a thread that begins to wait for a result. Call `drive` on the returned `Caller`, and drop it when the
     /// result is there.
     pub(crate) fn enter(&self) -> Caller<'_> {
         Caller {
@@ -173,7 +176,7 @@ impl Driver {
         }
     }
 
-    /// Whether the calling thread, which waits alone, is to drive.
+    /// Returns whether the calling thread, the only one that waits, must drive.
     fn elect(&self) -> bool {
         match self.who.elect(clock::now) {
             Role::Waits => false,
@@ -185,8 +188,8 @@ impl Driver {
         }
     }
 
-    /// Wakes the engine's thread. Where the runtime's descriptors were closed this would panic, and the engine's thread
-    /// finds out by itself.
+    /// Makes the engine's thread stand by. If the runtime's descriptors are closed, a wake-up would panic; it is then
+    /// left out, as the engine's thread finds out by itself.
     fn have_it_stand_by(&self) {
         let has_descriptors = self.runtime().is_some_and(|runtime| runtime.sentry.look_now());
         if has_descriptors {
@@ -206,8 +209,8 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Drives the engine until `poll` is ready, if that is this thread's to do;
-    /// `None` if it is not, or took too long: then wait without driving.
+    /// Drives the engine until `poll` is ready, if this thread may drive. Returns `None` if it may not, or if the
+    /// result took too long: the caller then waits without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         if !self.is_alone || !may_enter_a_runtime() {
             self.driver.needs_engine();
@@ -233,7 +236,8 @@ impl Caller<'_> {
     }
 }
 
-/// Whether this thread may drive a runtime: not inside another one, nor when it ends and its locals are gone.
+/// Whether this thread may drive a runtime. A thread inside another runtime may not, nor one that is ending and has
+/// lost its thread locals.
 fn may_enter_a_runtime() -> bool {
     Handle::try_current().is_err_and(|error| error.is_missing_context())
 }

@@ -1,4 +1,4 @@
-//! How a host starts its engine and reaches it.
+//! The host's side of the engine: starts it and sends it commands.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -15,20 +15,20 @@ use crate::port::{Command, Commands, Port, Sink, Wake};
 use crate::settings::Settings;
 use crate::transport::First;
 
-/// One engine of one process, which starts when it is first needed.
+/// The engine of one client in one process. Starts when it is first needed.
 pub(crate) struct Handle {
     settings: Arc<Settings>,
     port: Arc<Port>,
     driver: Arc<Driver>,
-    /// Taken by the engine when it starts, which is done under this lock.
+    /// The receiver of the commands. The engine takes it when it starts, and the start runs under this lock.
     commands: Mutex<Option<Commands>>,
-    /// How that went. Not set while it may go better later.
+    /// The result of the start. Not set while a later start can still succeed.
     started: OnceLock<Result<(), Error>>,
 }
 
 impl Handle {
     pub(crate) fn new(generation: u64, settings: Arc<Settings>, wake: Option<Wake>) -> Self {
-        // Each process counts for itself.
+        // Each process counts for itself, a forked child too.
         let metrics = settings.metrics.as_ref().map(|_| Arc::default());
         let (port, commands) = Port::open(generation, wake, metrics);
         Self {
@@ -40,7 +40,7 @@ impl Handle {
         }
     }
 
-    /// That of a forked child, whose parent's is `self`.
+    /// Creates the handle for a forked child of the process that `self` belongs to.
     pub(crate) fn for_child(&self) -> Self {
         let (settings, wake) = (Arc::clone(&self.settings), self.port.wake());
         Self::new(self.port.generation() + 1, settings, wake)
@@ -50,31 +50,31 @@ impl Handle {
         &self.port
     }
 
-    /// Whether it was started, with whatever result.
+    /// Whether the start has a final result: success, failure for good, or a close before the start.
     pub(crate) fn is_started(&self) -> bool {
         self.started.get().is_some()
     }
 
-    /// Nobody uses the client any more.
+    /// Tells the engine that nothing uses its client any more.
     pub(crate) fn shut_down(&self) {
         if self.started.get().is_some() {
             self.send(Command::Shutdown);
         }
     }
 
-    /// Whether it was started, or could not be.
+    /// Whether the start has a final result: success, failure for good, or a close before the start.
     pub(crate) fn has_started(&self) -> bool {
         self.started.get().is_some()
     }
 
-    /// What was never used connects to nothing for its end.
+    /// Marks a client that was never used as closed, without a connection.
     pub(crate) fn close_unstarted(&self) {
         let _starting = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.started.set(Err(closed()));
     }
 
-    /// Starts the engine, if nobody did yet. What keeps it from starting now, as a thread that cannot be had, does
-    /// not keep it from starting later.
+    /// Starts the engine unless it has started. After a failure that can pass, such as a thread limit of the system,
+    /// the next call tries again.
     pub(crate) fn ensure_started(&self) -> Result<(), Error> {
         if let Some(result) = self.started.get() {
             return result.clone();
@@ -90,9 +90,9 @@ impl Handle {
         self.started.get_or_init(|| result).clone()
     }
 
-    /// Hands a command to the engine, which is started first if need be.
+    /// Sends a command to the engine, and starts the engine first if necessary.
     pub(crate) fn send(&self, command: Command) {
-        // A thread that waits for its answer drives the engine if need be.
+        // A caller that waits on a slot drives the engine itself, or calls the engine's thread.
         let is_waited_for = matches!(
             &command,
             Command::Run {
@@ -112,7 +112,7 @@ impl Handle {
         self.port.answer_ended(command, error);
     }
 
-    /// Starts nothing, and gives what an engine would take its commands from.
+    /// Marks the engine as started without starting it. Returns the receiver of the commands.
     #[cfg(all(test, feature = "schedules"))]
     pub(crate) fn start_without_engine(&self) -> Option<Commands> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,24 +120,24 @@ impl Handle {
         commands.take()
     }
 
-    /// Something needs the engine that no waiting thread drives.
+    /// Reports that the engine has work for which no waiting thread drives it.
     pub(crate) fn is_needed(&self) {
         self.driver.needs_engine();
     }
 
-    /// The engine, for the program that drives it; once.
+    /// Returns the engine for the program that turns it at the first call, and `None` later.
     #[cfg(not(feature = "native"))]
     pub(crate) fn take_driven(&self) -> Option<Driven> {
         self.driver.take()
     }
 
-    /// A thread begins to wait for a result, and may drive the engine meanwhile.
+    /// Registers a thread that begins to wait for a result and that may drive the engine meanwhile.
     #[cfg(feature = "native")]
     pub(crate) fn enter(&self) -> Caller<'_> {
         self.driver.enter()
     }
 
-    /// What its first connection is to the callers.
+    /// Returns how the callers depend on the first connection.
     fn first(&self) -> First {
         match self.port.generation() {
             0 if self.settings.lazy => First::IsAtUse,

@@ -1,4 +1,4 @@
-//! How the engine waits: for callers, for the server, and for the clock.
+//! The engine's wait: for callers, for the server, and for the clock.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -10,20 +10,21 @@ use super::spin::{Callers, News, Spin};
 use super::timer::Timer;
 use crate::world::World;
 
-/// Takes what comes, and sleeps until it does.
+/// The engine's means to wait: collects what arrives, and sleeps or spins until something does.
 pub(super) struct Inbox {
     timer: Timer,
     spin: Spin,
-    /// Who asked last.
+    /// The kind of caller that sent the last command.
     callers: Callers,
-    /// Whether it never sleeps without a timer: nothing wakes a runtime whose descriptors were closed.
+    /// Whether each sleep has a timer. A runtime whose descriptors were closed gets no other wake-up.
     ticks: bool,
     world: World,
 }
 
 impl Inbox {
     pub(super) fn new(world: World, has_descriptors: bool) -> Self {
-        // To look again in virtual time would be to look at the same moment for ever.
+        // A single processor turns spinning off. In virtual time a spin would never end, because the clock stands
+        // still.
         let processors = match world.is_virtual() {
             true => 1,
             false => std::thread::available_parallelism().map_or(1, Into::into),
@@ -37,7 +38,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until there is something to do, with so many calls sent that are not answered.
+    /// Waits until the engine has work. `calls_in_flight` is the number of calls without a reply.
     pub(super) async fn wait(&mut self, calls_in_flight: usize, mut awaited: Awaited<'_>) {
         let news = News::of(calls_in_flight, self.callers);
         let began = self.world.now();
@@ -60,19 +61,19 @@ impl Inbox {
         }
     }
 
-    /// Looks again and again. Returns whether something came.
+    /// Looks for arrivals repeatedly until `until`. Returns whether something arrived.
     async fn look_until(&mut self, until: Instant, awaited: &mut Awaited<'_>) -> bool {
         if self.is_there_anything(awaited).await {
             return true;
         }
-        // What is to be sent is sent now, before others get the processor.
+        // Lets the runtime handle its sockets before the loop yields the processor to other threads.
         tokio::task::yield_now().await;
         while !self.is_there_anything(awaited).await {
             if self.world.now() >= until {
                 return false;
             }
             std::thread::yield_now();
-            // The runtime looks at the sockets, and does not sleep.
+            // The runtime checks its sockets here without sleeping.
             tokio::task::yield_now().await;
         }
         true
@@ -82,7 +83,7 @@ impl Inbox {
         poll_fn(|context| Poll::Ready(self.gather(awaited, context).is_ready())).await
     }
 
-    /// Takes what is there. Ready if that is anything, or if it is time to do something.
+    /// Collects everything that has arrived. Ready if anything has, or if the engine has work that is due.
     fn gather(&mut self, awaited: &mut Awaited<'_>, context: &mut Context<'_>) -> Poll<()> {
         let now = self.world.now();
         if awaited.take(context, now) {

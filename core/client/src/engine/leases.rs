@@ -1,4 +1,4 @@
-//! The leases that the engine keeps the holders informed of.
+//! The leases whose holders the engine keeps informed.
 
 use std::sync::{Arc, Weak};
 
@@ -6,14 +6,13 @@ use steadlock_protocol::{Instant, LeaseId, LostReason, Table};
 
 use crate::port::{Event, Lease};
 
-/// Every lease that the session has: held, or lost and not yet released. A fixed one
-/// that was lost is forgotten; what became of it, its object knows as long as the
-/// program keeps it.
+/// Every lease that the session knows: held, or lost and not yet released. The session forgets a fixed lease when it is
+/// lost. The object of such a lease still knows how it ended, for as long as the program keeps that object.
 #[derive(Default)]
 pub(super) struct Leases {
     known: Table<LeaseId, Arc<Lease>>,
     forgotten: Table<LeaseId, Weak<Lease>>,
-    /// How many of those forgotten were left by the last sweep.
+    /// The number of forgotten leases that the last sweep kept.
     remained: usize,
 }
 
@@ -26,13 +25,14 @@ impl Leases {
         self.known.get(&id)
     }
 
-    /// The object of a lease, also of one that is forgotten, if the program still has it.
+    /// Returns the object of a lease if the program still has it, even if the session has forgotten the lease.
     pub(super) fn find(&self, id: LeaseId) -> Option<Arc<Lease>> {
         let forgotten = || self.forgotten.get(&id).and_then(Weak::upgrade);
         self.get(id).cloned().or_else(forgotten)
     }
 
-    /// The session has it no more. Whether it was lost, its object is asked later too.
+    /// Removes a lease that the session no longer has. A lost one can still be found, because a later release asks its
+    /// object how it ended.
     pub(super) fn forget(&mut self, id: LeaseId) {
         let lost = self.known.remove(&id).filter(|lease| lease.lost_reason().is_some());
         if let Some(lease) = lost {
@@ -52,8 +52,8 @@ impl Leases {
         }
     }
 
-    /// It is lost: what the host is to be told. Nothing, if its release was asked for in the
-    /// same turn, which says what it came to.
+    /// Marks a lease as lost. Returns the event for the host; `None` if the lease was released in the same turn, as the
+    /// result of that release reports how it ended.
     pub(super) fn lose(&mut self, id: LeaseId, reason: LostReason, is_forgotten: bool) -> Option<Event> {
         if self.is_released(id) {
             return None;
@@ -66,8 +66,8 @@ impl Leases {
         Some(lost(&lease, reason, is_forgotten))
     }
 
-    /// The client is about to be closed: how each lease ended that the program may still release, as far as that is
-    /// known. `None` is one that the close releases, or whose release is on its way.
+    /// Returns, before the client closes, the ending of each lease that the program can still release. `None` stands
+    /// for a lease that the close releases, or whose release is under way.
     pub(super) fn endings(&self) -> Vec<(LeaseId, Option<LostReason>)> {
         let known = self.known.iter().map(|(id, lease)| (id, lease.lost_reason()));
         let forgotten = self.forgotten.iter().filter_map(|(id, lease)| {
@@ -77,7 +77,8 @@ impl Leases {
         known.chain(forgotten).collect()
     }
 
-    /// Nothing renews any lease any more: all are lost. Returns an event for each that was not lost before.
+    /// Marks all leases as lost, because nothing renews them any more. Returns an event for each that was not lost
+    /// before.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
         let leases = std::mem::take(&mut self.known).into_values();
         leases
@@ -86,8 +87,8 @@ impl Leases {
             .collect()
     }
 
-    /// Finds a lease that was lost as long as the program has it. A sweep now and then drops the others, so
-    /// that there are never many more than twice as many as the program has.
+    /// Keeps a lost lease in the table while the program has its object. A sweep drops the others whenever the table
+    /// has about twice as many entries as the last sweep kept.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
         if self.forgotten.len() >= 2 * self.remained + 64 {
             self.forgotten.retain(|lease| lease.strong_count() > 0);
@@ -96,7 +97,7 @@ impl Leases {
         self.forgotten.insert(id, Arc::downgrade(lease));
     }
 
-    /// Whether its release was asked for before it was lost.
+    /// Whether the release of this lease was requested before the lease was lost.
     pub(super) fn is_released(&self, id: LeaseId) -> bool {
         self.get(id).is_some_and(|lease| lease.is_released())
     }

@@ -1,7 +1,7 @@
-//! Counts waiters and held leases, and how they end, for the metrics.
+//! Counts waiters, held leases and their ends, for the metrics.
 //!
-//! It is beside the observers, and not one of them: it needs neither names nor texts, so that with
-//! metrics alone none are made.
+//! Metering is separate from the observers because counting needs no texts: a client with metrics alone formats no
+//! names or messages.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::observe::Link;
 use crate::observe::metrics::{self, Groups, Metrics, Series};
 use crate::world::World;
 
-/// Counts what one engine does. Its end is the end of all waits and leases that are left.
+/// The counters of one engine. Dropping it ends all waits and leases that are left.
 pub(super) struct Metering {
     metrics: Arc<Metrics>,
     groups: Groups,
     waits: Table<Ticket, Began>,
     held: Table<LeaseId, Began>,
-    /// Releases that nobody waits for any more.
+    /// Releases whose callers no longer wait.
     releases: Table<Ticket, LeaseId>,
     world: World,
 }
 
-/// Something that goes on, since when.
+/// A wait or a hold, and the time when it began.
 struct Began {
     series: Arc<Series>,
     since: Instant,
@@ -41,14 +41,14 @@ impl Metering {
         }
     }
 
-    /// A connection is open; whether it was missing.
+    /// Counts a connection that opened; `was_missing` if there was one before that was lost or failed.
     pub(super) fn opened(&self, link: Link, was_missing: bool) {
         if was_missing {
             self.metrics.link(link).reconnects.add(1);
         }
     }
 
-    /// A connection was lost, or an attempt to connect failed.
+    /// Counts a connection that was lost, or an attempt to connect that failed.
     pub(super) fn closed(&self, link: Link, was_open: bool) {
         let counts = self.metrics.link(link);
         if was_open {
@@ -58,7 +58,7 @@ impl Metering {
         }
     }
 
-    /// A circuit breaker opened, or closed again.
+    /// Counts a circuit breaker that opened or closed.
     pub(super) fn breaker(&self, is_open: bool) {
         let counts = self.metrics.breakers();
         if is_open {
@@ -68,19 +68,19 @@ impl Metering {
         }
     }
 
-    /// A caller waits for a lock.
+    /// Counts a caller that begins to wait for a lock.
     pub(super) fn asked(&mut self, ticket: Ticket, kind: &'static str, name: &str, now: Instant) {
         let series = Arc::clone(self.groups.series(kind, name));
         series.asked();
         self.waits.insert(ticket, Began { series, since: now });
     }
 
-    /// A release goes on though its caller went away.
+    /// Notes a release that continues although its caller went away.
     pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
         self.releases.insert(ticket, lease);
     }
 
-    /// A ticket is done; `released` is the lease that it was to release.
+    /// Counts the outcome of a ticket. `released` is the lease that the ticket was to release.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
         let ended = match outcome {
             Outcome::Granted(grant) if grant.degraded => metrics::Outcome::Degraded,
@@ -104,24 +104,24 @@ impl Metering {
         }
     }
 
-    /// The caller of a ticket went away.
+    /// Counts a caller that went away.
     pub(super) fn cancelled(&mut self, ticket: Ticket, now: Instant) {
         self.answered(ticket, metrics::Outcome::Cancelled, now);
     }
 
-    /// A wait is over; gives what it counts for, if the ticket was for one.
+    /// Counts the end of a wait. Returns the series of the ticket, or `None` if the ticket was not a wait.
     fn answered(&mut self, ticket: Ticket, outcome: metrics::Outcome, now: Instant) -> Option<Arc<Series>> {
         let wait = self.waits.remove(&ticket)?;
         wait.series.answered(outcome, now.saturating_since(wait.since));
         Some(wait.series)
     }
 
-    /// A renewal of the lock of this kind and name was confirmed, or came to nothing.
+    /// Counts a renewal of a lock of this kind and name that was confirmed or failed.
     pub(super) fn renewed(&mut self, kind: &'static str, name: &str, is_confirmed: bool) {
         self.groups.series(kind, name).renewed(is_confirmed);
     }
 
-    /// The holder of a lease is told that it is lost.
+    /// Counts a lease that is reported lost to its holder.
     pub(super) fn lost(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
         if let Some(held) = self.held.remove(&lease) {
             held.series.lost(reason, now.saturating_since(held.since));
@@ -130,7 +130,7 @@ impl Metering {
 }
 
 impl Drop for Metering {
-    /// Nobody renews what is left, and nobody answers who still waits.
+    /// Ends the remaining leases, which nothing renews any more, and the remaining waits, which nothing answers.
     fn drop(&mut self) {
         let now = self.world.now();
         for wait in mem::take(&mut self.waits).into_values() {

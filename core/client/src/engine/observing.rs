@@ -1,6 +1,6 @@
-//! What those who watch are told: by the session, by the transport, and by what callers ask for.
+//! Passes what the session, the transport and the callers do to observers, the host's log and the metrics.
 //!
-//! An engine has this only if somebody watches.
+//! An engine has an `Observing` only if one of these is in use, or can come into use later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,37 +20,37 @@ use crate::transport::Seen;
 pub(super) struct Observing {
     settings: Arc<Settings>,
     generation: u64,
-    /// How much is told to observers and the log.
+    /// The amount of detail for observers and the log.
     detail: Detail,
     metering: Option<Metering>,
     observers: Observers,
-    /// From which level on the host reads its log.
+    /// The level from which on the host reads its log.
     log: Option<Level>,
-    /// What that log has lines for. `None` if the host has none.
+    /// The writer of the host's log. `None` if the host has no log.
     journal: Option<Journal>,
     events: Vec<Event>,
-    /// The servers as messages name them, by their nodes.
+    /// The names of the servers in messages, by node.
     servers: Vec<Arc<str>>,
-    /// Of each node that is a cluster, what its primaries are called, by their numbers.
+    /// The names of the primaries of each node that is a cluster, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     links: SortedMap<(Arc<str>, Lane), LinkState>,
-    /// The waiters, and since when they wait. Like `held`, it is kept only if everything is told.
+    /// The waiters, each with the time when its wait began. Like `held`, it is kept only with `Detail::Everything`.
     waits: Table<Ticket, (ObservedLock, Instant)>,
     held: Table<LeaseId, (ObservedLock, Instant)>,
-    /// Releases that nobody waits for any more.
+    /// Releases whose callers no longer wait.
     releases: Table<Ticket, LeaseId>,
-    /// What the session said of losses that are about to be told.
+    /// The losses that the session observed and whose events are about to follow.
     losses: Vec<Loss>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 enum LinkState {
     Open,
-    /// Since when, and how many attempts failed since.
+    /// The time when the connection was lost or first failed, and the number of failed attempts since then.
     Missing(Instant, u32),
 }
 
-/// A hold that is lost, of one lock.
+/// One lost hold of one lock.
 struct Loss {
     leases: Vec<LeaseId>,
     lock: ObservedLock,
@@ -62,8 +62,8 @@ struct Loss {
 }
 
 impl Observing {
-    /// `None` if nobody watches nor ever may, and nothing is counted. A host whose log nobody reads may be told to
-    /// write one later, and then has to know which connections were there before.
+    /// Creates it, or returns `None` if nothing can ever observe this engine. A host that reads no log now can turn its
+    /// log on later; the log then has to know which connections were open before.
     pub(super) fn of(settings: &Arc<Settings>, port: &Port) -> Option<Box<Self>> {
         let (log, metrics) = (settings.log.get(), port.metrics());
         let detail = wanted(&settings.observers, log);
@@ -88,7 +88,7 @@ impl Observing {
         })
     }
 
-    /// Whether the host wants another level of its log than before; that counts from now on.
+    /// Adopts a new level of the host's log. Returns whether the level has changed.
     pub(super) fn follow_log(&mut self) -> bool {
         let log = self.settings.log.get();
         if log == self.log {
@@ -100,31 +100,31 @@ impl Observing {
             journal.set_level(log);
         }
         if self.detail < Detail::Everything {
-            // Nobody would take out what ends from now on.
+            // At this detail nothing removes entries from these tables when waits and holds end.
             (self.waits, self.held, self.releases) = Default::default();
         }
         true
     }
 
-    /// How much the session is to tell.
+    /// Returns the amount of detail that the session has to report.
     pub(super) fn detail(&self) -> Detail {
         let counted = self.metering.as_ref().map_or(Detail::Nothing, |_| Detail::Renewals);
         self.detail.max(counted)
     }
 
-    /// What the host's log is to say.
+    /// Returns the lines for the host's log.
     pub(super) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// What a cluster's primaries are called, by their numbers.
+    /// Returns the name of a cluster's primary, or of its node if the primary is unknown.
     fn primary(&self, primary: Primary) -> Arc<str> {
         let names = self.primaries.get(&primary.node);
         let name = names.and_then(|names| names.get(usize::from(primary.number)));
         name.map_or_else(|| self.server(primary.node), Arc::clone)
     }
 
-    /// The transport saw something.
+    /// Handles an event of the transport.
     pub(super) fn saw(&mut self, seen: &Seen, now: Instant) {
         match seen {
             Seen::Opened(node, lane) => self.opened(self.server(*node), *lane, now),
@@ -182,10 +182,10 @@ impl Observing {
         self.tell(&observation, now);
     }
 
-    /// The session observed something.
+    /// Handles an observation of the session.
     pub(super) fn observed(&mut self, observed: Observed, now: Instant) {
         self.count(&observed);
-        // Told for the metrics alone.
+        // At this detail the session reports renewals only for the metrics.
         if matches!(observed, Observed::Renewed { failures: 0, .. }) && self.detail < Detail::Renewals {
             return;
         }
@@ -263,7 +263,8 @@ impl Observing {
         metering.renewed(place.kind.name(), name, is_confirmed);
     }
 
-    /// A holder is told of a loss. A composite lock is lost with its members, of which the session told.
+    /// Reports a loss to observers and the log, when its holder is informed. A composite lock is lost together with its
+    /// members, whose losses the session observed before.
     pub(super) fn lost(&mut self, id: LeaseId, lease: &Lease, why: LostReason, now: Instant) {
         if let Some(metering) = &mut self.metering {
             metering.lost(id, why, now);
@@ -283,12 +284,12 @@ impl Observing {
         self.tell(&observation, now);
     }
 
-    /// The losses that the session told of are told.
+    /// Forgets the session's losses whose events have been passed on.
     pub(super) fn losses_are_told(&mut self) {
         self.losses.clear();
     }
 
-    /// A caller waits for a lock, or for several as one.
+    /// Notes a caller that begins to wait for a lock or a composite lock.
     pub(super) fn asked(&mut self, ticket: Ticket, kind: Option<Kind>, name: &str, now: Instant) {
         let composite = self.composite_kind();
         if let Some(metering) = &mut self.metering {
@@ -305,7 +306,7 @@ impl Observing {
         self.tell(&Observation::WaitBegan { lock }, now);
     }
 
-    /// A release goes on though its caller went away.
+    /// Notes a release that continues although its caller went away.
     pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
         if let Some(metering) = &mut self.metering {
             metering.releases_on(ticket, lease);
@@ -315,7 +316,7 @@ impl Observing {
         }
     }
 
-    /// A ticket is done; `released` is the lease that it was to release.
+    /// Reports the outcome of a ticket. `released` is the lease that the ticket was to release.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
         if let Some(metering) = &mut self.metering {
             metering.completed(ticket, outcome, released, now);
@@ -357,7 +358,7 @@ impl Observing {
         }
     }
 
-    /// The caller of a ticket went away.
+    /// Reports that the caller of a ticket went away.
     pub(super) fn cancelled(&mut self, ticket: Ticket, now: Instant) {
         if let Some(metering) = &mut self.metering {
             metering.cancelled(ticket, now);
@@ -394,18 +395,18 @@ impl Observing {
         ObservedLock::new(kind, shown(self.settings.without_prefix(name)).into())
     }
 
-    /// Several locks as one, or one on several servers.
+    /// Returns a composite lock: a multi-lock, or one lock on several servers.
     fn composite(&self, name: &str) -> ObservedLock {
         ObservedLock::new(self.composite_kind(), shown(name).into())
     }
 
-    /// What it is called.
+    /// Returns the kind of a composite lock.
     const fn composite_kind(&self) -> &'static str {
         if self.servers.len() > 1 { "lock" } else { "multi_lock" }
     }
 }
 
-/// How much is told to observers and to a log of this level.
+/// Returns the detail that these observers and a log of this level need.
 fn wanted(observers: &Observers, log: Option<Level>) -> Detail {
     log.map_or(Detail::Nothing, Level::detail).max(observers.detail())
 }

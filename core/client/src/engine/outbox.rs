@@ -1,4 +1,4 @@
-//! What a turn brought the callers, until it is handed out.
+//! The results of a turn for the callers, until they are delivered.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use crate::port::{Completion, Event, Lease, Port, Sink, Slot};
 
 pub(super) struct Outbox {
     port: Arc<Port>,
-    /// The host's next events.
+    /// The next events for the host.
     events: Vec<Event>,
-    /// Completions for callers of their own.
+    /// Results for callers that wait on a slot of their own.
     answers: Vec<(Arc<Slot>, Result<Completion, Error>)>,
 }
 
@@ -35,9 +35,8 @@ impl Outbox {
         self.events.extend(events);
     }
 
-    /// Hands everything out: grants first, since a lock stands idle until its new holder
-    /// runs, while nothing waits for the caller that released it. Returns the leases whose
-    /// callers went away between the grant and now.
+    /// Delivers everything, grants first: a granted lock stays idle until its new holder runs, while the result of a
+    /// release can wait. Returns the leases whose callers went away between the grant and now.
     pub(super) fn deliver(&mut self) -> Vec<Arc<Lease>> {
         let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
         move_back(
@@ -55,8 +54,8 @@ impl Outbox {
         unwanted
     }
 
-    /// Hands everything out at the engine's end, in the order in which it came. A grant whose
-    /// caller went away expires.
+    /// Delivers everything at the engine's end, in the order in which it arrived. A grant whose caller went away
+    /// expires on the server.
     pub(super) fn deliver_last(&mut self) {
         self.port.publish(&mut self.events);
         for (slot, result) in self.answers.drain(..) {
@@ -65,7 +64,7 @@ impl Outbox {
     }
 }
 
-/// Puts those for which it is so behind the others. Nothing else changes its order.
+/// Moves the items for which `is_late` is true behind the others. Keeps the order otherwise.
 fn move_back<T>(items: &mut Vec<T>, is_late: impl Fn(&T) -> bool) {
     if !items.is_sorted_by_key(&is_late) {
         let late: Vec<T> = items.extract_if(.., |item| is_late(item)).collect();

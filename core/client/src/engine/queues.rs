@@ -1,4 +1,4 @@
-//! Asks how many wait in the server's queues of the fair locks that somebody chose, for the metrics.
+//! Requests the lengths of the server's wait queues of chosen fair locks, for the metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use steadlock_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket}
 
 use crate::observe::metrics::Metrics;
 
-/// How often.
+/// The interval between two rounds of requests.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// The chosen locks of one engine, of which there is at least one.
+/// The chosen locks of one engine; at least one.
 pub(super) struct Queues {
     metrics: Arc<Metrics>,
     names: Vec<(Arc<str>, LockName)>,
@@ -19,7 +19,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// `None` if nothing was chosen.
+    /// Creates it, or returns `None` if no lock was chosen or nothing is counted.
     pub(super) fn of(metrics: Option<&Arc<Metrics>>, names: &[(Arc<str>, LockName)], now: Instant) -> Option<Self> {
         let metrics = metrics.filter(|_| !names.is_empty())?;
         Some(Self {
@@ -30,12 +30,12 @@ impl Queues {
         })
     }
 
-    /// When it asks again.
+    /// Returns the time of the next round.
     pub(super) const fn due(&self) -> Instant {
         self.due
     }
 
-    /// Asks, if it is time and the last answers came.
+    /// Sends a round of requests if it is due and the previous round is answered.
     pub(super) fn ask(&mut self, session: &mut Session, now: Instant) {
         if now < self.due {
             return;
@@ -48,7 +48,8 @@ impl Queues {
         }
     }
 
-    /// Whether a ticket was one of these. A server that does not answer leaves nothing known.
+    /// Handles the outcome of a ticket. Returns whether the ticket belongs to such a request. After a failed request
+    /// the length is unknown.
     pub(super) fn answered(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
         let Some(name) = self.asked.remove(&ticket) else {
             return false;

@@ -1,4 +1,4 @@
-//! The callers' requests that have no answer yet, by the tickets that the session gave.
+//! The requests of callers that have no answer yet, by the tickets of the session.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use steadlock_protocol::{LeaseId, Operation, Table, Ticket};
 
 use crate::port::Sink;
 
-/// What a ticket stands for.
+/// The request behind a ticket.
 pub(super) struct Request {
     pub(super) id: u64,
     pub(super) operation: Operation,
     pub(super) sink: Sink,
-    /// The lock's name as the caller gave it, for a grant.
+    /// The name of the lock as the caller gave it, for a request that acquires one.
     pub(super) name: Option<Arc<str>>,
-    /// The lease that a release, an extension or a re-entry is of.
+    /// The lease to release or extend, or the one that a re-entry is within.
     pub(super) lease: Option<LeaseId>,
 }
 
@@ -29,20 +29,20 @@ impl Requests {
         self.by_ticket.insert(ticket, request);
     }
 
-    /// The session is done with it; `None` if its caller went away.
+    /// Removes a request that the session has completed. `None` if its caller went away.
     pub(super) fn complete(&mut self, ticket: Ticket) -> Option<Request> {
         let request = self.by_ticket.remove(&ticket)?;
         self.tickets.remove(&request.id);
         Some(request)
     }
 
-    /// Its caller went away; `None` if it is answered already.
+    /// Removes a request whose caller went away. `None` if it is answered already.
     pub(super) fn cancel(&mut self, id: u64) -> Option<(Ticket, Option<Request>)> {
         let ticket = self.tickets.remove(&id)?;
         Some((ticket, self.by_ticket.remove(&ticket)))
     }
 
-    /// Those that wait for a lock.
+    /// Returns the ids of the requests that wait for a lock.
     pub(super) fn waits(&self) -> Vec<u64> {
         let waits = self.by_ticket.iter().map(|(_, request)| request);
         waits
@@ -51,12 +51,12 @@ impl Requests {
             .collect()
     }
 
-    /// Whether its caller waits for the answer.
+    /// Whether a caller waits for the answer to this ticket.
     pub(super) fn is_open(&self, ticket: Ticket) -> bool {
         self.by_ticket.get(&ticket).is_some()
     }
 
-    /// All that are not answered.
+    /// Removes and returns all requests.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Request> + use<> {
         std::mem::take(self).by_ticket.into_values()
     }

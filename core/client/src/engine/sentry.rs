@@ -1,10 +1,10 @@
 //! Notices that the program closed descriptors that it did not open, as `os.closerange` does.
 //!
-//! tokio panics when it looks at descriptors that are gone, and then closes their numbers, which may be those of the
-//! program's files by now. So each thread that drives a runtime looks here when it begins, and when it wakes up. Only
-//! while an engine is busy or spins (`spin.rs`) may tokio be faster.
+//! tokio panics when it uses closed descriptors. Afterwards it closes their numbers, which may belong to files of the
+//! program by now. Each thread that drives a runtime therefore checks here when it begins and when it wakes up. tokio
+//! can be faster only while an engine is busy or spins (`spin.rs`).
 //!
-//! Another thread that wakes the runtime looks here, too: there tokio would panic in the program's thread.
+//! Another thread that wakes the runtime checks here, too: tokio would panic in that thread of the program.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,14 +20,16 @@ use crate::clock;
 use crate::own_file::OwnFile;
 use crate::unwind::quietly;
 
-/// Looking costs a system call: a thread that makes quick calls does not look at each of them.
+/// The interval between two checks. A check costs a system call, so a thread that makes fast calls does not check in
+/// each of them.
 const EVERY: Duration = Duration::from_micros(100);
 
-/// Whether a runtime still has its descriptors.
+/// The state of a runtime's descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Sentry {
-    /// Descriptors that nobody needs, one opened just before the runtime's and one just after. Once either is gone, these
-    /// are taken for gone, too. One that is closed alone shows when it is used. `None` if the runtime has no descriptors.
+    /// Two unused descriptors, opened just before and just after those of the runtime. If either is closed, the sentry
+    /// assumes that the runtime's are closed, too. If the program closes a single descriptor of the runtime, that shows
+    /// when the runtime uses it. `None` if the runtime has no descriptors.
     before: Option<Watched>,
     after: OnceLock<Watched>,
     due: AtomicU64,
@@ -36,10 +38,10 @@ pub(super) struct Sentry {
 }
 
 impl Sentry {
-    /// For a runtime that is built next.
+    /// Creates the sentry of a runtime that is built next.
     ///
     /// # Errors
-    /// The system's, if it gives no descriptor.
+    /// The system's error, if it gives no descriptor.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             before: Some(Watched::open()?),
@@ -47,17 +49,17 @@ impl Sentry {
         })
     }
 
-    /// The runtime has been built.
+    /// Completes the sentry once the runtime is built.
     ///
     /// # Errors
-    /// The system's, if it gives no descriptor.
+    /// The system's error, if it gives no descriptor.
     pub(super) fn built(&self) -> io::Result<()> {
         let after = Watched::open()?;
         self.after.get_or_init(|| after);
         Ok(())
     }
 
-    /// Looks, unless somebody did just now. Returns true if the descriptors are there, as far as is known.
+    /// Checks the descriptors, unless the last check was just now. Returns whether they are open as far as is known.
     pub(super) fn look(&self) -> bool {
         if self.before.is_none() {
             return !self.is_broken();
@@ -70,7 +72,7 @@ impl Sentry {
         self.look_now()
     }
 
-    /// Looks. Returns true if the descriptors are there.
+    /// Checks the descriptors. Returns whether they are open.
     pub(super) fn look_now(&self) -> bool {
         let both = self.before.iter().chain(self.after.get());
         if !both.into_iter().all(Watched::is_there) {
@@ -79,20 +81,20 @@ impl Sentry {
         !self.is_broken()
     }
 
-    /// Looks in a thread of the runtime, which has just woken up.
+    /// Checks the descriptors in a thread of the runtime that has just woken up.
     pub(super) fn woke(&self) {
         if !self.look() {
             self.broke.notify_waiters();
         }
     }
 
-    /// Its engine has met a descriptor that is gone, in a thread of the runtime.
+    /// Reports that a thread of the runtime met a closed descriptor.
     pub(super) fn lost(&self) {
         self.give_up();
         self.broke.notify_waiters();
     }
 
-    /// The runtime cannot be used any more. A thread that sleeps there finds out when it wakes up.
+    /// Marks the runtime as unusable. A thread that sleeps in the runtime notices when it wakes up.
     pub(super) fn give_up(&self) {
         self.is_broken.store(true, Ordering::SeqCst);
     }
@@ -101,7 +103,7 @@ impl Sentry {
         self.is_broken.load(Ordering::SeqCst)
     }
 
-    /// Completes when the runtime cannot be used any more.
+    /// Completes when the runtime is unusable.
     pub(super) async fn broken(&self) {
         let broke = self.broke.notified();
         if !self.is_broken() {
@@ -110,14 +112,14 @@ impl Sentry {
     }
 }
 
-/// Wakes a task of a runtime that may have lost its descriptors.
+/// A waker for a task of a runtime whose descriptors may be closed.
 struct Careful {
     task: Waker,
     sentry: Arc<Sentry>,
     runtime: runtime::Id,
 }
 
-/// The careful waker of the one task that is polled here.
+/// The careful waker of the only task that is polled here.
 #[derive(Default)]
 pub(super) struct Wakers(Option<(Waker, Waker)>);
 
@@ -153,7 +155,7 @@ impl Wake for Careful {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // There it needs no descriptor.
+        // A wake-up from inside the runtime uses no descriptor.
         let is_here = runtime::Handle::try_current().is_ok_and(|here| here.id() == self.runtime);
         let wake = || self.task.wake_by_ref();
         if (is_here || self.sentry.look_now()) && !quietly(wake) {
@@ -162,7 +164,7 @@ impl Wake for Careful {
     }
 }
 
-/// An end of a pipe that nobody needs.
+/// One end of a pipe; nothing uses it.
 #[cfg(unix)]
 #[derive(Debug)]
 struct Watched(OwnFile);

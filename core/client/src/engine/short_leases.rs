@@ -1,43 +1,43 @@
-//! The shortest lease that is to be renewed: a connection that says nothing is given up in time for it.
+//! The shortest auto-renewed lease: the transport gives up a silent connection in time to renew it on a new one.
 
 use std::time::Duration;
 
 use steadlock_protocol::{Instant, LeaseId, LeaseTerms, SortedMap, Ticket};
 
-/// Looking at all of them takes its time: how often that is done.
+/// The interval between two clean-ups, each of which looks at every lease.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Leases that are renewed and have a length of their own, and those that are asked for.
+/// The auto-renewed leases that have their own length: those that are held, and those that requests wait for.
 #[derive(Default)]
 pub(super) struct ShortLeases {
     asked: SortedMap<Ticket, Duration>,
     held: SortedMap<LeaseId, Duration>,
     shortest: Option<Duration>,
-    /// When it is looked which of them are over.
+    /// The time of the next clean-up.
     due: Instant,
 }
 
 impl ShortLeases {
-    /// A request waits for one on these terms.
+    /// Notes that a request waits for a lease on these terms.
     pub(super) fn asked(&mut self, ticket: Ticket, terms: LeaseTerms) {
         let Some(length) = terms.length().filter(|_| terms.is_renewed()) else {
             return;
         };
         let length = length.get();
-        // A composite lock has several.
+        // A composite lock notes one length for each member.
         let shortest = self.asked.get(&ticket).map_or(length, |known| length.min(*known));
         self.asked.insert(ticket, shortest);
         self.shortest = Some(self.shortest.map_or(shortest, |known| shortest.min(known)));
     }
 
-    /// The request was granted this lease.
+    /// Notes that the request was granted this lease.
     pub(super) fn granted(&mut self, ticket: Ticket, lease: LeaseId) {
         if let Some(length) = self.asked.remove(&ticket) {
             self.held.insert(lease, length);
         }
     }
 
-    /// The shortest one. One that is over still counts for up to a second.
+    /// Returns the length of the shortest lease. A lease that has ended can still count for up to a second.
     pub(super) fn shortest(
         &mut self,
         now: Instant,
@@ -79,7 +79,7 @@ mod tests {
         short.asked(ticket(3), renewed(2));
         let shortest = short.shortest(at(10), |_| true, |_| true);
         assert_eq!(shortest, Some(Duration::from_secs(2)), "at once");
-        // The last request was given up, and a second later nobody speaks of it.
+        // The last request was cancelled. It stops counting at the next clean-up, a second later.
         let only_first = |open: Ticket| open == ticket(1);
         assert_eq!(
             short.shortest(at(1_100), only_first, |_| true),

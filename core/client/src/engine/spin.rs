@@ -1,47 +1,44 @@
-//! Whether to look for commands and answers a little longer before the engine sleeps.
+//! Decides whether the engine spins for a moment before it sleeps.
 //!
-//! To wake a sleeping thread takes longer than a server on the same machine takes
-//! to answer. So while callers are busy and commands or answers come quickly, the
-//! engine looks again and again for a moment, and yields its processor to other
-//! threads between two looks. An idle client, one that only renews, and one whose
-//! server is far away do not spin. Nor does one on a single processor: what it
-//! waits for could not run meanwhile.
+//! Waking a sleeping thread takes longer than a reply of a server on the same machine. While callers are busy and
+//! commands or replies arrive quickly, the engine therefore checks for them repeatedly, and yields its processor to
+//! other threads between two checks. An engine does not spin if its client is idle or only renews, or if its server is
+//! far away. Neither does it on a single processor, where nothing that it waits for could run meanwhile.
 
 use std::time::Duration;
 
 use steadlock_protocol::Instant;
 
-/// How long one wait spins at the most.
+/// The longest spin of one wait.
 const LONGEST: Duration = Duration::from_micros(200);
-/// Callers are busy if one asked for something so recently.
+/// Callers are busy if the last command is younger than this.
 const BUSY: Duration = Duration::from_millis(1);
-/// A wait without spinning was short if it took no longer; to be woken is part of it.
+/// A wait without a spin was short if it took no longer than this, the wake-up included.
 const QUICK: Duration = Duration::from_micros(300);
 
-/// What the engine waits for. Answers may come quickly though callers do not,
-/// and the other way round.
+/// The kind of arrival that the engine waits for. Replies can be quick while callers are slow, and the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// A caller's next command: nobody waits for an answer.
+    /// The next command of a caller: no reply is outstanding.
     Command,
-    /// An answer for a caller.
+    /// A reply for a caller.
     Answer,
-    /// Answers for so many callers that being woken, which they share, costs less than looking.
+    /// Replies for so many callers that one shared wake-up costs less than a spin.
     Answers,
 }
 
-/// Who asks, and so is told the answers.
+/// The kind of caller that sends commands and receives the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callers {
-    /// Threads and tasks, each of which is told its own answer.
+    /// Threads and tasks, each with a wake-up for its own result.
     Apart,
-    /// An event loop, or a thread that hands events on: one wake-up tells it all that is there, and it asks for more
-    /// only then.
+    /// An event loop, or a thread that hands events on. One wake-up delivers all results, and new commands follow only
+    /// after it.
     Loop,
 }
 
 impl Callers {
-    /// So many calls in flight at the most have the engine look for their answers.
+    /// Returns the largest number of calls in flight for which the engine spins.
     const fn few(self) -> usize {
         match self {
             Self::Apart => 32,
@@ -51,7 +48,7 @@ impl Callers {
 }
 
 impl News {
-    /// What comes first while so many calls are in flight.
+    /// Returns the kind of arrival to expect with this number of calls in flight.
     pub(super) const fn of(calls_in_flight: usize, callers: Callers) -> Self {
         match calls_in_flight {
             0 => Self::Command,
@@ -63,16 +60,16 @@ impl News {
 
 #[derive(Debug)]
 pub(super) struct Spin {
-    /// Whether anybody else can run meanwhile.
+    /// Whether another thread can run during a spin.
     is_worth_it: bool,
     last_command: Option<Instant>,
-    /// Whether spinning would have helped, or did, in the last wait of either sort.
+    /// Whether a spin helped, or would have helped, in the last wait for a command and for a reply.
     commands_are_quick: bool,
     answers_are_quick: bool,
 }
 
 impl Spin {
-    /// For an engine that may use so many processors.
+    /// Creates the state for an engine that may use this many processors.
     pub(super) const fn on(processors: usize) -> Self {
         Self {
             is_worth_it: processors > 1,
@@ -82,12 +79,12 @@ impl Spin {
         }
     }
 
-    /// A caller asked for something.
+    /// Notes that a caller sent a command.
     pub(super) fn command_came(&mut self, now: Instant) {
         self.last_command = Some(now);
     }
 
-    /// Until when a wait that begins now should spin; `None` to sleep at once.
+    /// Returns the time until which a wait that begins now should spin; `None` to sleep at once.
     pub(super) fn until(&self, news: News, now: Instant) -> Option<Instant> {
         let is_busy = self
             .last_command
@@ -100,12 +97,12 @@ impl Spin {
         (self.is_worth_it && is_busy && is_quick).then(|| now + LONGEST)
     }
 
-    /// A wait without spinning is over.
+    /// Notes the end of a wait without a spin.
     pub(super) fn slept(&mut self, news: News, began: Instant, now: Instant) {
         self.note(news, now.saturating_since(began) < QUICK);
     }
 
-    /// A wait was spun through, or spinning was in vain.
+    /// Notes the end of a spin; `came` if something arrived during it.
     pub(super) fn spun(&mut self, news: News, came: bool) {
         self.note(news, came);
     }

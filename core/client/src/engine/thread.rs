@@ -1,4 +1,4 @@
-//! An engine on a thread of its own, with its runtime.
+//! An engine on its own thread, with its runtime.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,8 +23,8 @@ use crate::target::{Scheme, Target};
 use crate::transport::{self, First};
 use crate::world::World;
 
-/// Starts an engine's thread, which takes the commands. If they are left, no engine could be started
-/// now, and one may be later.
+/// Starts the engine's thread and moves `commands` to it. If an error leaves `commands` in place, a later start can
+/// succeed.
 pub(super) fn start(
     driver: &Arc<Driver>,
     settings: &Arc<Settings>,
@@ -32,7 +32,7 @@ pub(super) fn start(
     commands: &mut Option<Commands>,
     first: First,
 ) -> Result<(), Error> {
-    // There, time stands still while a thread waits: nobody but the simulator drives.
+    // Virtual time stands still while a thread waits, so only the simulator drives.
     #[cfg(feature = "simulation")]
     if let Some(world) = settings.world.given() {
         let Some(commands) = commands.take() else { return Ok(()) };
@@ -57,7 +57,7 @@ pub(super) fn start(
         .map_err(cannot)?;
     let Some(commands) = commands.take() else { return Ok(()) };
     let running = Running::new(driver, settings, port, commands, first)?;
-    // However it ends, its drop tells everybody.
+    // If the thread is gone, the drop of the engine answers every caller.
     let _ = hand_over.send(running);
     Ok(())
 }
@@ -67,7 +67,7 @@ fn unavailable(what: &str, error: &io::Error, advice: &str) -> Error {
     Error::caused(ErrorKind::Unavailable, Operation::Connect, cause)
 }
 
-/// A runtime for one thread. Without connections it has no descriptors either.
+/// Builds a runtime for one thread. Without connections the runtime has no descriptors.
 fn build(settings: &Settings) -> io::Result<Watched> {
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time();
@@ -86,8 +86,8 @@ fn has_descriptors(settings: &Settings) -> bool {
     !settings.targets.iter().all(is_memory)
 }
 
-/// Runs the engine until it ends. When the program has closed the descriptors of its runtime, it goes on in
-/// another one, if that can be had.
+/// Runs the engine until it ends. If the program closes the descriptors of the runtime, the engine continues on a new
+/// runtime, if one can be built.
 fn run(driver: &Driver, settings: &Settings, mut runtime: Watched, mut running: Running) {
     let _open = blocking_pool::Open::new();
     loop {
@@ -110,7 +110,7 @@ fn run(driver: &Driver, settings: &Settings, mut runtime: Watched, mut running: 
     }
 }
 
-/// An engine, and how it waits.
+/// An engine, and its means to wait.
 struct Running {
     engine: Engine,
     inbox: Inbox,
@@ -135,7 +135,8 @@ impl Running {
         })
     }
 
-    /// Until the engine has ended. If this future is dropped before that, polled or not, the engine is handed back.
+    /// Runs until the engine has ended. If this future is dropped before that, even if it was never polled, the engine
+    /// is put into `handed_back`.
     fn run(self, handed_back: HandedBack) -> impl Future<Output = ()> + Send {
         let mut kept = Kept {
             running: Some(self),
@@ -156,7 +157,7 @@ impl Running {
     async fn turn(&mut self) {
         self.wait().await;
         self.engine.work();
-        // Callers that wait in virtual time are tasks, and drive nothing.
+        // Callers in virtual time are tasks, and never drive the engine.
         if !self.world.is_virtual() {
             let (lanes, renewal) = self.engine.outlook();
             self.driver.allow_callers(lanes, renewal);
@@ -164,19 +165,19 @@ impl Running {
         self.engine.deliver();
     }
 
-    /// Waits until there is something to do.
+    /// Waits until the engine has work.
     async fn wait(&mut self) {
         let calls_in_flight = self.engine.calls_in_flight();
         self.inbox.wait(calls_in_flight, self.engine.awaited()).await;
     }
 
-    /// Leaves everything that is of a runtime that is no more. False if it cannot.
+    /// Replaces everything that belongs to the broken runtime. Returns false if that is impossible.
     fn starts_again(&mut self) -> bool {
         self.inbox = Inbox::new(self.world.clone(), true);
         self.engine.start_again()
     }
 
-    /// Ends, and tells everybody why.
+    /// Ends the engine and reports the reason to every caller.
     fn fail(mut self, why: &io::Error) {
         let what = "the program closed the client's descriptors, and there is no going on";
         let advice = "close no descriptors that the program did not open, and make a new client";
@@ -184,18 +185,18 @@ impl Running {
     }
 }
 
-/// Where an engine is left that has not ended.
+/// The place for an engine whose runtime ended before it.
 type HandedBack = Arc<Mutex<Option<Running>>>;
 
 struct Kept {
-    /// `None` once it has ended.
+    /// `None` once the engine has ended.
     running: Option<Running>,
     handed_back: HandedBack,
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // An engine that panicked is not to be trusted: its drop tells everybody.
+        // An engine that panicked cannot continue. Its drop answers every caller.
         if !thread::panicking() {
             *lock(&self.handed_back) = self.running.take();
         }
@@ -244,8 +245,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets every other task that is ready run once. Without it, callers that keep
-/// the engine busy would keep it from sending.
+/// Yields to the runtime once, so that it handles its sockets and runs its other tasks. Otherwise callers that keep the
+/// engine busy would stop both.
 async fn let_connections_run() {
     let mut has_run = false;
     poll_fn(|context| {

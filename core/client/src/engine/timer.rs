@@ -1,4 +1,4 @@
-//! The engine's alarm clock.
+//! The timer of the engine.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,11 +9,11 @@ use steadlock_protocol::Instant;
 
 use crate::sleep::Sleep;
 
-/// The longest sleep while something is waited for. Timers stand still while the
-/// machine sleeps; the clock does not.
+/// The longest sleep. Timers stand still while the machine sleeps but the engine's clock does not, so a longer timer
+/// could fire much too late.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// A tokio timer that is set again only when it must ring earlier.
+/// A tokio timer that is reset only to fire earlier.
 #[derive(Default)]
 pub(super) struct Timer {
     sleep: Option<Sleep>,
@@ -21,7 +21,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Ready when `due` has come by the engine's clock.
+    /// Ready when the engine's clock reaches `due`. Can also be ready earlier: the caller compares the clock again.
     pub(super) fn poll(&mut self, due: Option<Instant>, now: Instant, context: &mut Context<'_>) -> Poll<()> {
         let Some(due) = due else { return Poll::Pending };
         if now >= due {
@@ -37,7 +37,7 @@ impl Timer {
             self.rings = Some(now + length);
         }
         match &mut self.sleep {
-            // An early ring is answered by looking at the clock.
+            // A timer that fires early makes the engine look at the clock again.
             Some(sleep) => match Pin::new(sleep).poll(context) {
                 Poll::Ready(()) => {
                     self.rings = None;

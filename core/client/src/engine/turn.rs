@@ -1,4 +1,4 @@
-//! The engine's loop: what came goes into the session, and what the session says goes out.
+//! One turn of the engine: passes everything that arrived to the session, and sends what the session produces.
 
 mod closing;
 mod commands;
@@ -27,10 +27,10 @@ use crate::target::Target;
 use crate::transport::{First, Seen, Transport};
 use crate::unwind::failed;
 
-/// How long a closed client goes on to release what it held.
+/// The longest time for which a closed client keeps releasing its leases.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
-/// One client's session and connections, and the requests that wait for them.
+/// The session and connections of one client, and the requests that wait for them.
 pub(super) struct Engine {
     settings: Arc<Settings>,
     port: Arc<Port>,
@@ -42,19 +42,19 @@ pub(super) struct Engine {
     requests: Requests,
     leases: Leases,
     short_leases: ShortLeases,
-    /// The one that the transport knows of.
+    /// The shortest lease that the transport was told of.
     shortest_lease: Option<Duration>,
     connecting: Connecting,
     closing: Option<Closing>,
-    /// Whom to tell when nothing is owed to the server any more.
+    /// The callers to answer when nothing is owed to the server any more.
     settling: Vec<Sink>,
-    /// Queues on the server that are counted.
+    /// The wait queues on the server whose lengths the metrics show.
     queues: Option<Queues>,
-    /// Of each node that is a cluster, what its primaries are called, by their numbers.
+    /// The names of the primaries of each node that is a cluster, by primary number.
     primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
-    /// `None` if nobody watches nor ever may, and nothing is counted.
+    /// `None` if nothing can ever observe this engine.
     observing: Option<Box<Observing>>,
-    /// When this turn began.
+    /// The time at which this turn began.
     now: Instant,
 }
 
@@ -76,8 +76,7 @@ impl Engine {
             breaker: settings.breaker,
             identity: settings.identity(),
         };
-        // A host hears how its first connection went; that of a lazy client and that of a forked
-        // child wait for none.
+        // The host learns the result of its first connection. A lazy client and a forked child do not wait for it.
         let connecting = match first {
             First::IsAwaited => vec![Sink::Queue(CONNECT)],
             First::IsAtUse | First::WasMade => Vec::new(),
@@ -109,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// What it waits for.
+    /// Returns the sources that the engine waits for.
     pub(super) fn awaited(&mut self) -> Awaited<'_> {
         let due = [
             self.session.poll_timeout(),
@@ -120,26 +119,26 @@ impl Engine {
         Awaited::new(&mut *self.transport, &self.commands, due, &mut self.arrived)
     }
 
-    /// How many calls are sent, or to be sent, and not answered.
+    /// Returns the number of calls without a reply, sent or not.
     #[cfg(feature = "native")]
     pub(super) fn calls_in_flight(&self) -> usize {
         self.session.calls_in_flight()
     }
 
-    /// Handles what came: passes it to the session, and sends what the session says. Callers
-    /// are told later, by `deliver`.
+    /// Passes everything that arrived to the session, and sends what the session produces. The callers get their
+    /// results later, from `deliver`.
     pub(super) fn work(&mut self) {
         self.feed();
         self.pump();
     }
 
-    /// Whether nothing is to be connected before calls and renewals can go out, and when
-    /// the next renewal is due.
+    /// Returns whether every lane is open, so that calls and renewals can be sent at once, and the time of the next
+    /// renewal.
     pub(super) fn outlook(&self) -> (bool, Option<Instant>) {
         (self.transport.every_lane_is_open(), self.session.next_renewal())
     }
 
-    /// Gives the session everything that came.
+    /// Passes everything that arrived to the session.
     fn feed(&mut self) {
         let now = self.settings.world.now();
         self.now = now;
@@ -182,7 +181,7 @@ impl Engine {
             Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
             Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
             Seen::Unheard(node, channel) => self.session.on_subscription_lost(node, &channel),
-            // `pump` sends after every burst.
+            // `pump` sends after every burst anyway.
             Seen::Sendable => {}
             Seen::Slots(node, slots, primaries) => {
                 self.session.on_slots(node, slots, now);
@@ -205,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Which primary of a cluster has this name.
+    /// Returns the primary of a cluster that has this name.
     fn primary(&self, server: &str) -> Option<Primary> {
         self.primaries.iter().find_map(|(node, names)| {
             let number = names.iter().position(|name| &**name == server)?;
@@ -222,9 +221,9 @@ impl Engine {
         }
     }
 
-    /// Drains the session until nothing comes out of it any more.
+    /// Drains the session until it produces nothing more.
     fn pump(&mut self) {
-        // Calls that waited for a connection go out though nothing new is sent.
+        // The first flush always happens: calls that waited for a connection may be ready to send.
         let mut sends = true;
         loop {
             while let Some(item) = self.session.poll_transmit() {
@@ -243,7 +242,7 @@ impl Engine {
                 tells = true;
                 self.told(event);
             }
-            // What was told may have something sent.
+            // Handling an event can produce more to send.
             if !tells {
                 return;
             }
@@ -271,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// Tells those who watch what the session saw.
+    /// Passes the observations of the session to `observing`.
     fn hand_observations_on(&mut self) {
         let Some(observing) = &mut self.observing else { return };
         observing.losses_are_told();
@@ -297,7 +296,7 @@ impl Engine {
             observing.completed(ticket, &outcome, lease, self.now);
         }
         let Some(request) = request else {
-            // Its caller went away in the very burst that granted it.
+            // The caller went away in the same burst in which it got the grant.
             if let Outcome::Granted(grant) = outcome {
                 self.start(
                     0,
@@ -325,7 +324,7 @@ impl Engine {
             }
             Outcome::State(state) => Ok(Completion::State(state)),
             Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
-            // It was released before, or is lost and forgotten: its object says which.
+            // The lease was released before, or is lost and forgotten. Its object knows which.
             Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
                 Ok(self.released(released, lease.as_deref(), ReleaseOutcome::Released))
             }
@@ -339,7 +338,7 @@ impl Engine {
         self.outbox.answer(request.sink, result);
     }
 
-    /// What a release came to that the session answered so.
+    /// Returns the result of a release, by the outcome of the session and the object of the lease.
     fn released(&self, id: Option<LeaseId>, lease: Option<&Lease>, answered: ReleaseOutcome) -> Completion {
         Completion::Released(lease.map_or_else(
             || {
@@ -364,8 +363,8 @@ impl Engine {
         lease
     }
 
-    /// The session does not know how the caller calls the lock, nor what its
-    /// server is called, nor why the engine never reached it. `given` is the lock's name if the error has none.
+    /// Adds what the session does not know: the caller's name for the lock, the name of the server, and the reason why
+    /// the engine never reached it. `given` is the name of the lock if the error has none.
     fn explain(&self, error: Error, given: Option<&str>) -> Error {
         let named = error.lock_name().map(|name| self.settings.without_prefix(name));
         let name = named.or(given).map(str::to_owned);
@@ -379,20 +378,20 @@ impl Engine {
         error.with_lock_if_known(name.as_deref())
     }
 
-    /// Leaves every connection, and makes new ones: the runtime that they are of is no more. False if it cannot.
+    /// Replaces every connection, because the runtime of the old ones is broken. Returns false if that is impossible.
     #[cfg(feature = "native")]
     pub(super) fn start_again(&mut self) -> bool {
         let now = self.settings.world.now();
         self.transport.start_again(now, &mut self.arrived.seen)
     }
 
-    /// Ends with this error, which everybody is told by the drop.
+    /// Ends the engine with this error. The drop reports it to every caller.
     #[cfg(feature = "native")]
     pub(super) fn fail(&mut self, error: Error) {
         self.tell_connected(Err(error));
     }
 
-    /// Hands the results of this turn out.
+    /// Delivers the results of this turn.
     pub(super) fn deliver(&mut self) {
         if let Some(observing) = &mut self.observing {
             self.outbox.tell(observing.take_events());
@@ -409,7 +408,7 @@ impl Engine {
         }
     }
 
-    /// Releases what was granted to those whose waits have ended, and tells when that is done.
+    /// Releases the grants of ended waits, and answers `settling` once nothing is owed to the server.
     fn settle(&mut self) {
         for lease in self.port.take_grants() {
             self.discard(&lease, self.settings.world.now());
@@ -422,7 +421,7 @@ impl Engine {
         }
     }
 
-    /// Whether it has nothing to do any more. Its drop tells everybody.
+    /// Whether the engine has no work left. Its drop then answers every remaining caller.
     pub(super) fn is_over(&self) -> bool {
         if self.connecting.failure().is_some() && self.closing.is_none() {
             return true;
@@ -433,9 +432,9 @@ impl Engine {
     }
 }
 
-/// The engine ends when it is dropped: in the end of its loop, or by a panic.
+/// The engine ends when it is dropped: at the end of its loop, or in a panic.
 impl Drop for Engine {
-    /// Answers everybody who still waits, and everybody who comes later.
+    /// Answers every caller that still waits, and prepares the answer for later ones.
     fn drop(&mut self) {
         let error = match (self.connecting.failure(), &self.closing) {
             (Some(error), None) => error.clone().with_lasting_cause(),
@@ -451,7 +450,7 @@ impl Drop for Engine {
         self.port.end(error.clone(), endings);
         self.commands.close();
         self.tell_connected(Err(error.clone()));
-        // Closing has told those that it knew of.
+        // The close has already reported the losses that it knew of.
         self.outbox.tell(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
             let released = match request.operation {
@@ -478,8 +477,8 @@ impl Drop for Engine {
     }
 }
 
-/// What is told instead of an error if the lease that the operation relied on was lost, and is gone
-/// from the session: to that it is one which was never taken.
+/// Returns the error to report instead, if the operation relied on a lease that was lost and that the session has
+/// forgotten. To the session such a lease was never acquired, so its own error would mislead.
 fn lost_instead(lease: Option<&Lease>, failed: &Error) -> Option<Error> {
     let is_of_lease = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(failed.operation())

@@ -1,5 +1,5 @@
-//! Whose turn it is to drive the engine: its own thread's, or a caller's that waits for it. Only
-//! that is decided here, with no runtime and no clock; `driver.rs` has the drawing, and drives.
+//! Decides which thread drives the engine: its own, or a caller that waits for it. This file has no runtime and reads
+//! no clock; `driver.rs` has the drawing, and drives.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use steadlock_protocol::Instant;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The engine's thread takes over when no call came for so long.
+/// The engine's thread drives again when no call came for this long.
 const QUIET: Duration = Duration::from_millis(1);
-/// So many quick calls of one thread, and it drives.
+/// A thread drives the engine after this many consecutive fast calls.
 const RUN: u32 = 8;
-/// The engine's thread has taken over so long before a renewal is due.
+/// The engine's thread drives again this long before a renewal is due.
 const BEFORE_RENEWAL: Duration = Duration::from_millis(50);
 
-/// What a caller does until its result is there.
+/// The role of a caller until its result is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Waits; the engine's thread drives.
+    /// The caller waits, and the engine's thread drives.
     Waits,
-    /// Drives.
+    /// The caller drives.
     Drives,
-    /// Drives, and the engine's thread is to be told to stand by.
+    /// The caller drives, and must first make the engine's thread stand by.
     TakesOver,
 }
 
@@ -31,21 +31,21 @@ pub(super) enum Role {
 pub(super) struct WhoDrives {
     /// Whether callers drive.
     by_callers: AtomicBool,
-    /// Until when callers may drive, by the engine's clock. The engine says so at each turn.
+    /// The time until which callers may drive, by the engine's clock. The engine sets it in each turn.
     open_until: AtomicU64,
-    /// Threads that wait for a result.
+    /// The number of threads that wait for a result.
     callers: AtomicUsize,
-    /// Quick calls in a row by a thread that was alone.
+    /// The number of consecutive fast calls of threads that were the only caller.
     run: AtomicU32,
-    /// When the last caller left, by the engine's clock.
+    /// The time at which the last caller left, by the engine's clock.
     last_left: AtomicU64,
-    /// Tells the engine's thread to drive again.
+    /// The signal for the engine's thread to drive again.
     drive_again: Condvar,
     standing_by: Mutex<()>,
 }
 
 impl WhoDrives {
-    /// The engine's thread, told to stand by, does so until it is to drive again.
+    /// Blocks the engine's thread until it must drive again.
     pub(super) fn stand_by(&self, now: impl Fn() -> Instant) {
         let mut guard = self.standing_by.lock().unwrap_or_else(PoisonError::into_inner);
         while self.by_callers.load(Ordering::SeqCst) {
@@ -62,8 +62,8 @@ impl WhoDrives {
         self.run.store(0, Ordering::Relaxed);
     }
 
-    /// The engine says, before it hands out what a turn brought, whether callers may
-    /// drive: while every lane is open, and until a renewal is near.
+    /// Tells callers whether they may drive: while every lane is open, and until shortly before the next renewal. The
+    /// engine calls this before it delivers the results of a turn.
     pub(super) fn allow_callers(
         &self,
         every_lane_is_open: bool,
@@ -81,7 +81,7 @@ impl WhoDrives {
         }
     }
 
-    /// Something needs the engine that no waiting thread drives.
+    /// Reports that the engine has work for which no waiting thread drives it.
     pub(super) fn needs_engine(&self) {
         if self.by_callers.swap(false, Ordering::SeqCst) {
             drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
@@ -89,8 +89,8 @@ impl WhoDrives {
         }
     }
 
-    /// A thread begins to wait for a result. Says whether it is alone; if not, it is to say that
-    /// it needs the engine, and wait.
+    /// Registers a thread that begins to wait for a result. Returns whether it is the only one. If it is not, it must
+    /// call `needs_engine` and wait.
     pub(super) fn enter(&self) -> bool {
         let is_alone = self.callers.fetch_add(1, Ordering::SeqCst) == 0;
         if !is_alone {
@@ -99,13 +99,13 @@ impl WhoDrives {
         is_alone
     }
 
-    /// It has its result, or gave up.
+    /// Unregisters a thread that has its result or gave up.
     pub(super) fn leave(&self, now: Instant) {
         self.last_left.store(now.as_micros(), Ordering::Relaxed);
         self.callers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// What a thread is to do that began to wait alone: it drives if it calls in a quick run.
+    /// Returns the role of a thread that began to wait alone. The thread drives after a run of fast calls.
     pub(super) fn elect(&self, now: impl Fn() -> Instant) -> Role {
         if !self.may_be_driven(&now) {
             self.run.store(0, Ordering::Relaxed);
@@ -122,9 +122,9 @@ impl WhoDrives {
         if self.run.fetch_add(1, Ordering::Relaxed) < RUN {
             return Role::Waits;
         }
-        // One who came since this thread entered, and does not drive, may have called the engine's
-        // thread before it is sent away here, and would wait with nobody to drive. A swap, as it is
-        // also to read what that thread wrote: a store would not.
+        // A thread that entered after this one does not drive. It may have called `needs_engine` before `by_callers` is
+        // set here; that call then had no effect, and the thread would wait while no thread drives. Hence the check of
+        // `callers` below. A swap instead of a store, because the operation must also read what that thread wrote.
         self.by_callers.swap(true, Ordering::SeqCst);
         if self.callers.load(Ordering::SeqCst) > 1 {
             self.needs_engine();
@@ -155,9 +155,9 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// Calls as quickly as a thread that is to drive does. Says whether it came to drive.
+    /// Calls fast and often enough to drive. Returns whether it drove.
     fn comes_to_drive(who: &WhoDrives) -> bool {
-        // Another one may be stopped between two calls for longer than a quick run allows.
+        // The operating system may pause a thread between two calls for longer than a fast run allows.
         (0..100).any(|_| {
             (0..=2 * RUN).any(|_| {
                 assert!(who.enter());
@@ -217,7 +217,7 @@ mod tests {
         let who = WhoDrives::default();
         allow_callers(&who, true, Some(in_an_hour()));
         assert!(comes_to_drive(&who));
-        // The engine had no turn since; the time has come all the same.
+        // The engine had no turn in between, but the time of the renewal has come.
         who.open_until.store(clock::now().as_micros(), Ordering::SeqCst);
         assert_eq!(who.elect(clock::now), Role::Waits);
         assert!(

@@ -1,26 +1,25 @@
-//! Randomness from the operating system, a block at a time.
+//! Randomness from the operating system, in blocks.
 
 use std::time::{Duration, SystemTime};
 
 use steadlock_protocol::Entropy;
 
-/// Asks the operating system for a block at a time: a call for each number would cost a
-/// twentieth of a busy client's time.
+/// A source that draws a block of numbers from the operating system at a time: one system call for each number would
+/// cost a twentieth of a busy client's time.
 ///
-/// What is left of a block is no number's promise of its own: a copy of a virtual machine has
-/// it too. So a block is thrown away after [`FRESH`], which an idle client's always is, and
-/// each number is mixed with the time at which it is drawn. A forked child has an engine, and
-/// so a block, of its own.
+/// A copy of a virtual machine has the rest of the block too, so the block alone cannot make numbers unique. A block is
+/// therefore discarded after [`FRESH`], which an idle client always exceeds, and each number is mixed with the time of
+/// the draw. A forked child has an engine, and with it a block, of its own.
 pub(crate) struct OsEntropy {
     block: [u64; BLOCK],
-    /// How many of them were not drawn.
+    /// The count of numbers not yet drawn.
     left: usize,
     filled: SystemTime,
 }
 
-/// How many numbers are asked for at once.
+/// The count of numbers in a block.
 const BLOCK: usize = 32;
-/// How long a block may be drawn from.
+/// The time for which a block may be used.
 const FRESH: Duration = Duration::from_millis(10);
 
 impl Default for OsEntropy {
@@ -36,7 +35,7 @@ impl Default for OsEntropy {
 impl Entropy for OsEntropy {
     fn next_u64(&mut self) -> u64 {
         let now = SystemTime::now();
-        // A clock that was set back makes a block old too.
+        // If the clock was set back, the block counts as old, too.
         let is_fresh = now.duration_since(self.filled).is_ok_and(|age| age < FRESH);
         if self.left == 0 || !is_fresh {
             fill(&mut self.block);
@@ -48,7 +47,7 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// The time, spread over all bits: what differs in a nanosecond differs in half of them.
+/// Spreads the time over all bits: a difference of one nanosecond changes about half of them.
 fn mixed(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let nanos = since
@@ -62,11 +61,11 @@ fn mixed(time: SystemTime) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Random bits.
+/// Fills `numbers` with random bits.
 ///
 /// # Panics
-/// If the operating system has no randomness to give. An owner id that may
-/// repeat could release another owner's lock, so there is nothing to fall back to.
+/// If the operating system provides no randomness. There is no fallback, because an owner id that repeats could release
+/// another owner's lock.
 fn fill(numbers: &mut [u64]) {
     let mut bytes = [0; BLOCK * size_of::<u64>()];
     let bytes = &mut bytes[..size_of_val(numbers)];
@@ -78,7 +77,7 @@ fn fill(numbers: &mut [u64]) {
     }
 }
 
-/// A number in `0..bound`; `bound` must not be 0.
+/// Returns a number in `0..bound`; `bound` must not be 0.
 #[cfg(feature = "native")]
 pub(crate) fn below(bound: u64) -> u64 {
     let mut number = [0];

@@ -1,7 +1,6 @@
-//! Which lock an operation is about.
+//! The lock that an operation is about.
 //!
-//! A binding names a lock by one text, its *address*, which the package makes
-//! once for each lock object:
+//! A binding names a lock by one text, its *address*, which the package makes once for each lock object:
 //!
 //! ```text
 //! address   = kind NUL name                         lock, mutex, fair_lock, read_lock, write_lock
@@ -9,24 +8,24 @@
 //!           | "multi" NUL { length NUL address }     length of the address in bytes of UTF-8
 //! ```
 //!
-//! No name holds NUL, so that no name can be taken for another address.
+//! Names cannot contain NUL, so no name can be mistaken for part of an address.
 
 use steadlock_protocol::{Error, ErrorKind, Kind, LockName, Operation, Subject, shown};
 
-/// A lock: one, or several as one.
+/// A lock: a single or a composite one.
 #[derive(Clone, PartialEq, Eq)]
 pub enum LockRef {
-    /// One lock.
+    /// A single lock.
     One(Kind, String),
-    /// Several, all or none.
+    /// A composite lock of these members.
     All(Vec<(Kind, String)>),
-    /// An address that is yet to be read.
+    /// An address that has not been parsed yet.
     Address(String),
 }
 
-/// What separates the parts of an address.
+/// The separator between the parts of an address.
 const NUL: char = '\0';
-/// What the address of several locks begins with.
+/// The beginning of a composite lock's address.
 const SEVERAL: &str = "multi";
 
 impl Default for LockRef {
@@ -35,7 +34,7 @@ impl Default for LockRef {
     }
 }
 
-/// Names as messages show them.
+/// Shows names as messages do.
 impl std::fmt::Debug for LockRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "LockRef({:?})", shown(&self.address()))
@@ -49,11 +48,10 @@ impl From<String> for LockRef {
 }
 
 impl LockRef {
-    /// What it names, with the full names that `full` makes of a caller's.
+    /// Parses the lock. `full` turns a caller's name into the full name.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that is none, for a semaphore's
-    /// numbers out of their range, and for names that are none.
+    /// `InvalidArgument` for a malformed address, for a semaphore's numbers out of their range, and for invalid names.
     pub(crate) fn parse(self, full: impl Fn(&str) -> Result<LockName, Error>) -> Result<Subject, Error> {
         match self {
             Self::One(kind, name) => Ok(Subject::One(kind, full(&name)?)),
@@ -71,7 +69,7 @@ impl LockRef {
         }
     }
 
-    /// Several locks as one.
+    /// Makes a composite lock of these locks.
     pub(crate) fn several<'a>(locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let members = locks.into_iter().map(|lock| {
             let address = lock.address();
@@ -80,13 +78,13 @@ impl LockRef {
         Self::Address(format!("{SEVERAL}{NUL}{}", members.collect::<String>()))
     }
 
-    /// A semaphore's permits; the numbers are checked when it is used.
+    /// Makes a lock of a semaphore's permits. The numbers are checked when it is used.
     #[cfg(feature = "native")]
     pub(crate) fn semaphore(wanted: u32, limit: u32, name: &str) -> Self {
         Self::Address(format!("semaphore{NUL}{wanted}{NUL}{limit}{NUL}{name}"))
     }
 
-    /// The name of its kind; of several as one `multi_lock`.
+    /// Returns the name of the lock's kind; `multi_lock` for a composite lock.
     #[cfg(all(feature = "tracing", feature = "native"))]
     pub(crate) fn kind(&self) -> &str {
         match self {
@@ -99,7 +97,7 @@ impl LockRef {
         }
     }
 
-    /// Its address.
+    /// Returns the lock's address.
     #[must_use]
     pub fn address(&self) -> String {
         match self {
@@ -154,7 +152,7 @@ fn parse_members(
     Ok(locks)
 }
 
-/// A count as a host gives it; what no count can be is out of every range.
+/// Parses a count. A number beyond `u32` becomes the largest one, which the check of the range then refuses.
 fn number(text: &str) -> Result<u32, Error> {
     let is_count = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
@@ -163,7 +161,7 @@ fn number(text: &str) -> Result<u32, Error> {
         Err(_) => Err(Error::new(
             ErrorKind::InvalidArgument,
             Operation::Acquire,
-            // It may be anything, also a URL that was passed in a number's place.
+            // The message does not quote the text: it can be anything, even a URL with a password in a number's place.
             "a semaphore counts in whole numbers; give 1 or more",
         )),
     }
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
     use steadlock_protocol::Permits;
 
-    /// A name with NUL is refused elsewhere; here it shows how it was read.
+    /// Full names for tests. Shows a NUL in a name as text; elsewhere such a name is refused.
     fn full(name: &str) -> Result<LockName, Error> {
         LockName::parse(&name.replace(NUL, "/NUL/"))
     }

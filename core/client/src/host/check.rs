@@ -1,4 +1,4 @@
-//! What a host asks for, checked: everything that can be refused without the engine is.
+//! Checks the operations of a host, and refuses everything that can be refused without the engine.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::operation::{Acquire, Op};
 use crate::port::{Checked, generation_of, session_id};
 use crate::settings::{Settings, duration};
 
-/// Checks the operations of one client in one process.
+/// The checks for one client in one process.
 pub(super) struct Check<'a> {
     pub(super) settings: &'a Settings,
     pub(super) generation: u64,
@@ -146,20 +146,20 @@ impl Check<'_> {
     }
 }
 
-/// How long a caller wants to wait, and to hold what it is granted.
+/// The wait and the hold that a caller requests.
 struct Wanted {
     wait: Option<Duration>,
-    /// `None` for the client's.
+    /// `None` for the client's lease.
     lease: Option<Duration>,
     renew: bool,
     max_hold: Option<Duration>,
 }
 
 impl Wanted {
-    /// A caller that waits to the end of its time has still as much for the lock.
+    /// The shortest remaining time. A wait of half of it leaves 100 ms for the hold, the shortest lease.
     const SHORTEST: Duration = Duration::from_millis(200);
 
-    /// Bounds it by what is left to the caller: half of that to wait, and the rest to hold.
+    /// Bounds the request by the time that the caller has left: half of it for the wait, and the rest for the hold.
     fn end_within(&mut self, remaining: Duration, client: Duration) -> Result<(), Error> {
         if remaining < Self::SHORTEST {
             return Err(Error::new(
@@ -183,7 +183,7 @@ impl Wanted {
     }
 }
 
-/// What a call gets that is another process's.
+/// Returns the error of a call that belongs to another process.
 pub(super) fn forked(settings: &Settings, operation: Operation) -> Error {
     let message = if settings.is_private() {
         "this process is a fork, and a private memory:// client stays with its parent; make a client of its own here"
@@ -193,7 +193,7 @@ pub(super) fn forked(settings: &Settings, operation: Operation) -> Error {
     Error::new(ErrorKind::Forked, operation, message)
 }
 
-/// Several locks are named where one is needed.
+/// Returns the error for a composite lock where a single one is required.
 fn several(operation: Operation) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,

@@ -15,12 +15,12 @@ use crate::settings::Settings;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::unwind::{or_error, quietly};
 
-/// What the host's objects of one process share: the engine, and the numbers of requests.
+/// The state that all of a host's objects in one process share: the engine, and the request numbers.
 pub(crate) struct Core {
     settings: Arc<Settings>,
     engine: Handle,
     requests: AtomicU64,
-    /// Whether the client was told to close.
+    /// Whether a close was requested.
     closed: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Core {
         }
     }
 
-    /// The core of a forked child, whose parent's is `self`.
+    /// Makes the core of a forked child, from the parent's core.
     pub(super) fn for_child(&self) -> Self {
         let child = Self {
             engine: self.engine.for_child(),
@@ -42,7 +42,7 @@ impl Core {
             requests: AtomicU64::new(0),
             closed: AtomicBool::new(self.is_closed()),
         };
-        // What the parent closed before the fork is closed here too.
+        // A client that the parent closed before the fork is closed here, too.
         if child.is_closed() {
             child.engine.close_unstarted();
         }
@@ -53,12 +53,12 @@ impl Core {
         self.settings.server()
     }
 
-    /// Whether it is a parent's, of which this process is a fork.
+    /// Whether the core belongs to a parent from which this process was forked.
     pub(super) fn is_inherited(&self) -> bool {
         self.engine.port().is_inherited()
     }
 
-    /// As `is_inherited`, for an operation under way: no system call.
+    /// As `is_inherited`, but without a system call, for an operation in progress.
     pub(super) fn is_forked(&self) -> bool {
         self.engine.port().is_forked()
     }
@@ -144,14 +144,14 @@ impl Core {
         }
     }
 
-    /// Releases a grant that nobody wants any more.
+    /// Releases a grant that no caller takes any more.
     pub(super) fn give_back(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
             self.run(0, Op::Release { lease: lease.id() }, Sink::Discard);
         }
     }
 
-    /// What a call gets that is another process's.
+    /// Returns the error of a call that belongs to another process.
     pub(super) fn forked(&self, operation: Operation) -> Error {
         forked(&self.settings, operation)
     }

@@ -1,4 +1,4 @@
-//! One client in a process and in the forks of it.
+//! One client in a process and in its forks.
 
 use std::mem;
 use std::sync::{Arc, OnceLock};
@@ -7,12 +7,10 @@ use super::core::Core;
 use crate::port::Wake;
 use crate::settings::Settings;
 
-/// A host's cores: the one of the process that made it and, in a forked child,
-/// the child's.
+/// The cores of a host: the core of the process that made it, and in a forked child the child's.
 ///
-/// A child must not touch its parent's core: threads that are gone in the child
-/// may have held its mutexes. So the child appends its own here, reached by
-/// atomics only, and leaks the parent's.
+/// A child must not touch its parent's core: a thread that does not exist in the child may have held its mutexes. The
+/// child therefore appends a core of its own here, through atomics only, and leaks the parent's.
 pub(super) struct Generation {
     core: Option<Arc<Core>>,
     child: OnceLock<Box<Self>>,
@@ -30,7 +28,7 @@ impl Generation {
         }
     }
 
-    /// The core of this process; its engine is started by its first command.
+    /// Returns the core of this process. Its engine starts with its first command.
     pub(super) fn current(&self) -> &Arc<Core> {
         let mut generation = self;
         loop {
@@ -51,7 +49,7 @@ impl Generation {
     fn own(&self) -> &Arc<Core> {
         match &self.core {
             Some(core) => core,
-            // `core` is taken by `drop` alone.
+            // Only `drop` takes `core`.
             None => unreachable!("a dropped generation is used"),
         }
     }
@@ -61,7 +59,7 @@ impl Drop for Generation {
     fn drop(&mut self) {
         let Some(core) = self.core.take() else { return };
         if core.is_inherited() {
-            // Leaked: its engine, its sockets and its mutexes are the parent's.
+            // Leaked: the engine, the sockets and the mutexes belong to the parent.
             mem::forget(core);
         } else {
             core.engine().shut_down();

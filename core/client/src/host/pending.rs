@@ -1,4 +1,4 @@
-//! A result that comes later: awaited, or waited for by a parked thread.
+//! A result that arrives later. A task can await it, and a thread can park until it arrives.
 
 use std::future::Future;
 use std::mem;
@@ -19,11 +19,9 @@ use crate::engine::is_driving;
 use crate::park::park_on;
 use crate::port::{Completion, Slot};
 
-/// An operation under way. Dropping it before the result was taken cancels it:
-/// a lock granted meanwhile is released.
+/// An operation in progress. Dropping it before its result was taken cancels it: a lock granted meanwhile is released.
 ///
-/// It is also a future, for any async runtime. In a forked child it fails with
-/// `Forked`.
+/// `Pending` is also a future, for any async runtime. In a forked child it fails with `Forked`.
 #[must_use = "dropping it cancels the operation"]
 #[derive(Debug)]
 pub struct Pending {
@@ -52,11 +50,11 @@ impl Pending {
         }
     }
 
-    /// Parks the calling thread until the result is there, at most for `timeout`.
-    /// `None` means not yet: call again, perhaps after looking for signals.
+    /// Parks the calling thread until the result arrives, at most for `timeout`. Returns `None` if it has not arrived
+    /// yet: call again, perhaps after checking for signals.
     ///
-    /// A thread that drives an engine, as where an observer is told something, would keep it from answering: there this
-    /// fails with `InvalidArgument` if the result has not come yet.
+    /// A thread that drives an engine, as in an observer, would prevent the engine from answering. There this call
+    /// fails with `InvalidArgument` if the result has not arrived yet.
     #[cfg(feature = "native")]
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<Completion, Error>> {
         let Some((core, operation)) = self
@@ -84,7 +82,7 @@ impl Pending {
     /// Cancels the operation, as dropping does.
     pub fn cancel(self) {}
 
-    /// Lets the operation go on without anybody waiting for it.
+    /// Lets the operation go on without a caller.
     #[cfg(feature = "native")]
     pub(super) fn forget(mut self) {
         if let Some(inner) = self.inner.take() {
@@ -97,7 +95,7 @@ impl Pending {
             return Poll::Pending;
         };
         let result = if inner.core.is_forked() {
-            // Another thread of the parent may have held the slot's mutex.
+            // Another thread of the parent may have held the slot's mutex at the fork.
             Poll::Ready(Err(inner.core.forked(Operation::Acquire)))
         } else {
             inner.slot.poll(waker)
@@ -139,7 +137,7 @@ impl Drop for Pending {
 impl Inner {
     fn disown(self) {
         if self.core.is_forked() {
-            // The engine's state of another process is leaked, never dropped.
+            // The engine's state belongs to another process, so it is leaked and never dropped.
             mem::forget(self);
         }
     }

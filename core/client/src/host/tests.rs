@@ -40,7 +40,7 @@ fn granted(result: Result<Completion, Error>) -> Arc<Lease> {
     }
 }
 
-/// Waits for what the engine does on its own.
+/// Waits for something that the engine does on its own.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {
@@ -55,15 +55,15 @@ fn a_machine_that_was_paused_and_resumed_has_lost_its_leases() {
     in_a_process_of_its_own(TEST, || {
         let (host, other) = (open("memory://paused"), open("memory://paused"));
         let lease = granted(acquire(&host));
-        // A short one: the watchdog makes up for it.
+        // A short pause, which the watchdog makes up for.
         step_wall_clock(Duration::from_secs(15));
         assert!(lease.is_valid());
         until("the renewal", || lease.remaining() > Duration::from_secs(25));
-        // A longer one than the lease: told at the first look, and by the engine.
+        // A pause longer than the lease. The first check finds it, and the engine reports it.
         step_wall_clock(Duration::from_secs(60));
         assert!(!lease.is_valid());
         until("the loss", || lease.lost_reason() == Some(LostReason::Expired));
-        // The store's own clock went on as ever: its record would stand for long.
+        // The store's own clock saw no pause, so the record would last for long.
         assert!(matches!(acquire(&other), Ok(Completion::NotGranted(_))));
         run(&host, Op::Release { lease: lease.id() }).unwrap();
         until("the release", || matches!(acquire(&other), Ok(Completion::Granted(_))));
@@ -149,7 +149,7 @@ fn a_pending_call_of_the_parent_is_forked_in_the_child() {
     });
 }
 
-/// A store behind a port, for as long as the tests run: a child reaches it as its parent does.
+/// Serves a store on a port for as long as the tests run: a child reaches it as its parent does.
 fn served() -> String {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -188,7 +188,7 @@ fn the_store_of_a_name_stays_with_the_process_that_holds_it() {
     });
     assert!(lease.is_valid());
     granted_again(&host, &lease);
-    // What nobody holds any more is nobody's.
+    // The store is free once no process holds it.
     host.close_blocking();
     drop(host);
     until("the end of the store", || as_child(1, || open_in_child().is_ok()));
@@ -216,7 +216,7 @@ fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
     run(&host, Op::Release { lease: held.id() }).unwrap();
     let others = granted(acquire(&other));
     assert!(waits.iter_mut().all(|wait| wait.wait(Duration::ZERO).is_none()));
-    // Whoever asks later is served.
+    // A later request is served.
     let mut later = wait(&host, 9);
     run(&other, Op::Release { lease: others.id() }).unwrap();
     granted(later.wait(Duration::from_secs(10)).unwrap());
@@ -226,7 +226,7 @@ fn at_the_end_of_a_process_waits_end_without_a_grant_and_holds_go_on() {
 fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
     let name = "memory://grants_of_nobody";
     let (host, other) = (open_waking(name), open(name));
-    // Its owner drains nothing any more.
+    // The owner never drains events.
     host.submit(Op::Acquire(Acquire {
         lock: a(),
         wait_ms: Some(0.0),
@@ -245,7 +245,7 @@ fn at_the_end_of_a_process_a_grant_that_nobody_took_is_released() {
     granted(acquire(&other));
 }
 
-/// One whose events are kept until somebody drains them.
+/// Opens a client that keeps its events until they are drained.
 fn open_waking(url: &str) -> Host {
     let options = Options {
         url: Some(url.into()),
@@ -327,7 +327,7 @@ fn a_release_after_the_close_says_what_became_of_the_lease() {
         lock: LockRef::One(Kind::Lock, "b".into()),
     };
     run(&host, forced).unwrap();
-    // By more than it was granted, so that the server is asked though this millisecond is not over.
+    // Longer than the grant, so that the server is asked even within the millisecond of the grant.
     let longer = Op::Extend {
         lease: lost.id(),
         by_ms: Some(60_000.0),
@@ -336,7 +336,7 @@ fn a_release_after_the_close_says_what_became_of_the_lease() {
     assert_eq!(lost.lost_reason(), Some(LostReason::Removed));
     host.close_blocking();
     until("the end", || acquire(&host).is_err());
-    // Also the second time.
+    // A second release gives the same result.
     for _ in 0..2 {
         let release = |lease: &Lease| match run(&host, Op::Release { lease: lease.id() }) {
             Ok(Completion::Released(released)) => (released.lease, released.outcome, released.lost),

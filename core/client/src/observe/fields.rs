@@ -1,4 +1,4 @@
-//! What an observation says, by names that are the same in every language.
+//! The fields of an observation. Their names are the same in every language.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::observation::Observation;
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Words.
+    /// A text.
     Text(String),
     /// A count, or whole milliseconds.
     Number(u64),
@@ -17,7 +17,7 @@ pub enum Field {
 struct Fields(Vec<(&'static str, Field)>);
 
 impl Observation {
-    /// Everything that it says, by name. Times are whole milliseconds.
+    /// Returns all fields, by name. Times are whole milliseconds.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = Fields::default();

@@ -1,4 +1,4 @@
-//! How the span of a hold ends.
+//! The span of a hold, and how it ends.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use tracing::Span;
 
 use crate::unwind::quietly;
 
-/// The span of a hold, if it has one. It ends once: the first end stands.
+/// The span of a hold, if it has one. The first end counts; later ones change nothing.
 #[derive(Default)]
 pub(crate) struct Hold(Mutex<Option<Span>>);
 
@@ -16,12 +16,12 @@ impl Hold {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(span).filter(|span| !span.is_disabled());
     }
 
-    /// The lease is lost.
+    /// Ends the span because the lease is lost.
     pub(crate) fn lost(&self, reason: LostReason) {
         self.end("lost", Some(reason));
     }
 
-    /// Its release came to this, and perhaps found out that the lease was lost.
+    /// Ends the span with the outcome of the release, which may have found the lease lost.
     pub(crate) fn released(&self, outcome: ReleaseOutcome) {
         self.end(outcome.as_str(), outcome.lost_reason());
     }
@@ -35,14 +35,15 @@ impl Hold {
 }
 
 impl Drop for Hold {
-    /// No answer to a release came.
+    /// Ends the span of a release that was never answered.
     fn drop(&mut self) {
         self.released(ReleaseOutcome::Unknown);
     }
 }
 
-/// Ends a span with what `record` says of it. A subscriber's defect must not end the engine, which keeps the locks, nor
-/// keep a lock from its caller. Each step is for itself: it may panic in both.
+/// Ends a span after `record` has added its fields. A subscriber that panics must not end the engine, which keeps the
+/// locks, and must not keep a lock from its caller. Each step is caught separately, because the subscriber can panic in
+/// both.
 pub(crate) fn end(span: Span, record: impl FnOnce(&Span)) {
     quietly(|| record(&span));
     quietly(move || drop(span));

@@ -1,19 +1,19 @@
-//! Which observations a log has a line for. Trouble that goes on for an hour is said at once, then
-//! after one second, two, four and so on, and at last once a minute.
+//! Decides which observations become lines of a log. Trouble that goes on has a line at once, then after one second,
+//! two, four and so on, and at last once a minute.
 //!
 //! ```text
 //!                 lost: a line                              back: a line
 //!   Well ─────────────────────────► Told ─────────────────────────────────────► Well
-//!    │                               ▲ │ a try fails: a line when it is time
+//!    │                               ▲ │ an attempt fails: a line when one is due
 //!    │ lost again too soon           │ └──┐
 //!    └─────────────────► Untold ─────┘◄───┘
-//!                          │   it is time
+//!                          │   a line is due
 //!                          └─ back: no line, as its loss had none
 //! ```
 //!
-//! Each server has two such states, one for its connections and one for renewals; and fixed leases
-//! that lapse are told of as rarely, as some programs never release theirs. Any other loss of a lock
-//! always has its line, and so has everything of the level `Debug` if that is wanted.
+//! Each server has two such states, one for its connections and one for renewals. Fixed leases that expire have a state
+//! of their own, because some programs never release theirs. Every other loss of a lock has a line, and so has every
+//! observation of the level `Debug` if the log has that level.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,31 +24,31 @@ use steadlock_protocol::{Instant, SortedMap, SortedSet};
 use super::fields::Field;
 use super::observation::{Level, Link, Observation};
 
-/// The distance between two lines about the same trouble: the first, and the longest.
+/// The time between two lines about the same trouble: the first, and the longest.
 const DISTANCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What a log says.
+/// A line of a log.
 #[derive(Clone, Debug)]
 pub struct Line {
     observation: Observation,
-    /// How many observations of the same trouble had no line since the last one.
+    /// The number of observations of the same trouble that had no line since the last one.
     unsaid: u32,
 }
 
 impl Line {
-    /// How much it matters.
+    /// Returns the level of the observation.
     #[must_use]
     pub const fn level(&self) -> Level {
         self.observation.level()
     }
 
-    /// What it tells of.
+    /// Returns the observation of the line.
     #[must_use]
     pub const fn observation(&self) -> &Observation {
         &self.observation
     }
 
-    /// The observation's fields, and how many of the same trouble had no line since the last one.
+    /// Returns the observation's fields, and the number of observations of the same trouble since the last line.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, Field)> {
         let mut fields = self.observation.fields();
@@ -62,7 +62,7 @@ impl Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.observation)?;
-        // A failing connection counts its tries itself.
+        // An observation of a failing connection counts its own attempts.
         match self.observation {
             Observation::RenewalFailing { .. } if self.unsaid > 0 => {
                 write!(f, " ({} more failed since the last line)", self.unsaid)
@@ -75,10 +75,10 @@ impl fmt::Display for Line {
     }
 }
 
-/// Decides what a log says.
+/// The state of a log: which trouble has a line already.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// `None` if nobody reads the log.
+    /// `None` if the log is off.
     level: Option<Level>,
     connections: SortedMap<Arc<str>, Connections>,
     renewals: SortedMap<Arc<str>, Quiet>,
@@ -87,13 +87,13 @@ pub(crate) struct Journal {
 
 #[derive(Debug, Default)]
 struct Connections {
-    /// Those that are missing.
+    /// The connections that are missing.
     missing: SortedSet<Link>,
     quiet: Quiet,
 }
 
 impl Journal {
-    /// Of a log that has lines of this level and above.
+    /// Makes the state of a log that has lines of this level and above.
     pub(crate) fn new(level: Option<Level>) -> Self {
         Self {
             level,
@@ -103,18 +103,18 @@ impl Journal {
         }
     }
 
-    /// From now on the log has lines of this level and above. What was said of trouble stays said.
+    /// Changes the level of the log. Trouble that already had a line keeps its state.
     pub(crate) const fn set_level(&mut self, level: Option<Level>) {
         self.level = level;
     }
 
-    /// The line for an observation, if it has one.
+    /// Returns the line for an observation, if it has one.
     pub(crate) fn line(&mut self, observation: &Observation, now: Instant) -> Option<Line> {
         let unsaid = match observation {
             Observation::Disconnected { server, link, .. } => {
                 let connections = self.connections.get_or_default(Arc::clone(server));
                 let is_first = connections.missing.is_empty();
-                // The second one of a server that died says nothing new.
+                // The second lost connection of a server that died tells a reader nothing new.
                 let is_news = connections.missing.insert(*link) && is_first;
                 if is_news { connections.quiet.begins(now) } else { None }
             }
@@ -129,7 +129,7 @@ impl Journal {
                 missing: Some(_),
             } => {
                 let connections = self.connections.get_mut(server)?;
-                // With the first one the server is back: what it says then is of more interest than the second.
+                // With the first connection the server is back. Its line matters more than that of the second.
                 if connections.missing.remove(link) {
                     connections.quiet.ends()
                 } else {
@@ -144,7 +144,7 @@ impl Journal {
             _ => Some(0),
         };
         let unsaid = unsaid?;
-        // Grants of a log without them are not copied.
+        // An observation is copied only if the log has its level, because grants are frequent.
         self.level
             .is_some_and(|level| observation.level() >= level)
             .then(|| Line {
@@ -154,31 +154,31 @@ impl Journal {
     }
 }
 
-/// One trouble, and how often it is spoken of.
+/// One trouble, and when its next line is due.
 #[derive(Debug, Default)]
 struct Quiet {
-    /// The last thing said of it was that it goes on.
+    /// Whether the last line reported the trouble, and not its end.
     is_told: bool,
-    /// Nothing is said before.
+    /// The time before which there is no line.
     until: Instant,
     distance: Duration,
     unsaid: u32,
 }
 
 impl Quiet {
-    /// It begins anew.
+    /// Notes that the trouble begins anew.
     fn begins(&mut self, now: Instant) -> Option<u32> {
         self.is_told = false;
         self.goes_on(now)
     }
 
-    /// It is still there. Gives how often nothing was said of it, if something is said now.
+    /// Notes that the trouble goes on. If a line is due, returns the number of observations since the last line.
     fn goes_on(&mut self, now: Instant) -> Option<u32> {
         if now < self.until {
             self.unsaid = self.unsaid.saturating_add(1);
             return None;
         }
-        // What was well for as long as the longest distance starts over.
+        // After a quiet time as long as the longest distance, the distances start over.
         let is_old = now < self.until + DISTANCE.1;
         self.distance = match self.distance {
             Duration::ZERO => DISTANCE.0,
@@ -190,7 +190,8 @@ impl Quiet {
         Some(std::mem::take(&mut self.unsaid))
     }
 
-    /// It is over, which is said if it was spoken of.
+    /// Notes that the trouble is over. If the trouble had a line, its end has one too: then returns the number of
+    /// observations since the last line.
     fn ends(&mut self) -> Option<u32> {
         std::mem::take(&mut self.is_told).then(|| std::mem::take(&mut self.unsaid))
     }
@@ -290,7 +291,7 @@ mod tests {
             }
         }
         assert!((100..150).contains(&said.len()), "{}", said.len());
-        // Each loss that was told is followed by its end.
+        // A line for a loss is followed by a line for its end.
         assert!(said.chunks(2).all(|pair| pair == ["disconnected", "connected"]));
     }
 

@@ -1,10 +1,10 @@
-//! From which level on a host's log has lines: the host may change it at any time, from any thread.
+//! The level of a host's log, which the host can change at any time and from any thread.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::observation::Level;
 
-/// The level that the host wants now.
+/// The current level of the host's log.
 #[derive(Debug)]
 pub(crate) struct LogLevel(AtomicU8);
 

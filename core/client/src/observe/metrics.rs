@@ -1,10 +1,10 @@
-//! What a client counts, as numbers for Prometheus.
+//! The counts of a client, as numbers for Prometheus.
 //!
 //! ```text
 //!   engine ── Groups ── counts ──► Series of a kind and group ◄── reads ── Metrics, as a text
 //! ```
 //!
-//! Only the engine writes, so counting needs no mutex. A reader sees the counts of that moment.
+//! Only the engine writes, so counting needs no mutex. A reader sees the counts of the moment at which it reads.
 
 mod all;
 mod families;

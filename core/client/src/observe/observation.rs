@@ -1,18 +1,18 @@
-//! One thing that happened, as plain data.
+//! One event of a client, as plain data.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{Attempted, Detail, ErrorKind, LostReason, ReleaseOutcome};
 
-/// How much it matters, as a log has it.
+/// The importance of an event, as a log level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The ordinary course of things.
+    /// The ordinary course of events.
     Debug,
-    /// Trouble is over, or something ended as its holder had asked for.
+    /// Trouble is over, or a lease ended as its holder had requested.
     Info,
-    /// Something fails, and may be well again before anything is lost.
+    /// A failure that may pass before a lock is lost.
     Warn,
     /// A lock is lost while its holder relies on it.
     Error,
@@ -21,13 +21,13 @@ pub enum Level {
 impl Level {
     pub(crate) const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
 
-    /// The level of this name.
+    /// Returns the level of this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 
-    /// What a log of this level has to be told.
+    /// Returns the detail that a log of this level needs.
     pub(crate) const fn detail(self) -> Detail {
         match self {
             Self::Debug => Detail::Everything,
@@ -35,7 +35,7 @@ impl Level {
         }
     }
 
-    /// Its name in lower case.
+    /// Returns the name in lower case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,9 +51,9 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObservedLock {
-    /// Its kind: one of the names of all kinds, or `multi_lock`.
+    /// The lock's kind: one of the names of all kinds, or `multi_lock`.
     pub kind: &'static str,
-    /// Its name without the client's `key_prefix`, and without the userinfo of a URL.
+    /// The lock's name without the client's `key_prefix`, and without the userinfo of a URL.
     pub name: Arc<str>,
 }
 
@@ -67,14 +67,14 @@ impl ObservedLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Link {
-    /// The one that carries what callers wait for.
+    /// The connection for the calls of callers.
     Calls,
-    /// The watchdog's own.
+    /// The watchdog's own connection.
     Renewals,
 }
 
 impl Link {
-    /// The word that hosts see.
+    /// Returns the word that hosts use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -90,18 +90,18 @@ impl Link {
 pub enum WaitOutcome {
     /// The lock was granted.
     Granted,
-    /// Another owner held it for as long as the caller was ready to wait.
+    /// The wait timed out while another owner held the lock.
     TimedOut,
-    /// Its server is unavailable, and its caller goes on without.
+    /// The acquisition was skipped, because the server is unavailable.
     Skipped,
-    /// The caller went away.
+    /// The caller has gone.
     Cancelled,
-    /// It failed.
+    /// The request failed.
     Failed(ErrorKind),
 }
 
 impl WaitOutcome {
-    /// The word that hosts see.
+    /// Returns the word that hosts use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -114,155 +114,156 @@ impl WaitOutcome {
     }
 }
 
-/// Something that happened. Its text is one short sentence without secrets.
+/// An event of a client. Its text is one short sentence without secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
-    /// A caller asked for a lock, and waits.
+    /// A caller requested a lock, and waits.
     WaitBegan {
-        /** Which. */
+        /** The lock. */
         lock: ObservedLock,
     },
-    /// A caller waits no longer.
+    /// A wait has ended.
     WaitEnded {
-        /** For which lock. */
+        /** The lock. */
         lock: ObservedLock,
-        /** How it ended. */
+        /** The outcome of the wait. */
         outcome: WaitOutcome,
-        /** How long it took. */
+        /** The length of the wait. */
         waited: Duration,
     },
-    /// One call to a server to acquire a lock was answered, or is given up.
+    /// One call to a server to acquire a lock was answered or given up.
     Attempt {
-        /** Which lock. */
+        /** The lock. */
         lock: ObservedLock,
-        /** Which server. */
+        /** The server. */
         server: Arc<str>,
-        /** How it ended. */
+        /** The outcome of the call. */
         outcome: Attempted,
-        /** How long the answer took; `None` if the call was not sent. */
+        /** The time until the answer; `None` if the call was not sent. */
         took: Option<Duration>,
     },
-    /// A lock is held; also each time that its holder enters it again.
+    /// A lock was granted; also each time that its holder re-enters it.
     Granted {
-        /** Which. */
+        /** The lock. */
         lock: ObservedLock,
-        /** Its lease's number. */
+        /** The lease's number. */
         lease: u64,
         /** The fencing token. */
         token: Option<u64>,
-        /** How long its caller waited. */
+        /** The length of the wait. */
         waited: Duration,
     },
     /// The server confirmed a renewal.
     Renewed {
-        /** Of which lock. */
+        /** The lock. */
         lock: ObservedLock,
-        /** Which server. */
+        /** The server. */
         server: Arc<str>,
-        /** How long the answer took. */
+        /** The time until the answer. */
         took: Duration,
-        /** How many in a row had failed before. */
+        /** The number of renewals in a row that failed before. */
         failures: u32,
     },
-    /// A renewal came to nothing, and is repeated.
+    /// A renewal failed, and is repeated.
     RenewalFailing {
-        /** Of which lock. */
+        /** The lock. */
         lock: ObservedLock,
-        /** Which server. */
+        /** The server. */
         server: Arc<str>,
-        /** Why. */
+        /** The cause of the failure. */
         cause: String,
-        /** How long the lease may still be relied on. */
+        /** The time for which the holder can still rely on the lease. */
         left: Duration,
-        /** How many in a row have failed. */
+        /** The number of renewals in a row that have failed. */
         failures: u32,
     },
-    /// A lease is lost, finally.
+    /// A lease was lost for good.
     Lost {
-        /** Which lock. */
+        /** The lock. */
         lock: ObservedLock,
         /** The lease's number. */
         lease: u64,
-        /** On which server; of a composite lock, the one where its last member was lost. */
+        /** The server; of a composite lock, the one where its last member was lost. */
         server: Arc<str>,
-        /** Why. */
+        /** The reason of the loss. */
         reason: LostReason,
-        /** Why no renewal was confirmed, if it expired though it was to be renewed. */
+        /** The cause of the failed renewals, if the lease expired although it was auto-renewed. */
         cause: Option<String>,
-        /** How long it was held; `None` of a composite lock. */
+        /** The length of the hold; `None` for a composite lock. */
         held: Option<Duration>,
-        /** How long one lease of it was; `None` of a composite lock. */
+        /** The length of the lease; `None` for a composite lock. */
         length: Option<Duration>,
     },
     /// A lease was released.
     Released {
-        /** Which lock. */
+        /** The lock. */
         lock: ObservedLock,
         /** The lease's number. */
         lease: u64,
-        /** How that ended. */
+        /** The outcome of the release. */
         outcome: ReleaseOutcome,
-        /** How long it was held. */
+        /** The length of the hold. */
         held: Duration,
     },
-    /// A connection is open.
+    /// A connection was opened.
     Connected {
-        /** To which server. */
+        /** The server. */
         server: Arc<str>,
-        /** Which one. */
+        /** The connection. */
         link: Link,
-        /** How long it was missing; `None` of the first one. */
+        /** The time for which the connection was missing; `None` for the first one. */
         missing: Option<Duration>,
     },
-    /// A connection is lost, and is tried for again.
+    /// A connection was lost; the client tries to open it again.
     Disconnected {
-        /** To which server. */
+        /** The server. */
         server: Arc<str>,
-        /** Which one. */
+        /** The connection. */
         link: Link,
-        /** Why. */
+        /** The cause of the loss. */
         cause: String,
     },
-    /// The circuit breaker of a server is open: nobody waits for that server.
+    /// The circuit breaker of a server opened: no caller waits for that server.
     BreakerOpened {
-        /** Which server. */
+        /** The server. */
         server: Arc<str>,
-        /** What failed last. */
+        /** The last failure. */
         cause: String,
     },
-    /// It is closed again.
+    /// The circuit breaker of a server closed again.
     BreakerClosed {
-        /** Which server. */
+        /** The server. */
         server: Arc<str>,
-        /** How long it was open. */
+        /** The time for which the breaker was open. */
         open: Duration,
     },
-    /// The clock of a server is ahead of what it was, or of that of the server before it: records that it took over
-    /// end early, by as much. It is seen by the tokens of two grants, if it is more than leases allow for.
+    /// The clock of a server is ahead of its former time, or of the clock of the server before it: records that it took
+    /// over end early by this much. The client notices it by the tokens of two grants, if it is more than leases allow
+    /// for.
     ClockAhead {
-        /** Which server. */
+        /** The server. */
         server: Arc<str>,
-        /** By how much, at the least. */
+        /** The lower bound of the difference. */
         by: Duration,
     },
     /// An attempt to connect failed; the client makes another one.
     ConnectFailing {
-        /** To which server. */
+        /** The server. */
         server: Arc<str>,
-        /** Which connection. */
+        /** The connection. */
         link: Link,
-        /** Why. */
+        /** The cause of the failure. */
         cause: String,
-        /** How long it is missing. */
+        /** The time for which the connection has been missing. */
         missing: Duration,
-        /** How many attempts in a row have failed. */
+        /** The number of attempts in a row that have failed. */
         failures: u32,
     },
 }
 
 impl Observation {
-    /// What happened, in one word.
+    /// Returns the name of the event, in one word.
     #[must_use]
     pub const fn event(&self) -> &'static str {
         match self {
@@ -283,11 +284,11 @@ impl Observation {
         }
     }
 
-    /// How much it matters.
+    /// Returns the level of the event.
     #[must_use]
     pub const fn level(&self) -> Level {
         match self {
-            // A fixed lease ends as its holder asked for.
+            // A fixed lease that expires ends as its holder requested.
             Self::Lost {
                 reason: LostReason::Expired,
                 cause: None,
@@ -317,7 +318,7 @@ impl Observation {
         }
     }
 
-    /// The lock that it is about.
+    /// Returns the lock that the event is about.
     #[must_use]
     pub const fn lock(&self) -> Option<&ObservedLock> {
         match self {
@@ -338,7 +339,7 @@ impl Observation {
         }
     }
 
-    /// The server that it is about, as messages name it.
+    /// Returns the server that the event is about, as messages name it.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,4 @@
-//! The listener that writes to `tracing`.
+//! The observer that writes to `tracing`.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -12,17 +12,17 @@ use super::journal::{Journal, Line};
 use super::observation::{Level, Observation};
 use crate::clock;
 
-/// Tells the subscribers of `tracing` what goes wrong and when it is well again, under the target
-/// `steadlock`: losses as `ERROR`, failing renewals and lost connections as `WARN`, reconnects as
-/// `INFO`; at `DEBUG` each attempt, grant, renewal and release, if that level was enabled when
-/// this was made. Trouble that goes on has a line each minute.
+/// Reports trouble and recoveries to the subscribers of `tracing`, under the target `steadlock`: losses as `ERROR`,
+/// failing renewals and lost connections as `WARN`, reconnects as `INFO`. If `DEBUG` was enabled when this observer was
+/// made, it also reports each attempt, grant, renewal and release at that level. Trouble that goes on has a line each
+/// minute.
 pub struct Tracing {
     level: Level,
     journal: Mutex<Journal>,
 }
 
 impl Tracing {
-    /// A listener of one client.
+    /// Makes an observer of one client.
     #[must_use]
     pub fn new() -> Self {
         let level = if level_enabled!(Of::DEBUG) {

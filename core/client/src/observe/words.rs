@@ -1,4 +1,4 @@
-//! The sentence that a log has for each observation: the same in every language.
+//! The sentence of each observation in a log: the same in every language.
 
 use std::fmt;
 use std::time::Duration;
@@ -211,7 +211,7 @@ impl Observation {
     }
 }
 
-/// A cause often names the server, which is said already.
+/// Removes the server from a cause, because the sentence names it already.
 fn without(server: &str, cause: &str) -> String {
     match around(cause, &format!("{server}: ")) {
         Some((before, behind)) => format!("{before}{behind}"),
@@ -219,7 +219,7 @@ fn without(server: &str, cause: &str) -> String {
     }
 }
 
-/// A time as people say it: 340 ms, 2.5 s, 3 min 20 s.
+/// A time for people: 340 ms, 2.5 s, 3 min 20 s.
 pub(super) struct Told(pub(super) Duration);
 
 impl fmt::Display for Told {
@@ -238,7 +238,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// So many of something.
+/// A number with its noun.
 pub(super) struct Counted(pub(super) u32, pub(super) &'static str);
 
 impl fmt::Display for Counted {

@@ -1,4 +1,4 @@
-//! What an engine is told.
+//! The commands of an engine.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use steadlock_protocol::{
 
 use super::slot::Slot;
 
-/// What an engine is told.
+/// A command of the host to the engine.
 #[derive(Debug)]
 pub(crate) enum Command {
     Run {
@@ -18,18 +18,18 @@ pub(crate) enum Command {
     },
     /// Answered when it is known whether the server can be reached.
     AwaitConnected(Sink),
-    /// The caller of a request went away.
+    /// The caller of this request has gone.
     Cancel {
         request: u64,
     },
-    /// No waiter for a lock goes on. Answered when nothing is owed to the server any more.
+    /// Ends every wait for a lock. Answered when no release is owed to the server any more.
     EndWaits(Sink),
-    /// Nobody uses the client any more.
+    /// The client has no users left.
     Shutdown,
 }
 
 impl Command {
-    /// The same error, of the lock that this is about; `given` makes the caller's name of the full one.
+    /// Adds the command's lock to an error; `given` turns the full name into the caller's.
     pub(crate) fn naming_its_lock(&self, error: Error, given: impl Fn(&str) -> &str) -> Error {
         let name = match self {
             Self::Run { op, .. } => op.lock_name(),
@@ -39,7 +39,7 @@ impl Command {
     }
 }
 
-/// An operation whose arguments are known to be good.
+/// An operation whose arguments were checked.
 #[derive(Debug)]
 pub(crate) enum Checked {
     Acquire(AcquireRequest),
@@ -68,7 +68,7 @@ impl Checked {
         }
     }
 
-    /// The lock's full name, if it is one lock that was named.
+    /// Returns the full name of the lock, if the operation names a single lock.
     pub(crate) fn lock_name(&self) -> Option<&str> {
         match self {
             Self::Acquire(acquire) => Some(acquire.name.as_str()),
@@ -79,13 +79,13 @@ impl Checked {
     }
 }
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Clone, Debug)]
 pub(crate) enum Sink {
     /// The event queue, under this request number.
     Queue(u64),
-    /// A caller of its own.
+    /// The slot of one caller.
     Slot(Arc<Slot>),
-    /// Nobody waits for it.
+    /// No caller waits for the result.
     Discard,
 }

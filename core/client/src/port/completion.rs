@@ -1,4 +1,4 @@
-//! What comes of an operation, and what else a host is told.
+//! The results of operations, and the other events for a host.
 
 use std::sync::Arc;
 
@@ -8,53 +8,53 @@ use super::lease::Lease;
 use super::released::Released;
 use crate::observe::Line;
 
-/// How an operation ended well.
+/// The result of a successful operation.
 #[derive(Clone, Debug)]
 pub enum Completion {
-    /// The server was reached, and is one that locks can work with.
+    /// The server was reached, and locks can work with it.
     Connected,
     /// The lock is held.
     Granted(Arc<Lease>),
-    /// The wait timed out. The error is the `LockTimeout` for callers that want one.
+    /// The wait timed out, or the acquisition was skipped. The error is for callers that want one.
     NotGranted(Error),
-    /// A release is done.
+    /// The release ended.
     Released(Released),
-    /// The lease lasts longer; its `remaining()` says how long.
+    /// The lease was extended; `remaining()` returns the time that is left.
     Extended,
     /// The lock's state on the server.
     State(LockState),
-    /// A forced release or a change of a limit is done; whether anybody held it.
+    /// A forced release or a change of a limit was done. The value says whether the lock or a permit was held.
     Forced(bool),
-    /// What the context holds.
+    /// The holds of the context.
     Held {
-        /// How many levels; 0 if nothing.
+        /// The number of levels; 0 if the context holds nothing.
         levels: u32,
-        /// Its innermost lease.
+        /// The innermost lease.
         lease: Option<Arc<Lease>>,
     },
     /// The client is closed.
     Closed,
 }
 
-/// Something for the host.
+/// An event for the host.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A submitted operation is done.
+    /// A submitted operation has ended.
     Completed {
-        /// The number that `submit` gave, or [`Host::CONNECT`](crate::host::Host::CONNECT).
+        /// The number that `submit` returned, or [`Host::CONNECT`](crate::host::Host::CONNECT).
         request: u64,
-        /// How it ended.
+        /// The result of the operation.
         result: Result<Completion, Error>,
     },
-    /// A lease is lost, finally. Comes once for each lease, never after its release.
+    /// A lease was lost for good. Arrives once for each lease, and never after its release.
     Lost {
-        /// Its id.
+        /// The lease's id.
         lease: u64,
-        /// Why.
+        /// The reason of the loss.
         reason: LostReason,
-        /// Nobody need release it: see [`Lease::is_forgotten`].
+        /// Whether the lease needs no release: see [`Lease::is_forgotten`].
         is_forgotten: bool,
     },
-    /// Something for the host's log, if [`Options::log`](crate::host::Options::log) asks for it.
+    /// A line for the host's log, if [`Options::log`](crate::host::Options::log) enables it.
     Observed(Box<Line>),
 }

@@ -1,10 +1,10 @@
-//! For tests: a waker that counts.
+//! A waker for tests that counts its calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
-/// How often it was told.
+/// The number of wake-ups.
 #[derive(Default)]
 pub(crate) struct Counting(AtomicUsize);
 

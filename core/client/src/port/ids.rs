@@ -1,20 +1,20 @@
-//! The ids of requests and leases, as hosts see them and as a session does.
+//! The ids of requests and leases, in the form of hosts and in the form of a session.
 
-/// Ids are told apart by generation: a forked child's session counts from the
-/// start again, and its lease 1 must not be taken for the parent's.
+/// The place of the generation in an id. The session of a forked child counts from the start again, so without a
+/// generation its lease 1 would be mistaken for the parent's.
 const GENERATION_SHIFT: u32 = 40;
 
-/// The id that hosts see.
+/// Returns the id in the form of hosts.
 pub(crate) const fn host_id(generation: u64, id: u64) -> u64 {
     (generation << GENERATION_SHIFT) | id
 }
 
-/// The generation of an id that hosts see.
+/// Returns the generation of an id in the form of hosts.
 pub(crate) const fn generation_of(host_id: u64) -> u64 {
     host_id >> GENERATION_SHIFT
 }
 
-/// The id that the session sees.
+/// Returns the id in the form of the session.
 pub(crate) const fn session_id(host_id: u64) -> u64 {
     host_id & ((1 << GENERATION_SHIFT) - 1)
 }

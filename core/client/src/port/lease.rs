@@ -23,16 +23,16 @@ pub struct Lease {
     id: u64,
     name: Arc<str>,
     token: Option<Token>,
-    /// It excludes others of this client alone.
+    /// Whether the lease excludes only other callers of this client.
     degraded: bool,
-    /// The process that holds it.
+    /// The process that holds the lease.
     process: Process,
-    /// Microseconds of the engine's clock.
+    /// The deadline in microseconds of the engine's clock.
     deadline: AtomicU64,
     status: AtomicU8,
-    /// Told when the status turns to lost.
+    /// The tasks to wake when the status turns to lost.
     lost: Listeners,
-    /// Whose time it is measured by.
+    /// The source of the time.
     world: World,
     #[cfg(all(feature = "tracing", feature = "native"))]
     span: Hold,
@@ -40,9 +40,9 @@ pub struct Lease {
 
 const HELD: u8 = 0;
 const RELEASED: u8 = 1;
-/// Added to how it was lost.
+/// Added to the code of a loss after which the engine forgot the lease.
 const FORGOTTEN: u8 = 16;
-/// Added to the place of the reason in `LostReason::ALL`.
+/// The first code of a loss. The index of the reason in `LostReason::ALL` is added.
 const LOST: u8 = 2;
 
 impl fmt::Debug for Lease {
@@ -81,40 +81,40 @@ impl Lease {
         }
     }
 
-    /// One that no server granted.
+    /// Sets whether the client granted the lease without a server.
     pub(crate) const fn degraded(mut self, degraded: bool) -> Self {
         self.degraded = degraded;
         self
     }
 
-    /// Whether it excludes others of this client alone, and nobody else: its server was
-    /// unavailable, and it was granted without ([`OnUnavailable::Local`](crate::host::OnUnavailable::Local)). It
-    /// has no token. Of several locks as one, whether any of them does.
+    /// Whether the lease excludes only other callers of this client: its server was unavailable, and the client granted
+    /// it alone ([`OnUnavailable::Local`](crate::host::OnUnavailable::Local)). Such a lease has no token. For a
+    /// composite lock, whether this is so for any member.
     #[must_use]
     pub const fn is_degraded(&self) -> bool {
         self.degraded
     }
 
-    /// Its number, for `Release`, `Extend` and `within`.
+    /// Returns the lease's number, for `Release`, `Extend` and `within`.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// The lock's name, without the client's `key_prefix`.
+    /// Returns the lock's name without the client's `key_prefix`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The fencing token, below 2⁵³; `None` if none was drawn.
+    /// Returns the fencing token, below 2⁵³; `None` if none was drawn.
     #[must_use]
     pub fn token(&self) -> Option<u64> {
         self.token.map(Token::get)
     }
 
-    /// How long it may be relied on if nothing renews it. Zero when it is lost
-    /// or released, past its deadline, or another process's.
+    /// Returns how much longer the holder can rely on the lease if it is not renewed. Returns zero if the lease is lost
+    /// or released, past its deadline, or belongs to another process.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.status.load(Ordering::Acquire) != HELD || self.is_inherited() {
@@ -123,14 +123,14 @@ impl Lease {
         Instant::from_micros(self.deadline.load(Ordering::Acquire)).saturating_since(self.world.now())
     }
 
-    /// Whether it may be relied on at this moment. Reads the clock, so that it
-    /// is right at once after the process was stopped or the machine slept.
+    /// Whether the holder can rely on the lease now. Reads the clock, so the answer is right as soon as a stopped
+    /// process or a sleeping machine continues.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// Why it was lost; `None` if it was not.
+    /// Returns the reason of the loss; `None` if the lease was not lost.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         let status = self.status.load(Ordering::Acquire) & !FORGOTTEN;
@@ -138,15 +138,15 @@ impl Lease {
         LostReason::ALL.get(usize::from(place)).copied()
     }
 
-    /// Whether it was lost and nobody need release it: the engine knows it no more.
-    /// So it is with a fixed lease, and with all leases of a client that was closed.
+    /// Whether the lease was lost and needs no release, because the engine has forgotten it. This is so for a fixed
+    /// lease, and for all leases of a client that was closed.
     #[must_use]
     pub fn is_forgotten(&self) -> bool {
         self.status.load(Ordering::Acquire) & FORGOTTEN != 0
     }
 
-    /// What its release came to, which the session answered so: that does not know any more
-    /// how a lease was lost that it has forgotten.
+    /// Returns the outcome of a release that the session answered with `answered`. The session has forgotten how the
+    /// lease was lost, so the reason stored here replaces a plain `Released`.
     pub(crate) fn released(&self, answered: ReleaseOutcome) -> Released {
         let lost = self.lost_reason();
         let outcome = match lost {
@@ -158,20 +158,20 @@ impl Lease {
         Released::new(self.id, outcome, lost)
     }
 
-    /// What an operation gets that relied on it, if it was lost and the session has it no more: to
-    /// that it is like one that was never taken.
+    /// Returns the error of an operation on this lease, if the lease was lost and the session has forgotten it. The
+    /// session cannot tell such a lease from one that never existed.
     pub(crate) fn lost_error(&self, operation: Operation) -> Option<Error> {
         let reason = self.lost_reason()?;
         Some(Error::lost_and_forgotten(operation, Some(reason)).with_lock(self.name.as_ref()))
     }
 
-    /// Whether it was released before it was lost.
+    /// Whether the lease was released before it was lost.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.status.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Whether another process took it, of which this one is a fork.
+    /// Whether the lease belongs to a parent from which this process was forked.
     pub(crate) fn is_inherited(&self) -> bool {
         !self.process.is_current()
     }
@@ -181,12 +181,12 @@ impl Lease {
         self.lost.until(|| self.lost_reason()).await
     }
 
-    /// The engine learned that it lasts until `deadline`.
+    /// Sets the deadline after a renewal.
     pub(crate) fn renewed(&self, deadline: Instant) {
         self.deadline.store(deadline.as_micros(), Ordering::Release);
     }
 
-    /// The engine learned that it is lost, and perhaps forgets it. Returns whether it was held until now.
+    /// Marks the lease as lost, and as forgotten if `is_forgotten`. Returns whether it was held until now.
     pub(crate) fn mark_lost(&self, reason: LostReason, is_forgotten: bool) -> bool {
         let code = LostReason::ALL
             .iter()
@@ -202,22 +202,22 @@ impl Lease {
         is_news
     }
 
-    /// Gives the span of its hold, which ends with it.
+    /// Attaches the span of the hold, which ends with the lease.
     #[cfg(all(feature = "tracing", feature = "native"))]
     pub(crate) fn traced(&self, span: Span) {
         self.span.begin(span);
-        // It may be lost already, and then nobody else ends it.
+        // If the lease was lost before this call, the span has to end here.
         if let Some(reason) = self.lost_reason() {
             self.span.lost(reason);
         }
     }
 
-    /// The engine is about to release it.
+    /// Marks the lease as released, just before the engine releases it.
     pub(crate) fn mark_released(&self) {
         self.leave_held(RELEASED);
     }
 
-    /// Lost and released are final; the first of them stands.
+    /// Changes the status from held. Lost and released are final: the first change wins.
     fn leave_held(&self, status: u8) -> bool {
         self.status
             .compare_exchange(HELD, status, Ordering::AcqRel, Ordering::Acquire)

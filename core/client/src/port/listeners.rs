@@ -1,4 +1,4 @@
-//! Tasks that wait for something that happens once.
+//! Tasks that wait for an event that happens once.
 
 use std::mem;
 use std::pin::Pin;
@@ -8,19 +8,19 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 
-/// Tasks that are to be told. Nearly nobody is: until the first comes, it takes hardly any room.
+/// The waiting tasks. Most leases have none, so the list uses almost no memory until the first task waits.
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<Option<Box<State>>>);
 
 #[derive(Default)]
 struct State {
     last: u64,
-    /// Each under the number of its future.
+    /// Each waker, under the number of its future.
     wakers: Vec<(u64, Waker)>,
 }
 
 impl Listeners {
-    /// Completes when `look` finds something. It looks at first, and once for each `tell`.
+    /// Completes when `look` returns a value. Calls `look` at once, and again after `tell`.
     pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, look: L) -> Until<'_, L> {
         Until {
             listeners: self,
@@ -29,7 +29,7 @@ impl Listeners {
         }
     }
 
-    /// It has happened: wakes all.
+    /// Wakes all waiting tasks, after the event.
     pub(super) fn tell(&self) {
         let told = self.lock().as_mut().map(|state| mem::take(&mut state.wakers));
         for (_, waker) in told.unwrap_or_default() {
@@ -38,15 +38,15 @@ impl Listeners {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<State>>> {
-        // Nothing panics while holding it; if something did, the state is whole.
+        // No code panics while it holds the mutex. Even if one did, the state would be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A task that waits. Dropping it leaves nothing behind.
+/// A waiting task. Dropping it removes it from the list.
 pub(super) struct Until<'a, L> {
     listeners: &'a Listeners,
-    /// Under which it is listed, once it is.
+    /// The number under which the task is listed; `None` before the first poll.
     number: Option<u64>,
     look: L,
 }
@@ -57,7 +57,7 @@ impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let number = self.listen(context.waker());
         self.number = Some(number);
-        // Listening before looking: what happens between the two is not missed.
+        // Registers before it looks, so that an event in between is not missed.
         match (self.look)() {
             Some(found) => Poll::Ready(found),
             None => Poll::Pending,
@@ -67,7 +67,7 @@ impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
 
 impl<L> Until<'_, L> {
     fn listen(&self, waker: &Waker) -> u64 {
-        // What a waker does when it is cloned or dropped is the program's affair: never under the lock.
+        // Cloning or dropping a waker can run code of the program, so neither happens while the mutex is locked.
         let new = waker.clone();
         let mut guard = self.listeners.lock();
         let state = guard.get_or_insert_default();

@@ -9,13 +9,13 @@ use super::command::Command;
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 
-/// A queue that grew beyond this many commands frees its memory once it is empty.
+/// The capacity in commands beyond which an emptied queue frees its memory.
 const ROOM: usize = 1_024;
 
-/// Where commands are put.
+/// The sending side of the queue.
 pub(super) struct Sender(Arc<Queue>);
 
-/// What an engine takes its commands from.
+/// The receiving side of the queue, which the engine owns.
 pub(crate) struct Commands(Arc<Queue>);
 
 #[derive(Default)]
@@ -24,19 +24,19 @@ struct Queue(Mutex<State>);
 #[derive(Default)]
 struct State {
     commands: VecDeque<Command>,
-    /// Whom to tell of the next command: somebody who found none.
+    /// The waker of the task that last found no command.
     waker: Option<Waker>,
     is_closed: bool,
 }
 
-/// An empty queue.
+/// Makes an empty queue.
 pub(super) fn queue() -> (Sender, Commands) {
     let queue = Arc::new(Queue::default());
     (Sender(Arc::clone(&queue)), Commands(queue))
 }
 
 impl Sender {
-    /// Gives the command back if nobody takes it any more.
+    /// Sends a command. Returns it if the receiving side was closed.
     pub(super) fn send(&self, command: Command) -> Option<Command> {
         let mut state = self.0.lock();
         if state.is_closed {
@@ -44,10 +44,10 @@ impl Sender {
         }
         state.commands.push_back(command);
         let waker = state.waker.take();
-        // Whoever is woken finds the queue free.
+        // Unlocked first, so that the woken task finds the queue free.
         drop(state);
         if let Some(waker) = waker {
-            // Where the descriptors of the engine's runtime were closed, the engine finds out by itself.
+            // If this fails, descriptors of the engine's runtime were closed. The engine notices that by itself.
             quietly(|| waker.wake());
         }
         None
@@ -55,7 +55,7 @@ impl Sender {
 }
 
 impl Commands {
-    /// Takes so many at the most. If there are none, tells the task of `context` when there are.
+    /// Takes at most `most` commands. If there are none, registers the task of `context` for the next one.
     pub(crate) fn poll_many(&self, context: &mut Context<'_>, into: &mut Vec<Command>, most: usize) -> Poll<()> {
         let mut state = self.0.lock();
         if state.commands.is_empty() {
@@ -73,17 +73,17 @@ impl Commands {
         Poll::Ready(())
     }
 
-    /// Nothing is taken any more; what was sent before can be taken still.
+    /// Closes the queue for new commands. Earlier commands can still be taken.
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
-        // It keeps whoever drove the engine. Dropped when the lock is given back.
+        // Taken because it keeps the engine's driver in memory, and dropped only after the mutex is unlocked.
         let waker = state.waker.take();
         drop(state);
         drop(waker);
     }
 
-    /// A command that was left.
+    /// Takes a command that was left at the close.
     pub(crate) fn take_left(&self) -> Option<Command> {
         self.0.lock().commands.pop_front()
     }
@@ -92,7 +92,7 @@ impl Commands {
 impl Drop for Commands {
     fn drop(&mut self) {
         self.close();
-        // What is left goes after the lock is given back.
+        // The left commands are dropped after the mutex is unlocked.
         let left = mem::take(&mut self.0.lock().commands);
         drop(left);
     }
@@ -100,7 +100,7 @@ impl Drop for Commands {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while holding it; if something did, the state is whole.
+        // No code panics while it holds the mutex. Even if one did, the state would be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::super::counting::Counting;
     use super::*;
 
-    /// The numbers of the commands that are there.
+    /// Returns the numbers of the queued commands.
     fn take(commands: &Commands, waker: &Waker, most: usize) -> Vec<u64> {
         let mut taken = Vec::new();
         let polled = commands.poll_many(&mut Context::from_waker(waker), &mut taken, most);

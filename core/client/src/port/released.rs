@@ -1,21 +1,21 @@
-//! What a release came to.
+//! The outcome of a release.
 
 use steadlock_protocol::{LeaseId, LostReason, ReleaseOutcome, Table};
 
-/// Which lease was released, and how that ended.
+/// The lease that was released, and the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The lease's id.
     pub lease: u64,
-    /// How it ended.
+    /// The outcome of the release.
     pub outcome: ReleaseOutcome,
-    /// Why the lease was lost, if the outcome is `Expired` or `Stolen`: the caller that releases a lock
-    /// learns that it did not hold it to the end.
+    /// The reason of the loss, if the outcome is `Expired` or `Stolen`: the releasing caller learns that it did not
+    /// hold the lock to the end.
     pub lost: Option<LostReason>,
 }
 
 impl Released {
-    /// A release that ended so, of a lease that was lost before for that reason, if for any.
+    /// Makes the result of a release. `lost` is the reason for which the lease was lost before, if it was.
     pub(crate) fn new(lease: u64, outcome: ReleaseOutcome, lost: Option<LostReason>) -> Self {
         Self {
             lease,
@@ -33,14 +33,14 @@ pub(crate) struct Endings(Table<LeaseId, Ending>);
 enum Ending {
     /// The lease was lost before the close.
     Lost(LostReason),
-    /// The close released it, and this is what the server said of that.
+    /// The close released the lease, and the server replied with this outcome.
     Released(ReleaseOutcome),
-    /// The close released it, and nobody has heard of that.
+    /// The close released the lease, and no reply has arrived.
     Owed,
 }
 
 impl Endings {
-    /// The client begins to close, and these leases end, or were lost before for a reason.
+    /// Begins a close that ends these leases. The reason is set for a lease that was lost before.
     pub(crate) fn new(leases: Vec<(LeaseId, Option<LostReason>)>) -> Self {
         let mut endings = Table::default();
         for (id, lost) in leases {
@@ -49,19 +49,20 @@ impl Endings {
         Self(endings)
     }
 
-    /// Whether the close has yet to say what the release of this lease comes to.
+    /// Whether the outcome of the close's release of this lease is still unknown.
     pub(crate) fn is_owed(&self, id: LeaseId) -> bool {
         matches!(self.0.get(&id), Some(Ending::Owed))
     }
 
-    /// The server answered the release of this lease.
+    /// Records the server's reply to the release of this lease.
     pub(crate) fn released(&mut self, id: LeaseId, outcome: ReleaseOutcome) {
         if let Some(ending) = self.0.get_mut(&id).filter(|ending| matches!(ending, Ending::Owed)) {
             *ending = Ending::Released(outcome);
         }
     }
 
-    /// Nothing is owed to the servers any more, so all others were released, too: composite locks by their members.
+    /// Records that all other leases were released, since no release is owed any more. A composite lock counts as
+    /// released by its members.
     pub(crate) fn all_released(&mut self) {
         for (_, ending) in self.0.iter_mut() {
             if let Ending::Owed = ending {
@@ -70,7 +71,7 @@ impl Endings {
         }
     }
 
-    /// The outcome of a release of this lease; `lease` is the number that its host knows it by. One that is not known was
+    /// Returns the outcome of a release of this lease; `lease` is its number in the form of hosts. An unknown lease was
     /// released before the close.
     pub(crate) fn of(&self, id: LeaseId, lease: u64) -> Released {
         match self.0.get(&id) {
@@ -81,7 +82,7 @@ impl Endings {
         }
     }
 
-    /// The leases whose releases come to anything but `Released`.
+    /// Returns the leases whose releases have another outcome than `Released`.
     pub(crate) fn leases(&self) -> impl Iterator<Item = LeaseId> + '_ {
         let is_special = |ending: &Ending| !matches!(ending, Ending::Released(ReleaseOutcome::Released));
         self.0

@@ -1,4 +1,4 @@
-//! Where one result goes, for a caller of its own.
+//! The destination of one result, for one caller.
 
 use std::mem;
 use std::sync::PoisonError;
@@ -10,25 +10,25 @@ use super::completion::Completion;
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 
-/// Where one result goes, once.
+/// The destination of one result, which arrives once.
 #[derive(Debug, Default)]
 pub(crate) struct Slot(Mutex<State>);
 
 #[derive(Debug, Default)]
 enum State {
-    /// Nobody looked yet.
+    /// The caller has not polled yet.
     #[default]
     Empty,
-    /// Somebody is to be told.
+    /// The caller waits to be woken.
     Waiting(Waker),
     Done(Result<Completion, Error>),
     Taken,
-    /// The caller went away.
+    /// The caller has gone.
     Abandoned,
 }
 
 impl Slot {
-    /// Puts the result in. Returns it as the error if the caller went away.
+    /// Stores the result and wakes the caller. Returns the result as the error if the caller has gone.
     pub(crate) fn complete(&self, result: Result<Completion, Error>) -> Result<(), Result<Completion, Error>> {
         let mut state = self.lock();
         match &*state {
@@ -43,9 +43,9 @@ impl Slot {
         Ok(())
     }
 
-    /// The result, once; until it is there, `waker` is told of it.
+    /// Returns the result, once. Until it arrives, registers `waker` for it.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Completion, Error>> {
-        // What a waker does when it is cloned or dropped is the program's affair: never under the lock.
+        // Cloning or dropping a waker can run code of the program, so neither happens while the mutex is locked.
         let mut new = None;
         loop {
             let mut state = self.lock();
@@ -70,7 +70,7 @@ impl Slot {
         }
     }
 
-    /// The caller goes away. Returns the result if it has come already.
+    /// Marks the caller as gone. Returns the result if it has arrived already.
     pub(crate) fn abandon(&self) -> Option<Result<Completion, Error>> {
         match mem::replace(&mut *self.lock(), State::Abandoned) {
             State::Done(result) => Some(result),
@@ -79,7 +79,7 @@ impl Slot {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while holding it; if something did, the state is whole.
+        // No code panics while it holds the mutex. Even if one did, the state would be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

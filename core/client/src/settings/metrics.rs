@@ -1,4 +1,4 @@
-//! What the options of the metrics say.
+//! Checks the options of the metrics.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::errors::invalid;
 use crate::observe::GroupBy;
 use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
 
-/// How locks are put into groups for the metrics, if there are any.
+/// Returns how locks are grouped in the metrics; `None` if metrics are off.
 pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
     if !is_on {
         return match (most, by) {
@@ -32,7 +32,7 @@ pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> R
     Ok(Some(Grouping { by, most }))
 }
 
-/// The fair locks whose queues are counted. `may_be`: there are metrics, and one primary.
+/// Returns the fair locks whose queues are counted. `may_be`: metrics are on, and there is one primary.
 pub(super) fn queues(
     prefix: &KeyPrefix,
     may_be: bool,

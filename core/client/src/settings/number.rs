@@ -1,9 +1,9 @@
-//! Numbers as refusals repeat them.
+//! Numbers in the messages of refusals.
 
 use std::fmt;
 
-/// A number as a refusal repeats it: to six decimals. What the standard library writes of one is a hundredth of what
-/// a browser loads.
+/// A number in the message of a refusal, with up to six decimals. The standard library's formatting of floats would
+/// make up a hundredth of the code that a browser loads.
 pub(super) struct Number(pub(super) f64);
 
 impl fmt::Display for Number {
@@ -18,7 +18,7 @@ impl fmt::Display for Number {
         if size.is_infinite() {
             return f.write_str("inf");
         }
-        // Casts keep to the nearest number there is.
+        // A cast to an integer saturates at the largest one.
         let (mut whole, mut millionths) = (size as u64, (size.fract() * 1e6).round() as u64);
         if millionths == 1_000_000 {
             (whole, millionths) = (whole.saturating_add(1), 0);

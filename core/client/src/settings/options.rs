@@ -106,7 +106,7 @@ kind!(LogLines: Text, Level, OptionValue::Text(word) => Level::parse(&word), |le
 
 macro_rules! options {
     ($($(#[$doc:meta])* $name:ident: $type:ty as $kind:ident,)*) => {
-        /// What a client is configured with. `None` stands for the default.
+        /// The options of a client. `None` stands for the default.
         #[derive(Clone, Default)]
         pub struct Options {
             $($(#[$doc])* pub $name: Option<$type>,)*
@@ -157,73 +157,73 @@ fn wrong_kind(name: &str, kind: OptionKind) -> Error {
 }
 
 options! {
-    /// Where the server is: `redis://[user:password@]host[:port][/db]`,
+    /// The server's URL: `redis://[user:password@]host[:port][/db]`,
     /// `redis+sentinel://[user:password@]host[:port],host/service[/db]`,
-    /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as
-    /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`. `valkey` may stand for
-    /// `redis`. Blanks around it are dropped; blanks inside and quotes around it are refused.
-    /// Default: the environment variable `STEADLOCK_URL`.
+    /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as `rediss…`; `redis+unix:///path[?db=n]`,
+    /// `memory://` or `memory://name`. `valkey` is accepted in place of `redis`. Whitespace around the URL is dropped;
+    /// whitespace inside and quotes around the URL are refused. Default: the environment variable `STEADLOCK_URL`.
     url: String as Secret,
-    /// Where several independent primaries are, an odd number from 3 to 15: then
-    /// every lock is a RedLock, held by a majority of them, and `url` is not given.
+    /// The URLs of several independent primaries, an odd number from 3 to 15. Every lock then is a RedLock, held by a
+    /// majority of them, and `url` must not be given.
     primaries: Vec<String> as Texts,
-    /// The lease of an acquisition that gives none, 300 ms to 24 h. Default 30,000.
+    /// The lease length of an acquisition that sets none, 300 ms to 24 h. Default 30,000.
     lease_ms: f64 as Number,
-    /// The watchdog renews that lease. Default: yes.
+    /// Whether the watchdog renews that lease. Default: yes.
     renew: bool as Flag,
-    /// How long an answer may take. Default 3,000.
+    /// How long an answer can take. Default 3,000.
     command_timeout_ms: f64 as Number,
-    /// How long connecting may take. Default 5,000.
+    /// How long connecting can take. Default 5,000.
     connect_timeout_ms: f64 as Number,
-    /// A waiter asks again after a time between these two. Default (500, 750).
+    /// A waiter asks again after a random time between these two. Default (500, 750).
     retry_interval_ms: (f64, f64) as Range,
-    /// Put before every lock's name, as it stands, before the name is checked; see
-    /// [`KeyPrefix::parse`]. Default: nothing.
+    /// A prefix for every lock's name. The prefixed name is checked; see [`KeyPrefix::parse`]. Default: no prefix.
     key_prefix: String as Text,
     /// A PEM file of the certificate authorities to trust instead of the system's.
     tls_ca_file: String as File,
-    /// A PEM file of the client's certificate, for a server that demands one; the
-    /// certificates that lead to its authority may follow. Together with `tls_key_file`.
+    /// A PEM file of the client's certificate, for a server that demands one; intermediate certificates can follow in
+    /// the file. Requires `tls_key_file`.
     tls_cert_file: String as File,
-    /// A PEM file of that certificate's private key, not encrypted.
+    /// A PEM file of that certificate's private key, which must not be encrypted.
     tls_key_file: String as File,
-    /// What the certificates of all servers are to be for, also as SNI, instead of the host that
-    /// is connected to: for nodes that announce IP addresses which no certificate names. A name of a host
-    /// or an IP address, without a port; with TLS only.
+    /// The name that every server's certificate must have, also sent as SNI, instead of the host of the connection. Use
+    /// it for nodes that announce IP addresses which no certificate names. The name is a host name or an IP address,
+    /// without a port; with TLS only.
     tls_server_name: String as Secret,
-    /// Where the servers are reached that a cluster's nodes and sentinels announce. Those of the
-    /// URL are reached as they stand there. Default: as they are announced.
+    /// Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach. Addresses
+    /// of the URL are not mapped. Default: as announced.
     address_map: AddressMap as Table,
-    /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open). Default: no.
+    /// Whether to connect only at the first use: see [`Host::open`](crate::host::Host::open).
     lazy: bool as Flag,
-    /// A circuit breaker for each primary opens after so many failures in a row: 1 to 1,000,000.
-    /// Default: none, or 5 if one of the next two is given.
+    /// The failures in a row that open the circuit breaker of a primary: 1 to 1,000,000. Default: no circuit breaker,
+    /// or 5 if one of the next two options is given.
     breaker_failures: f64 as Number,
-    /// The time between two probes while it is open. Default 10,000, if there is one.
+    /// The time between two probes while a breaker is open. Default 10,000, if there are breakers.
     breaker_pause_ms: f64 as Number,
-    /// What becomes of an acquisition while it is open; each may have it otherwise. Default:
+    /// How an acquisition ends while the breaker is open; an acquisition can have its own setting. Default:
     /// [`OnUnavailable::Fail`].
     on_unavailable: OnUnavailable as Policy,
-    /// Tell the servers which program on which machine this client is, and ask them which one holds a lock: a call
-    /// at the first use, then one in 30 s while it is in use. Default: yes, where the program is a process.
+    /// Whether to tell the servers which program this client is and on which machine, and to ask them which program
+    /// holds a lock. Costs a call at the first use, then one every 30 s while the client is in use. Default: yes, if
+    /// the program is a process.
     client_info: bool as Flag,
-    /// What else it says of itself, up to 200 characters of one line. Default: nothing. Not without `client_info`.
+    /// A label to report with that, up to 200 characters on one line. Default: no label. Not allowed without
+    /// `client_info`.
     client_label: String as Text,
-    /// The program's name, as the host's language knows it. Default: that of the executable.
+    /// The program's name, as the host's language knows it. Default: the name of the executable.
     program: String as Text,
-    /// The host's language, and its version. Default: `rust`.
+    /// The host's language, and the version of the language. Default: `rust`.
     language: String as Text,
-    /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
-    /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
+    /// The lowest level of the lines that arrive as [`Event::Observed`](crate::host::Event::Observed), for the host's
+    /// log. `Debug` includes each grant and release, which costs time. Default: no lines.
     /// [`Host::set_log`](crate::host::Host::set_log) changes it.
     log: Level as LogLines,
-    /// Count what [`Host::metrics`](crate::host::Host::metrics) gives. Default: no, at no cost.
+    /// Whether to count for [`Host::metrics`](crate::host::Host::metrics). Default: no, at no cost.
     metrics: bool as Flag,
-    /// How many groups of locks are told apart in the metrics, 1 to 10,000; further ones count as
-    /// `other`. Default 100. Only with `metrics`.
+    /// The maximum number of groups of locks in the metrics, 1 to 10,000; further groups count as `other`. Default 100.
+    /// Only with `metrics`.
     metrics_groups: f64 as Number,
-    /// Fair locks whose queues on the server are counted, up to 100: each is asked for every 15 s. Default: none. Only
-    /// with `metrics`, and not with `primaries`.
+    /// The fair locks whose queues on the server are counted, up to 100. The client asks for each queue every 15 s.
+    /// Default: none. Only with `metrics`, and not with `primaries`.
     metrics_queues: Vec<String> as Texts,
 }
 

@@ -1,4 +1,4 @@
-//! Where servers are reached that announce addresses of their own network.
+//! Maps addresses that servers announce for their own network.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,12 +17,12 @@ use super::parts::host_and_optional_port;
 #[cfg(feature = "native")]
 use crate::errors::invalid;
 
-/// From the addresses that cluster nodes and sentinels announce to those where they are reached
-/// from here, as behind NAT, a port forwarding, or out of a Kubernetes cluster.
+/// A map from the addresses that cluster nodes and sentinels announce to addresses that this program can reach, for
+/// example across NAT, through port forwarding, or from outside a Kubernetes cluster.
 ///
-/// A table has entries from `host:port` to `host:port`, or from a host alone to a host alone: any
-/// port of it stays as it is. An IPv6 address stands in brackets. Of two entries the one with
-/// the port counts. What is not in the table is reached as announced.
+/// A table maps `host:port` to `host:port`, or a host alone to a host alone, which keeps each port. An IPv6 address
+/// stands in brackets. An entry with the port takes precedence over one of the host alone. An address that is not in
+/// the table is used as announced.
 ///
 /// ```
 /// use steadlock::Client;
@@ -47,18 +47,17 @@ enum Source {
 type Call = dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync;
 
 impl AddressMap {
-    /// A function in place of a table. It is given the announced `host:port` (an IPv6 address in
-    /// brackets) and says where that is, also as `host:port`, or `None` for "as it is announced".
+    /// Makes a map of a function. Its argument is the announced `host:port` (an IPv6 address in brackets). It returns
+    /// the address to use, also as `host:port`, or `None` to use the announced one.
     ///
-    /// It is called before each connection, on a thread that is there for such calls, never on
-    /// the one that keeps the locks; several calls may run at a time. It may block: the time
-    /// counts to the connection's. One that panics, or says no address, makes that try to
-    /// connect fail.
+    /// The client calls the function before each connection, on a thread for such calls and never on the one that keeps
+    /// the locks. Several calls can run at a time. The function may block: its time counts towards the connect timeout.
+    /// If it panics, or returns something that is no address, that attempt to connect fails.
     pub fn by(function: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::by_fallible(move |announced| Ok(function(announced)))
     }
 
-    /// The same of a function that may fail, and then says why.
+    /// Makes a map of a function that can fail with a reason.
     pub fn by_fallible(function: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static) -> Self {
         Self(Source::Function(Arc::new(function)))
     }
@@ -98,7 +97,7 @@ impl<K: Into<String>, V: Into<String>, S> From<HashMap<K, V, S>> for AddressMap 
 impl fmt::Debug for AddressMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            // It may hold anything, also a URL that was passed in an address's place.
+            // The table can hold anything, even a URL that was passed in place of an address.
             Source::Table(entries) => write!(f, "AddressMap({} entries)", entries.len()),
             Source::Function(_) => f.write_str("AddressMap(a function)"),
         }
@@ -108,36 +107,36 @@ impl fmt::Debug for AddressMap {
 /// A map that was checked.
 #[derive(Clone, Default)]
 pub(crate) enum Mapping {
-    /// Everything is where it is announced.
+    /// Every address is used as announced.
     #[default]
     None,
     #[cfg(feature = "native")]
     Table(Arc<Table>),
     #[cfg(feature = "native")]
     Function(Function),
-    /// Something, but nobody announces anything in this build.
+    /// A map was given, but no server announces addresses in this build.
     #[cfg(not(feature = "native"))]
     Some,
 }
 
-/// A program's function.
+/// The program's function.
 #[derive(Clone)]
 #[cfg(feature = "native")]
 pub(crate) struct Function {
     call: Arc<Call>,
-    /// Calls that have not come back, by what they are asked about.
+    /// The numbers of running calls, by address. Several addresses can share a count.
     running: Arc<[AtomicUsize; PLACES]>,
 }
 
-/// So many calls about one address may run at a time: one that never comes back keeps its thread, and must
-/// not keep others from being asked about. Without a mutex, which a fork might leave locked.
+/// The limit of running calls for one address. A call that never returns keeps its thread, and must not prevent calls
+/// for other addresses. The counts use no mutex, because a fork might leave it locked.
 #[cfg(feature = "native")]
 pub(crate) const CALLS: usize = 4;
-/// The addresses share so many counts.
+/// The number of counts.
 #[cfg(feature = "native")]
 const PLACES: usize = 16;
 
-/// A call of a program's function, on whatever thread.
+/// One call of the program's function, on any thread.
 #[cfg(feature = "native")]
 pub(crate) struct Calling {
     function: Function,
@@ -146,7 +145,7 @@ pub(crate) struct Calling {
 
 #[cfg(feature = "native")]
 impl Function {
-    /// `None` if too many about this address have not come back.
+    /// Returns a call, or `None` if too many calls for this address are still running.
     pub(crate) fn begin(&self, announced: String) -> Option<Calling> {
         let before = self.count(&announced).fetch_add(1, Ordering::Relaxed);
         let calling = Calling {
@@ -178,7 +177,7 @@ impl Drop for Calling {
     }
 }
 
-/// By host and, with or without it, port; hosts in one spelling.
+/// The entries by host and optional port. Each host has one spelling.
 #[cfg(feature = "native")]
 type Table = BTreeMap<Entry, Entry>;
 #[cfg(feature = "native")]
@@ -189,9 +188,11 @@ const FORM: &str = "give host:port for both, or a host alone for both; an IPv6 a
 
 #[cfg(feature = "native")]
 impl Mapping {
+    /// Checks a map.
+    ///
     /// # Errors
-    /// `InvalidArgument` for an entry that is not from one address to another. It is not
-    /// repeated: it may be a URL with a password.
+    /// `InvalidArgument` for an entry that does not map one address to another. The message does not repeat the entry,
+    /// which may be a URL with a password.
     pub(crate) fn check(map: Option<AddressMap>) -> Result<Self, Error> {
         let entries = match map.map(|map| map.0) {
             None => return Ok(Self::None),
@@ -237,7 +238,7 @@ impl Mapping {
         })
     }
 
-    /// Whether there is anything in it.
+    /// Whether a map was given.
     pub(crate) const fn is_given(&self) -> bool {
         !matches!(self, Self::None)
     }
@@ -245,7 +246,7 @@ impl Mapping {
 
 #[cfg(feature = "native")]
 impl Mapping {
-    /// Where a table says that an announced address is reached.
+    /// Returns the address that the table has for an announced one.
     pub(crate) fn listed(&self, host: &str, port: u16) -> Option<(String, u16)> {
         let Self::Table(table) = self else { return None };
         let host = one_spelling(host);
@@ -254,7 +255,7 @@ impl Mapping {
         Some((to.clone(), to_port.unwrap_or(port)))
     }
 
-    /// What the program's function says of an announced address.
+    /// Returns the program's function, if the map is one.
     pub(crate) const fn function(&self) -> Option<&Function> {
         match self {
             Self::Function(function) => Some(function),
@@ -263,7 +264,7 @@ impl Mapping {
     }
 }
 
-/// `CACHE` is `cache`, and `0:0::1` is `::1`.
+/// Returns one spelling of a host: `CACHE` becomes `cache`, and `0:0::1` becomes `::1`.
 #[cfg(feature = "native")]
 fn one_spelling(host: &str) -> String {
     match host.parse::<Ipv6Addr>() {

@@ -1,13 +1,13 @@
-//! The parts of a URL. No message repeats one: it may be a password in the wrong place.
+//! The parts of a URL. No message repeats a part: it may be a password in the wrong place.
 
 use steadlock_protocol::Error;
 
 use crate::errors::invalid;
 
-/// The forms that a URL may have.
+/// The forms that a URL can have.
 pub(super) const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name; valkey may stand for redis";
 
-/// `user`, `password` and what follows the last `@`.
+/// Returns the user, the password, and the text after the last `@`.
 pub(super) fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str), Error> {
     let Some((userinfo, address)) = authority.rsplit_once('@') else {
         return Ok((None, None, authority));
@@ -29,7 +29,7 @@ pub(super) fn credentials(authority: &str) -> Result<(Option<String>, Option<Str
     Ok(((!user.is_empty()).then_some(user), password, address))
 }
 
-/// Addresses with commas between them, each once.
+/// Returns the addresses in a list with commas, without duplicates.
 #[cfg(feature = "native")]
 pub(super) fn addresses(listed: &str, default_port: u16) -> Result<Vec<(String, u16)>, Error> {
     let mut nodes = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn host_and_port(address: &str, default_port: u16) -> Result<(String,
     Ok((host, port.unwrap_or(default_port)))
 }
 
-/// As `host_and_port`, of an address that has both.
+/// As `host_and_port`, for an address that must have both.
 #[cfg(feature = "native")]
 pub(crate) fn named_host_and_port(address: &str) -> Option<(String, u16)> {
     let (host, port) = host_and_optional_port(address).ok()?;
@@ -88,9 +88,9 @@ pub(super) fn host_and_optional_port(address: &str) -> Result<(String, Option<u1
     let port = match port {
         None => None,
         Some(port) => match port.parse::<u16>() {
-            // `parse` would take a sign.
+            // `parse` would accept a sign.
             Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => Some(number),
-            // It may be a piece of a password with a slash in it.
+            // The text may be part of a password that contains a slash.
             _ => {
                 return Err(invalid(
                     "the URL's port is not a number from 1 to 65535; if it is part of a password, write @, : and / as %40, %3A and %2F",
@@ -123,7 +123,7 @@ pub(super) fn split_off(text: &str, at: char) -> (&str, Option<&str>) {
     }
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 pub(super) fn decode(text: &str) -> Result<String, Error> {
     let refuse = || invalid("the URL has a % that is not followed by two hex digits; write a % as %25");
     let mut bytes = Vec::with_capacity(text.len());

@@ -1,5 +1,4 @@
-//! `redis+sentinel://[user:password@]host[:port],host/service[/db]`: the sentinels that know which
-//! server is the primary.
+//! `redis+sentinel://[user:password@]host[:port],host/service[/db]`: sentinels that know which server is the primary.
 
 use std::fmt;
 
@@ -8,10 +7,10 @@ use steadlock_protocol::Error;
 use super::parts::{addresses, credentials, decode, pairs, parse_database, split_off};
 use crate::errors::invalid;
 
-/// The port of a sentinel.
+/// The default port of a sentinel.
 const PORT: u16 = 26_379;
 
-/// How to get into the sentinels. The servers have credentials of their own.
+/// The credentials for the sentinels. The servers have their own.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) username: Option<String>,
@@ -24,7 +23,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What a URL of sentinels names.
+/// The parts of a URL of sentinels.
 pub(super) struct Parts {
     pub(super) sentinels: Vec<(String, u16)>,
     pub(super) service: String,
@@ -34,7 +33,7 @@ pub(super) struct Parts {
     pub(super) database: i64,
 }
 
-/// Reads what stands behind the scheme.
+/// Parses the text after the scheme.
 pub(super) fn read(rest: &str) -> Result<Parts, Error> {
     let (rest, query) = split_off(rest, '?');
     let (authority, path) = split_off(rest, '/');
@@ -52,7 +51,7 @@ pub(super) fn read(rest: &str) -> Result<Parts, Error> {
     })
 }
 
-/// Sentinels take the same letters only.
+/// Parses the service. Sentinels accept the same characters only.
 fn read_service(service: &str) -> Result<String, Error> {
     if service.is_empty() {
         return Err(invalid(

@@ -7,7 +7,7 @@ use steadlock_protocol::Error;
 use super::parts::{credentials, decode, pairs, parse_database, split_off, unknown_query};
 use crate::errors::invalid;
 
-/// The parts of a URL that leads to such a server.
+/// The parts of a URL of such a server.
 pub(super) struct Read {
     pub(super) path: PathBuf,
     pub(super) username: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct Read {
     pub(super) database: i64,
 }
 
-/// Reads the text behind `redis+unix://` or `unix://`.
+/// Parses the text after `redis+unix://` or `unix://`.
 pub(super) fn read(rest: &str) -> Result<Read, Error> {
     let (rest, query) = split_off(rest, '?');
     let Some(slash) = rest.find('/') else {

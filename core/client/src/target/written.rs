@@ -1,8 +1,9 @@
-//! A URL as somebody wrote it: what an environment file, a secret manager or YAML puts around it, and
-//! its scheme.
+//! Parses the scheme of a URL, and removes or refuses the characters that an environment file, a secret manager or YAML
+//! put around it.
 //!
-//! Blanks around a URL are dropped. Everything else that does not belong to it is refused by what it is
-//! and where, before a part of it is taken for a port or a database. No message repeats the URL.
+//! Whitespace around a URL is dropped. Every other character that does not belong to it is refused before it can be
+//! taken for part of a port or a database; the message says what the character is and where. No message repeats the
+//! URL.
 
 use steadlock_protocol::{Error, around};
 
@@ -23,12 +24,12 @@ pub(super) enum Family {
     Cluster,
     Sentinel,
     Memory,
-    /// A server that the program reaches by a client of its own.
+    /// A server that the program reaches by its own client.
     #[cfg(not(feature = "native"))]
     Host,
 }
 
-/// The scheme of a URL, and what stands behind it.
+/// Returns the scheme of a URL, and the text after it.
 pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
     let url = url.trim_matches(is_blank);
     if url.is_empty() {
@@ -42,15 +43,15 @@ pub(super) fn read(url: &str) -> Result<(Protocol, &str), Error> {
     let protocol = Protocol::of(&scheme.to_ascii_lowercase());
     #[cfg(not(feature = "native"))]
     if protocol.is_some_and(|protocol| protocol.family == Family::Host) {
-        // A name for messages, which may have any characters.
+        // This is a name for messages, and can have any characters.
         return Ok((HOST, rest));
     }
     refuse_blanks(url)?;
     Ok((protocol.ok_or_else(unknown_scheme)?, rest))
 }
 
-/// The URLs in a text that may have several with blanks between them. A text with a blank inside one URL is
-/// left whole, so that [`read`] says where that is.
+/// Splits a text at whitespace into its URLs. If a piece is no URL, the text is returned whole, so that [`read`] can
+/// say where the whitespace is.
 #[cfg(feature = "admin")]
 pub(crate) fn listed(text: &str) -> Vec<String> {
     let pieces: Vec<&str> = text.split(is_blank).filter(|piece| !piece.is_empty()).collect();
@@ -87,18 +88,19 @@ impl Protocol {
         Some(Self { family, has_tls })
     }
 
-    /// The refusal of a URL that could not be read, if a character that ends the host stands before its last `@`, or a
-    /// `%` that escapes nothing: then it is most likely part of a user or a password. `None` for other mistakes.
+    /// Returns a better refusal of a URL that could not be parsed. If a character that ends the host, or a `%` that
+    /// escapes nothing, stands before the last `@`, the character most likely belongs to a user or a password. Returns
+    /// `None` for other mistakes.
     pub(super) fn unescaped(self, rest: &str) -> Option<Error> {
         let (end, before) = match self.family {
-            // The query may hold a password of its own, with an `@` in it.
+            // The query can hold a password of its own, which may contain an `@`.
             Family::Sentinel => ("@", around(rest, "?sentinel_").map_or(rest, |(before, _)| before)),
             Family::Unix => ("@/", rest),
             Family::Server | Family::Cluster => ("@", rest),
             _ => return None,
         };
         let (userinfo, _) = before.rsplit_once(end)?;
-        // The path of a socket may have an `@` in it.
+        // The path of a socket can contain an `@`.
         let userinfo = Some(userinfo).filter(|userinfo| !userinfo.starts_with('/'))?;
         let is_unescaped = |(at, letter): &(usize, char)| match letter {
             '/' | '?' | '#' => true,
@@ -123,7 +125,7 @@ const HOST: Protocol = Protocol {
     has_tls: false,
 };
 
-/// It may be anything, also a password that was pasted in the wrong place.
+/// The message does not repeat the scheme: it may be a password that was pasted in the wrong place.
 fn unknown_scheme() -> Error {
     invalid(format!("the URL's scheme is not known; {FORMS}"))
 }
@@ -175,13 +177,13 @@ fn refuse_blanks(url: &str) -> Result<(), Error> {
     )))
 }
 
-/// Whitespace, and what shows as nothing: byte order marks, marks of width zero or of direction.
+/// Whether a character is whitespace or invisible: a byte order mark, or a mark of zero width or of direction.
 fn is_blank(letter: char) -> bool {
     letter.is_whitespace()
         || matches!(letter, '\u{ad}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
 }
 
-/// Also those that a word processor makes.
+/// Whether a character is a quote, including the quotes that word processors insert.
 fn is_quote(letter: char) -> bool {
     matches!(letter, '"' | '\'' | '`' | '«' | '»' | '\u{2018}'..='\u{201f}')
 }

@@ -1,4 +1,4 @@
-//! The files, read: what connections of this process use.
+//! The TLS files after they were read, as the connections of this process use them.
 
 use std::fmt;
 use std::io;
@@ -16,14 +16,14 @@ use steadlock_protocol::{Error, ErrorKind, Operation, shown};
 use super::options::{CA, CERT, KEY, SERVER_NAME, TlsOptions, is_key_text, is_pem_text};
 use crate::errors::invalid;
 
-/// The files, read.
+/// The TLS options with the content of their files.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) options: TlsOptions,
-    /// Everything but the client's certificate.
+    /// The configuration without the client's certificate.
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) client: Option<Arc<CertifiedKey>>,
-    /// What the servers' certificates are to be for, instead of the host that is connected to.
+    /// The name that the servers' certificates must have, instead of the host that the client connects to.
     pub(crate) server_name: Option<ServerName<'static>>,
     pub(crate) read_at: Instant,
 }
@@ -32,8 +32,8 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// `InvalidArgument` for text in a path's place, and for a server's name that is none;
-    /// `Misconfigured` for a file that cannot be read or is not what it should be.
+    /// `InvalidArgument` for text in place of a path, and for an invalid server name; `Misconfigured` for a file that
+    /// cannot be read or has the wrong content.
     pub(crate) fn load(options: &TlsOptions) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let server_name = options.server_name.as_deref().map(server_name).transpose()?;
@@ -50,7 +50,7 @@ impl Tls {
             .map_err(|error| misconfigured(format!("no version of TLS can be used: {error}")))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // A resumed session is not checked anew: its certificate may have ended since.
+        // The library does not verify the certificate of a resumed session again, and it may have expired since.
         config.resumption = Resumption::disabled();
         Ok(Self {
             options: options.clone(),
@@ -61,7 +61,7 @@ impl Tls {
         })
     }
 
-    /// What one connection uses; `who` says who this client is.
+    /// Returns the configuration of one connection. `who` provides the client's certificate.
     pub(crate) fn config(&self, who: Arc<dyn ResolvesClientCert>) -> Arc<ClientConfig> {
         let mut config = ClientConfig::clone(&self.config);
         config.client_auth_cert_resolver = who;
@@ -69,7 +69,7 @@ impl Tls {
     }
 }
 
-/// Two servers are told apart by their addresses.
+/// Compares the options only: two servers with the same options differ in their addresses.
 impl PartialEq for Tls {
     fn eq(&self, other: &Self) -> bool {
         self.options == other.options
@@ -84,7 +84,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A message does not repeat it: it may be anything, also a URL.
+/// Parses a server name. The error does not repeat the name, which may be anything, even a URL with a password.
 fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(name.to_owned()).map_err(|_| {
         invalid(format!(
@@ -108,7 +108,7 @@ fn authorities(path: &str) -> Result<RootCertStore, Error> {
 fn authorities_of_the_system() -> Result<RootCertStore, Error> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems have certificates that nothing can read.
+    // Some systems have certificates that no program can read.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         return Err(misconfigured(format!(
@@ -129,7 +129,7 @@ fn certified_key(cert: &str, key: &str, provider: &CryptoProvider) -> Result<Cer
             _ => malformed(KEY, key),
         })
     })?;
-    // The errors of a key may describe it.
+    // The library's errors about a key may describe that key.
     CertifiedKey::from_der(chain, der, provider).map_err(|error| {
         misconfigured(match error {
             rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
@@ -171,7 +171,7 @@ fn read(option: &str, path: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The errors of the PEM reader repeat lines of the file.
+/// Returns a message without details, because the errors of the PEM reader repeat lines of the file.
 fn malformed(option: &str, path: &str) -> String {
     format!("{option}: {path} is not well-formed PEM")
 }

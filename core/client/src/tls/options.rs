@@ -1,4 +1,4 @@
-//! What the options name: files, and the name that certificates are to have.
+//! The TLS options: paths of files, and the name that certificates must have.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use steadlock_protocol::{Error, shown};
 
 use crate::errors::invalid;
 
-/// A program's options for TLS.
+/// The TLS options of a program.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
-    /// The authorities to trust instead of the system's.
+    /// The authorities to trust instead of those of the system.
     pub(super) ca: Option<String>,
-    /// The client's certificate and its key.
+    /// The paths of the client's certificate and of its key.
     pub(super) client: Option<(String, String)>,
-    /// What the servers' certificates are to be for, instead of the host that is connected to.
+    /// The name that the servers' certificates must have, instead of the host that the client connects to.
     pub(super) server_name: Option<String>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) const KEY: &str = "tls_key_file";
 pub(crate) const SERVER_NAME: &str = "tls_server_name";
 
 impl TlsOptions {
-    /// The options, if they go together.
+    /// Creates the options. Fails if a certificate is given without its key, or a key without its certificate.
     pub(crate) fn new(
         ca: Option<String>,
         cert: Option<String>,
@@ -43,7 +43,7 @@ impl TlsOptions {
         })
     }
 
-    /// The name of the first option that is given.
+    /// Returns the name of the first option that is given.
     pub(crate) const fn first(&self) -> Option<&'static str> {
         match (&self.ca, &self.client, &self.server_name) {
             (Some(_), ..) => Some(CA),
@@ -53,27 +53,26 @@ impl TlsOptions {
         }
     }
 
-    /// Whether certificates are to be for another name than the host's.
+    /// Whether the servers' certificates must have another name than the host.
     #[cfg(feature = "native")]
     pub(crate) const fn has_server_name(&self) -> bool {
         self.server_name.is_some()
     }
 
-    /// The file of authorities, as messages show it.
+    /// Returns the path of the authorities' file, as messages show it.
     #[cfg(feature = "native")]
     pub(crate) fn ca_shown(&self) -> Option<Cow<'_, str>> {
         self.ca.as_deref().map(shown_path)
     }
 
-    /// The file of the client's certificate, as messages show it.
+    /// Returns the path of the client's certificate, as messages show it.
     #[cfg(feature = "native")]
     pub(crate) fn cert_shown(&self) -> Option<Cow<'_, str>> {
         self.client.as_ref().map(|(cert, _)| shown_path(cert))
     }
 }
 
-/// A path as messages show it. If a caller gave the text of a key, or a URL, in place of
-/// a path, its secrets are not shown.
+/// Returns a path as messages show it. If a caller gave the text of a key or a URL instead, its secrets are left out.
 pub(crate) fn shown_path(path: &str) -> Cow<'_, str> {
     if is_key_text(path) {
         "(not a path; not shown)".into()
@@ -82,15 +81,15 @@ pub(crate) fn shown_path(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether this may be a certificate or a key, and not the path of one.
+/// Whether this text may be a certificate or a key instead of the path of one.
 pub(super) fn is_key_text(path: &str) -> bool {
     let is_base64 = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '/' | '=');
-    // The shortest key has more letters in base64. It never begins with a slash.
+    // Even the shortest key has more than 48 characters in base64. A key never begins with a slash.
     let is_long = |run: &str| run.len() >= 48;
     is_pem_text(path) || (!path.starts_with('/') && path.split(|letter| !is_base64(letter)).any(is_long))
 }
 
-/// Whether this is PEM for sure.
+/// Whether this text is certainly PEM.
 pub(super) fn is_pem_text(path: &str) -> bool {
     path.contains("-----BEGIN") || path.contains(char::is_control)
 }

@@ -1,17 +1,19 @@
-//! TLS where the program opens the connections: it knows whom to trust.
+//! The TLS settings for programs that open the connections themselves: such a program decides which servers to trust.
 
 use steadlock_protocol::{Error, ErrorKind, Operation};
 
 use super::options::TlsOptions;
 
-/// That there is to be TLS.
+/// The choice of TLS. The program makes all TLS settings itself.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) struct Tls(());
 
 impl Tls {
+    /// Accepts no options, because the program opens the connections.
+    ///
     /// # Errors
-    /// `Misconfigured` if there are any.
+    /// `Misconfigured` if any option is given.
     pub(crate) fn load(options: &TlsOptions) -> Result<Self, Error> {
         match options.first() {
             None => Ok(Self(())),

@@ -1,4 +1,4 @@
-//! Several servers, each a node of its own, for locks that a majority keeps.
+//! Several servers, each a node of its own, for locks that need a majority of the servers.
 
 use std::task::Context;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId,
 
 use super::interface::{Seen, Transport};
 
-/// The nodes, in the order in which they were given.
+/// The nodes, in the order of the settings.
 pub(super) struct Fleet {
     nodes: Vec<Box<dyn Transport>>,
     names: Vec<String>,
-    /// Which can be asked.
+    /// The nodes that are connected.
     up: SortedSet<usize>,
-    /// Which failed, and why, until the client is ready.
+    /// The nodes that failed, and the causes, until the client is ready.
     failed: SortedSet<usize>,
     causes: Vec<Cause>,
     is_told: bool,
-    /// When a majority could be asked for the first time.
+    /// The time at which a majority was connected for the first time.
     majority_since: Option<Instant>,
     seen: Vec<Seen>,
 }
 
-/// How long a majority waits for the others before the client is ready.
+/// The time that a majority waits for the other nodes before it reports the client as ready.
 const GRACE: Duration = Duration::from_millis(200);
 
 impl Fleet {
@@ -43,7 +43,7 @@ impl Fleet {
         self.nodes.len() / 2 + 1
     }
 
-    /// What one node saw, under its own number.
+    /// Passes on an event of one node, under the number of that node.
     fn pass_on(&mut self, node: usize, item: Seen, seen: &mut Vec<Seen>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
         seen.push(match item {
@@ -60,13 +60,14 @@ impl Fleet {
             Seen::Unheard(_, channel) => Seen::Unheard(id, channel),
             Seen::Subscribed(_, channel) => Seen::Subscribed(id, channel),
             Seen::Message(_, channel, payload) => Seen::Message(id, channel, payload),
-            // Of one node; the fleet's is told by `tell`.
+            // This event is about one node. `tell` reports the fleet as ready.
             Seen::Ready => {
                 self.up.insert(node);
                 self.failed.remove(&node);
                 return;
             }
-            // Trying again would not help: while there is somebody to tell, the others must not hide it.
+            // A retry cannot repair this failure. Until the first connection was reported, the failure ends the client,
+            // even if the other nodes can be reached.
             Seen::Unreachable(error) if self.is_told => {
                 Seen::Closed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
             }
@@ -79,13 +80,13 @@ impl Fleet {
         });
     }
 
-    /// A cause, and which node has it.
+    /// Adds the name of the node to a cause.
     fn of_node(&self, node: usize, cause: Cause) -> Cause {
         let name = self.names.get(node).map_or("", String::as_str);
         cause.reworded(|text| format!("{name}: {text}"))
     }
 
-    /// Says once whether the client can be used.
+    /// Reports once whether the client can be used.
     fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         if self.is_told {
             return;

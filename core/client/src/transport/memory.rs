@@ -1,4 +1,4 @@
-//! `memory://`: the embedded store, run inline on the engine's thread.
+//! `memory://`: the embedded store, which runs on the engine's thread.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub(super) struct Memory {
     messages: UnboundedReceiver<(Arc<[u8]>, Vec<u8>)>,
     is_connected: bool,
     waiting: Vec<Transmit>,
-    /// What the store answered at the last flush.
+    /// The replies of the store since the last flush.
     seen: Vec<Seen>,
 }
 
 impl Memory {
-    /// `Misconfigured` for a store that a process holds which this one is a fork of: it would be another one here,
-    /// and exclude nobody there.
+    /// Opens the store. Returns `Misconfigured` if a process of which this one is a fork holds the store. Here it would
+    /// be another store, which excludes none of that process's callers.
     pub(super) fn open(name: Option<&str>) -> Result<Self, Error> {
         let store = match name {
             Some(name) => {

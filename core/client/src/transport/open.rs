@@ -1,4 +1,4 @@
-//! Which transport it is.
+//! The choice of the transport.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::redis::{Failing, Redis};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 
-/// The transport that the settings ask for. It starts to connect when it is polled.
+/// Creates the transport for these settings. The transport connects when it is polled.
 pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Transport>, Error> {
     match settings.targets.as_slice() {
         [target] => {

@@ -1,5 +1,5 @@
-//! Servers whose connections the program opens itself: it takes what is to be sent, and says
-//! what it saw.
+//! Servers whose connections the program opens itself. The program takes the items to send, and reports the events of
+//! its connections.
 //!
 //! ```text
 //!   call ─► waiting ── its lane is open ─► outgoing ─► taken by the program ─► replied
@@ -20,7 +20,7 @@ use super::fleet::Fleet;
 use super::interface::{NODE, Seen, Transport};
 use crate::settings::Settings;
 
-/// The transport that the settings ask for, and the program's end of it: a line for each server.
+/// Creates the transport for these settings, and a `Line` for each server, which is the program's side of it.
 pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<Line>) {
     let nodes = 0..settings.targets.len();
     let lines: Vec<Line> = nodes.map(|node| Line::new(node, settings.command_timeout)).collect();
@@ -35,22 +35,22 @@ pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<Line>) {
     (transport, lines)
 }
 
-/// The engine's end.
+/// The engine's side of a server.
 struct Outside(Arc<Mutex<Node>>);
 
-/// The program's end.
+/// The program's side of a server.
 pub(crate) struct Line(Arc<Mutex<Node>>);
 
-/// One server's calls and subscriptions.
+/// The calls and subscriptions of one server.
 struct Node {
     id: NodeId,
     open: SortedSet<Lane>,
-    /// Both lanes were open once.
+    /// Whether both lanes were open at the same time since the last loss of a lane.
     is_ready: bool,
-    /// Subscriptions have a connection.
+    /// Whether subscriptions have a connection.
     hears: bool,
     wanted: SortedSet<Arc<[u8]>>,
-    /// Calls that no lane was open for, and since when they wait; not known until the next flush.
+    /// Calls whose lane was not open, with the time of the first flush that could not send them.
     waiting: VecDeque<(Call, Option<Instant>)>,
     patience: Duration,
     outgoing: VecDeque<Transmit>,
@@ -74,7 +74,7 @@ impl Line {
         })))
     }
 
-    /// The next thing to send.
+    /// Returns the next item to send.
     pub(crate) fn take(&self) -> Option<Transmit> {
         lock(&self.0).outgoing.pop_front()
     }
@@ -90,12 +90,13 @@ impl Line {
         }
     }
 
-    /// The lane is closed, or could not be opened. Its calls are answered.
+    /// Reports that a lane is closed or could not be opened. Answers the calls of that lane.
     pub(crate) fn closed(&self, lane: Lane, cause: &str) {
         let mut node = lock(&self.0);
         if node.open.remove(&lane) {
             node.is_ready = false;
-            // What was not taken yet is not to go out on the next connection: its time ran on this one.
+            // A call that the program did not take must not go out on the next connection: its response timeout has
+            // been running since it was reported as sent.
             node.outgoing.retain(|item| !is_of(item, lane));
         }
         node.seen.push(Seen::Closed(NODE, lane, cause.into()));
@@ -109,7 +110,7 @@ impl Line {
         }
     }
 
-    /// Subscriptions have a connection, a new one: every channel goes out again.
+    /// Reports a new connection for subscriptions. Every channel is subscribed to again.
     pub(crate) fn listening(&self) {
         let mut node = lock(&self.0);
         node.hears = true;
@@ -119,7 +120,7 @@ impl Line {
         node.outgoing.extend(wanted.into_iter().map(subscribe));
     }
 
-    /// They have none any more.
+    /// Reports that subscriptions have no connection any more.
     pub(crate) fn deaf(&self) {
         let mut node = lock(&self.0);
         node.forget_subscriptions();
@@ -128,12 +129,12 @@ impl Line {
         }
     }
 
-    /// It is of no use to try to connect again.
+    /// Reports that another attempt to connect would be useless.
     pub(crate) fn give_up(&self, error: Error) {
         lock(&self.0).seen.push(Seen::Unreachable(error));
     }
 
-    /// A call is answered. A second answer to the same call is ignored.
+    /// Reports the reply to a call. A second reply to the same call is ignored.
     pub(crate) fn replied(&self, call: CallId, reply: Result<Reply, CallError>) {
         let mut node = lock(&self.0);
         if node.in_flight.remove(&call).is_some() {
@@ -155,7 +156,7 @@ impl Node {
         self.outgoing.retain(|item| matches!(item, Transmit::Call(_)));
     }
 
-    /// Answers what has waited too long for its lane.
+    /// Answers the calls that have waited too long for their lane.
     fn drop_overdue(&mut self, now: Instant) {
         let patience = self.patience;
         let is_overdue = |since: Option<Instant>| since.is_some_and(|since| now >= since + patience);
@@ -226,6 +227,6 @@ fn disconnected(call: CallId, cause: &str) -> Seen {
 }
 
 fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {
-    // Nothing panics while holding it; if something did, the node is whole.
+    // No code panics while it holds the lock. Even after a panic the node would be consistent.
     node.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,7 @@
-//! A Redis or Valkey server: three connections, each kept open by itself.
+//! A Redis or Valkey server with three connections, each of which is reopened independently.
 //!
-//! Commands, renewals and subscriptions have a connection each, so that none of
-//! them queues behind another, and so that nothing a subscription brings can be
-//! taken for a command's reply. Each is lost and found by itself.
+//! Commands, renewals and subscriptions have one connection each. None of them queues behind another, and a message on
+//! a subscription cannot be mistaken for the reply to a command.
 //!
 //! ```text
 //!             ┌──────── fails: wait 0–50 ms, then 50 ms … 1 s ◄───────┐
@@ -11,12 +10,12 @@
 //!                                                      no primary
 //! ```
 //!
-//! All three are to one server (`identity.rs`), whichever of a name's addresses that is
+//! All three connections go to the same server (`identity.rs`), whichever of a name's addresses that server has
 //! (`choice.rs`).
 //!
-//! Only a server that is no primary any more takes all three with it: it keeps its
-//! connections when it is demoted, and the address may lead elsewhere by now. Whether
-//! it is one still is asked now and then while the client has something there.
+//! Only a demotion closes all three together. A server that is demoted to a replica keeps its connections, and the
+//! address may lead to another server by now. While the client holds or waits for locks there, it regularly asks the
+//! server whether it is still a primary.
 
 mod address;
 mod choice;
@@ -79,36 +78,36 @@ pub(super) struct Redis {
     proof: Proof,
     state: State,
     first: Failing,
-    /// Both lanes are open, and that was told.
+    /// Whether both lanes are open and `Seen::Ready` was reported.
     is_ready: bool,
-    /// Subscriptions have a connection.
+    /// Whether subscriptions have a connection.
     hears: bool,
 }
 
-/// What it means when the first attempt to connect fails.
+/// The meaning of a failure of the first attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failing {
     /// The client cannot be used.
     IsFatal,
-    /// It is tried again, unless the server is one that locks cannot work with.
+    /// The client tries again, unless locks cannot work with the server.
     MayPass,
-    /// Nothing more than a later one: the client was connected before.
+    /// The failure is an ordinary outage: the client was connected before.
     IsAnOutage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A failure to connect ends the client.
+    /// The two lanes have not both been open yet. A failure to connect may end the client.
     First,
-    /// Each connection is told of by itself.
+    /// Each lane is reported separately.
     Told,
-    /// Connecting failed at first; nothing is tried again.
+    /// The first attempt failed, and no other follows.
     Failed,
 }
 
 impl Redis {
-    /// `first` is what a failure of the first attempt means; with `peers`, the server
-    /// must be none of theirs.
+    /// Creates the transport. `first` is the meaning of a failure of the first attempt. With `peers`, the server must
+    /// differ from the servers of all other primaries.
     pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
         let connector = Connector::new(settings, target, Membership::Alone, peers);
         Self::with(Arc::new(connector), settings, first)
@@ -131,7 +130,7 @@ impl Redis {
         }
     }
 
-    /// Moves a lane on. Says why it has no connection any more, or still none.
+    /// Advances a lane. Returns the reason why the lane lost its connection or could not open one.
     fn poll_lane(
         &mut self,
         lane: Lane,
@@ -146,27 +145,27 @@ impl Redis {
         let was_told = link.is_told();
         let failure = link.poll(context, now, seen)?;
         if !was_told && self.state == State::Told {
-            // The cause may become clearer with each try.
+            // The cause can become clearer with each attempt.
             seen.push(Seen::Closed(NODE, lane, failure.cause().clone()));
         }
         Some(failure)
     }
 
-    /// The server is no primary any more: no connection to it is of use.
+    /// Closes all connections to a server that is no longer a primary.
     fn leave(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
         self.renewals.give_up(failure, now, seen);
         self.commands.give_up(failure, now, seen);
         self.subscriptions.give_up(now);
     }
 
-    /// The primary is elsewhere now: connects to it, and leaves what there is.
+    /// Leaves the connections, and connects to the new primary.
     fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
         self.renewals.follow(failure, now, seen);
         self.commands.follow(failure, now, seen);
         self.subscriptions.follow(now);
     }
 
-    /// Moves both lanes on. Says why one has no connection any more, or still none.
+    /// Advances both lanes. Returns the reason why one lost its connection or could not open one.
     fn poll_lanes(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
         let renewals = self.poll_lane(Lane::Renewal, context, now, seen);
         let commands = self.poll_lane(Lane::Command, context, now, seen);
@@ -178,10 +177,10 @@ impl Redis {
         commands.or(renewals)
     }
 
-    /// Has what a connection that is being made asks found out on one that there is.
+    /// Lets an open lane answer the questions of connections that are being made.
     fn answer_questions(&mut self, now: Instant) {
         for question in self.connector.identity.take_questions() {
-            // If neither is open, nobody is told anything: the client is nowhere.
+            // If neither lane is open, the question is dropped: the client is at no server.
             let _ = self
                 .renewals
                 .read(question, now)
@@ -189,24 +188,25 @@ impl Redis {
         }
     }
 
-    /// Looks whether it is none of the other primaries, if they had reason to; else it is left.
+    /// Checks that the server is none of the other primaries, if one of these asked for it. Leaves the server
+    /// otherwise.
     fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
-        // A connection that is being made looks by itself: it may lead elsewhere now.
+        // A connection that is being made does this check itself, because it may lead to another server.
         let is_open = self.commands.is_open() && self.renewals.is_open();
         if let Some(failure) = self.proof.poll(context, now, is_open) {
             self.leave(&failure, now, seen);
         }
     }
 
-    /// Moves the subscriptions on. Nothing is lost with them: each waiter polls, and asks again
-    /// once its channel is confirmed on the next connection.
+    /// Advances the subscriptions. A lost connection loses no grant: each waiter polls, and asks again when its channel
+    /// is confirmed on the next connection.
     fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
         if let Some(server) = self.connector.identity.server() {
             self.subscriptions.leave_unless_at(&server, now);
         }
         self.subscriptions.poll(context, now, self.commands.is_open(), seen);
         if self.connector.identity.is_asked() {
-            // A connection that is open is to answer.
+            // An open lane must answer this question.
             context.waker().wake_by_ref();
         }
         let hears = self.subscriptions.is_open();
@@ -216,13 +216,13 @@ impl Redis {
         self.hears = hears;
     }
 
-    /// The first attempt failed.
+    /// Handles a failure of the first attempt.
     fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
         if self.first == Failing::MayPass && !failure.is_lasting() {
             self.state = State::Told;
             seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
         } else {
-            // Of several primaries the others may do meanwhile, so this one is tried again.
+            // With several primaries the others may suffice meanwhile, so this one keeps trying.
             self.state = match self.connector.peers {
                 Some(_) => State::Told,
                 None => State::Failed,
@@ -231,7 +231,7 @@ impl Redis {
         }
     }
 
-    /// Tells what has opened.
+    /// Reports the lanes that have opened.
     fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         let is_ready = self.renewals.is_open() && self.commands.is_open();
         if self.state == State::First && is_ready {
@@ -240,9 +240,10 @@ impl Redis {
         if self.state != State::Told {
             return;
         }
-        // Renewals have their own lane if both open at once.
+        // Renewals first: if both lanes open in one poll, the session would otherwise send renewals on the command
+        // lane.
         if self.renewals.tell_open(seen) {
-            // It may lead to another server than the other one does.
+            // The new connection may lead to another server than the other lane's.
             self.commands.look_soon(now);
         }
         if self.commands.tell_open(seen) {
@@ -310,7 +311,7 @@ impl Transport for Redis {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // Nothing is tried again; what is open already is left alone.
+        // No attempt follows, and open connections are no longer polled.
         if self.state == State::Failed {
             return None;
         }

@@ -1,6 +1,5 @@
-//! I4, on the server's side: what a script says of an owner's record is so. An
-//! owner that has the lock gets it again when it asks again, and only who has it
-//! can renew or release it.
+//! Checks I4 on the servers: the answer of a script about an owner's record must be true. A holder that repeats its
+//! attempt is granted the lock. Only the holder can renew or release it.
 
 use steadlock_protocol::{Call, CallError};
 
@@ -9,7 +8,7 @@ use crate::kinds::{self, Role};
 use crate::node::FULL;
 use crate::records::OnRecord;
 
-/// Compares a script's answer with what was on record before it ran.
+/// Compares a script's answer with the record before it ran.
 pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool) -> Checked {
     let is_right = match role {
         Role::Acquire => is_yes || !had_it,
@@ -26,8 +25,7 @@ pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool)
     )
 }
 
-/// An owner that had `before` milliseconds of a record has no less of it now, unless it has
-/// none and was told so.
+/// Checks that no script has shortened an owner's record. A record that is gone is no error here.
 pub(crate) fn check_length(role: Role, owner: usize, before: i64, after: Option<i64>) -> Checked {
     match after {
         Some(after) if after < before => broken(
@@ -38,11 +36,11 @@ pub(crate) fn check_length(role: Role, owner: usize, before: i64, after: Option<
     }
 }
 
-/// Who asks a full server for what another holds is told so, not that it is full. `holders`
-/// are those who may be in its way.
+/// Checks that a full server names the holder of the lock, instead of answering that it is full. `holders` are the
+/// owners that may exclude the caller.
 pub(crate) fn check_full(call: &Call, holders: &[OnRecord], error: &CallError) -> Checked {
     let is_full = matches!(error, CallError::Server { code, .. } if code == FULL);
-    // What it has, or asks inside of, is in nobody's way.
+    // The owner's own hold, and the write hold around a read, exclude nothing.
     let is_its_own = |owner: &[u8]| kinds::owner(call) == Some(owner) || kinds::writer_around(call) == Some(owner);
     if !is_full || holders.is_empty() || holders.iter().any(|(owner, _)| is_its_own(owner)) {
         return Ok(());

@@ -1,14 +1,13 @@
-//! I1, on the servers' side: what a holder relies on is on record, and for no
-//! shorter than it relies on it. And I9 of refusals: who asks for something that
-//! can never be is told so, and nobody else is.
+//! Checks I1 on the servers: a valid lease has a record that lasts at least as long. Also checks the refusals of I9:
+//! exactly those callers are refused that request something impossible.
 
 use steadlock_protocol::{ErrorKind, LeaseId, Ticket};
 
 use super::{Checked, broken};
 use crate::time::Micros;
 
-/// A lease is relied on for another `wanted` of true time. The servers that have a record
-/// of it keep it for so long; a majority has to.
+/// Checks the records of a lease that is valid for another `wanted` of true time. A majority of the servers must keep
+/// it for at least that long.
 pub(crate) fn check_backing(
     (client, lease, name): (usize, LeaseId, usize),
     wanted: Micros,
@@ -28,7 +27,7 @@ pub(crate) fn check_backing(
     )
 }
 
-/// An acquisition failed with an error of this kind.
+/// Checks the kind of error with which an acquisition failed.
 pub(crate) fn check_refusal(
     client: usize,
     ticket: Ticket,
@@ -38,7 +37,7 @@ pub(crate) fn check_refusal(
 ) -> Checked {
     let is_right = match kind {
         ErrorKind::InvalidArgument => is_wrong,
-        // Another limit than the one that was agreed on.
+        // The request named another limit than the holders agreed on.
         ErrorKind::Misconfigured => may_disagree && !is_wrong,
         ErrorKind::Closed => true,
         _ => !is_wrong,

@@ -1,8 +1,8 @@
-//! I1: holders that exclude one another never believe to hold at the same time.
+//! Checks I1: holders that exclude each other never believe that they hold at the same time.
 //!
-//! A holder believes from the moment it is told of its grant until it starts the
-//! release of its last level, is told of the loss, or its own clock shows the
-//! deadline, whichever is first. And what it relies on ends before its record does.
+//! A holder believes that it holds the lock from its grant until the first of these events: it starts the release of
+//! its last level, it learns of the loss, or its own clock reaches the deadline. The deadline comes before the end of
+//! the record.
 
 use steadlock_protocol::{Kind, LeaseId};
 
@@ -20,7 +20,7 @@ pub(crate) struct Exclusion {
 }
 
 impl Exclusion {
-    /// A lease was granted, or may be relied on for longer.
+    /// Checks a lease that was granted or renewed.
     pub(crate) fn believes(
         &self,
         client: usize,
@@ -55,7 +55,7 @@ impl Exclusion {
                 let Some(held_as) = lease.kind_of(*name).filter(|_| !lease.bears(newcomer)) else {
                     continue;
                 };
-                // Without a server nobody knows that a name is used as two kinds.
+                // Without a server, a client cannot notice that a name is used as two kinds.
                 let is_elsewhere = other != client || Record::of(held_as) != Record::of(*kind);
                 if is_elsewhere && (lease.is_local(*name) || newcomer.is_local(*name)) {
                     continue;
@@ -79,9 +79,9 @@ impl Exclusion {
     }
 }
 
-/// I14: a name that was granted without a server excludes all others of its client, no matter
-/// whether a server or the client granted theirs. Of several locks some may be a server's, which
-/// exclude others by their records.
+/// Checks I14: a degraded lease of a name excludes all other leases of that name in its client, whether a server or the
+/// client granted them. In a composite lock some members may have been granted by a server, whose records exclude
+/// others.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
     let Some(newcomer) = ledger.get(client, id).filter(|lease| is_believed(lease, clock, now)) else {
         return Ok(());
@@ -103,7 +103,7 @@ fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now
     Ok(())
 }
 
-/// Whether its holder relies on it.
+/// Returns whether the holder relies on the lease.
 pub(crate) fn is_believed(lease: &Lease, clock: Clock, now: Micros) -> bool {
     !lease.lost && clock.at(now) < lease.deadline
 }

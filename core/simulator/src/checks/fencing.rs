@@ -1,5 +1,5 @@
-//! I2: tokens of one name rise with every grant, and a resource that refuses
-//! lower ones never takes the write of a holder that was superseded.
+//! Checks I2: the tokens of one name rise with every grant, and a resource that refuses lower tokens never accepts a
+//! write of an earlier holder.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ pub(crate) struct Fencing {
 
 #[derive(Debug, Default)]
 struct Name {
-    /// The last grant on the server: its token and owner.
+    /// The token and the owner of the last grant on the server.
     last: Option<(Token, usize)>,
-    /// The place of each token in the order of grants.
+    /// The position of each token in the order of grants.
     order: BTreeMap<Token, usize>,
-    /// What the guarded resource took last: token and hold.
+    /// The token and the hold of the last write that the resource accepted.
     taken: Option<(Token, u64)>,
 }
 
 impl Fencing {
-    /// The server granted a lock. `again` says that the owner had the record already.
+    /// Notes that the server granted a lock. `again` means that the owner already had the record.
     pub(crate) fn granted(&mut self, name: usize, owner: usize, token: Token, again: bool) -> Checked {
         let of_name = self.names.entry(name).or_default();
         if let Some((last, last_owner)) = of_name.last {
             let is_right = match (owner == last_owner, again) {
-                // Nobody drew one in between.
+                // No other owner has drawn a token since.
                 (true, true) => token >= last,
                 _ => token > last,
             };
@@ -49,7 +49,7 @@ impl Fencing {
         Ok(())
     }
 
-    /// A holder writes to the guarded resource; says whether the resource takes it.
+    /// Notes that a holder writes to the guarded resource. Returns whether the resource accepts the write.
     pub(crate) fn writes(&mut self, name: usize, hold: u64, token: Token) -> Result<bool, super::Broken> {
         let of_name = self.names.entry(name).or_default();
         let Some(place) = of_name.order.get(&token) else {

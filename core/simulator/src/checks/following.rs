@@ -1,5 +1,5 @@
-//! I15: no auto-renewed hold expires while one lane is open and its server answers; and
-//! who has something on a server leaves it soon after it was demoted.
+//! Checks I15: no auto-renewed hold expires while one lane is open and its server answers. Also, a client that holds or
+//! waits for something on a server leaves it soon after it was demoted.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::time::{MS, Micros};
 /// The check of I15.
 #[derive(Debug, Default)]
 pub(crate) struct Following {
-    /// Until when something other than the session kept a connection's calls or replies.
+    /// For each connection, the time until which something other than the session held up its calls or replies.
     hindered: BTreeMap<(usize, usize, usize), Micros>,
     /// The same for all connections of a server.
     server: BTreeMap<usize, Micros>,
@@ -22,14 +22,14 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// What travels on a connection is held up until then, or it has just opened.
+    /// Notes that a connection is held up until then, or has just opened.
     pub(crate) fn hindered(&mut self, route: Route, until: Micros) {
         let at = (route.client, route.node, route.line as usize);
         let before = self.hindered.entry(at).or_default();
         *before = until.max(*before);
     }
 
-    /// A server did not serve until now.
+    /// Notes that a server did not serve until now.
     pub(crate) fn hindered_all(&mut self, node: usize, now: Micros) {
         self.server.insert(node, now);
     }
@@ -38,13 +38,13 @@ impl Following {
         self.granted.insert((client, lease), now);
     }
 
-    /// Whether a client could have asked every server since then, and been answered. One that
-    /// was on a demoted server could not, also when all is calm: it first has to look.
+    /// Returns whether a client could reach every server and receive its answers since then. A client that was
+    /// connected to a demoted server could not, even when everything is calm: it must first find that out.
     pub(crate) fn reaches(&self, (number, client): (usize, &Client), since: Micros) -> bool {
         (0..client.wires.len()).all(|node| self.is_clear((number, client), node, Line::Commands, since))
     }
 
-    /// Since when a client could have asked a server that serves, and been answered; `None` if it cannot now.
+    /// Returns since when a client could reach a working server and receive its answers; `None` if it cannot now.
     pub(crate) fn clear_since(
         &self,
         (number, client): (usize, &Client),
@@ -60,14 +60,14 @@ impl Following {
         (is_clear && self.is_clear((number, client), place, Line::Commands, since)).then_some(since)
     }
 
-    /// Whether a connection is open, and nothing was in its way since then.
+    /// Returns whether a connection is open and has not been held up since then.
     fn is_clear(&self, (number, client): (usize, &Client), node: usize, line: Line, since: Micros) -> bool {
         let link = &client.wires[node].links[line as usize];
         let hindered = self.hindered.get(&(number, node, line as usize));
         link.open && !link.cut && link.stale_since.is_none() && hindered.is_none_or(|until| *until <= since)
     }
 
-    /// An auto-renewed lease of this length on the only server expired.
+    /// Checks an auto-renewed lease of this length, on the only server, that expired.
     pub(crate) fn expired(
         &self,
         (number, client): (usize, &Client),
@@ -75,7 +75,7 @@ impl Following {
         node: &Node,
         now: Micros,
     ) -> Checked {
-        // It was to be renewed after a third of the lease; so much was left.
+        // The renewal was due after a third of the lease, and two thirds were left for it.
         let since = now.saturating_sub(length / 3 * 2);
         let granted = self.granted.get(&(number, id)).copied().unwrap_or(now);
         let server = self.server.get(&0).copied().unwrap_or(0);
@@ -92,7 +92,7 @@ impl Following {
         Ok(())
     }
 
-    /// Somebody looked while all was calm.
+    /// Checks that no client is still connected to a demoted server, at a time when everything is calm.
     pub(crate) fn observed(clients: &[Client], now: Micros) -> Checked {
         for (number, client) in clients.iter().enumerate() {
             let has_something = client.session.as_ref().is_some_and(|session| !session.is_empty());

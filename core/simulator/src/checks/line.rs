@@ -1,16 +1,16 @@
-//! I7: the fair lock goes to the waiter that came first, of those that live.
+//! Checks I7: the fair lock is granted to the live waiter that came first.
 //!
-//! The order of arrival is kept here, by who was in the queue when; what the
-//! server has for scores does not matter.
+//! The check keeps its own order of arrival, by the contents of the queue after each script. The scores on the server
+//! do not matter.
 
 use std::collections::BTreeMap;
 
 use super::broken;
 use crate::records::Standing;
 
-/// A waiter that was not heard of for longer is dead; in microseconds.
+/// A waiter that has not polled for longer than this is dead, in microseconds.
 pub(super) const WAITER_LIFE: u64 = 3_000_000;
-/// What a grant that nobody asked for at that moment lasts at the most, in milliseconds.
+/// The longest lease of a provisional grant, which its waiter has not requested at that moment, in milliseconds.
 const PROVISIONAL: i64 = 3_000;
 
 /// The check of I7.
@@ -19,14 +19,14 @@ pub(crate) struct Line {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The queue after the last script.
     last: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// When a call last spoke for each owner, by the server's clock; `None` once it was released
-    /// and no call has spoken for it since.
+    /// The server's time at which a call last spoke for each owner; `None` once the owner was released and no call has
+    /// spoken for it since.
     spoke: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
 }
 
 impl Line {
-    /// A script ran for these owners, at this time of the server. Gives the owner that was
-    /// granted the lock by it.
+    /// Checks a script that ran for these owners at this time of the server. Returns the owner to which it granted the
+    /// lock.
     pub(crate) fn ran(
         &mut self,
         name: usize,
@@ -38,9 +38,9 @@ impl Line {
         arrived.retain(|owner| before.queue.contains(owner));
         let last = self.last.insert(name, after.queue.clone()).unwrap_or_default();
         if last != before.queue {
-            // Another server took over, with a queue of its own.
+            // Another server took over, with another queue.
             arrived.clone_from(&before.queue);
-            // Or forgot who has left.
+            // The new server may also have forgotten which waiters left.
             self.spoke.remove(&name);
         }
         let spoke = self.spoke.entry(name).or_default();

@@ -1,27 +1,26 @@
-//! What must be true after every step, a file for each concern.
+//! The promises that are checked after every step, a file for each concern.
 //!
 //! | | promise | file |
 //! |---|---|---|
-//! | I1 | holders that exclude one another never believe at the same time | `exclusion`, `backing`, `removals` |
-//! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
-//! | I3 | no key without TTL | `remains` |
-//! | I4 | nothing is renewed or asked for after its release; only its owner renews it; no kind of a name disturbs another | `renewal`, `answers`, `operators` |
-//! | I5 | what was cancelled, failed, released or granted too late leaves no record, also while faults strike, once its client reaches the server | `owners`, `remains` |
-//! | I6 | a free lock soon goes to a connected waiter, which learns of it; a release is told to who listens, and a waiter that hears that a lock may be free asks; of callers that wait for one another, one is served | `progress`, `wakes` |
-//! | I7 | the fair lock goes to the first live waiter, and to no other | `line`, `operators` |
+//! | I1 | holders that exclude each other never believe that they hold at the same time | `exclusion`, `backing`, `removals` |
+//! | I2 | tokens rise with every grant; a resource that checks them accepts no stale write | `fencing` |
+//! | I3 | every key has a TTL | `remains` |
+//! | I4 | no owner is renewed or requested after its release; only the owner can renew a record; no kind of a name disturbs another | `renewal`, `answers`, `operators` |
+//! | I5 | a request that was cancelled, failed, released or granted too late leaves no record, even while faults strike, once its client reaches the server | `owners`, `remains` |
+//! | I6 | a free lock is soon granted to a connected waiter, which learns of it; listeners are notified of a release, and a waiter that is notified asks; of callers that wait for each other, one is served | `progress`, `wakes` |
+//! | I7 | the fair lock is granted to the first live waiter, and to no other | `line`, `operators` |
 //! | I8 | levels are grants less releases | `levels` |
-//! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |
-//! | I10 | a waiting writer gets in though readers keep coming, and a waiting reader though writers do | `starvation` |
-//! | I11 | permits are granted up to the limit that counts, which an operator may change; only the server says that there is no room | `exclusion`, `operators`, `signals` |
-//! | I12 | a closed session comes to keep nothing | `remains` |
-//! | I15 | no auto-renewed hold expires while a lane is open and its server answers; a demoted server is left | `following` |
+//! | I9 | a loss is reported once, in time, and never after the release; a ticket is completed once | `signals` |
+//! | I10 | a waiting writer is admitted although readers keep coming, and a waiting reader although writers do | `starvation` |
+//! | I11 | permits are granted up to the limit that applies, which an operator may change; only the server reports that there is no room | `exclusion`, `operators`, `signals` |
+//! | I12 | a closed session ends up empty | `remains` |
+//! | I15 | no auto-renewed hold expires while a lane is open and its server answers; clients leave a demoted server | `following` |
 //! | I13 | one seed gives one trace | the trace's hash |
-//! | I14 | without a server only who wants it so is granted a lease, without a token, and each of its names that no server granted excludes all others of its client; with the servers back, so are the answers | `exclusion`, `outages` |
+//! | I14 | without a server, only callers that asked for it are granted a degraded lease, without a token, and each of its names that no server granted excludes all other leases of its client; when the servers are back, they grant again | `exclusion`, `outages` |
 //!
-//! That readers and writers exclude one another (I10) and that no more permits are relied
-//! on than there are (I11) is I1 with another rule of who may hold beside whom:
-//! `kinds::admits`. Locks that are taken together have to keep all of it lock by lock, and
-//! are one lease to I1, I5, I6, I8 and I9.
+//! The exclusion of readers and writers (I10) and the limit of permits (I11) are I1 with another rule about which holds
+//! may coexist: `kinds::admits`. A composite lock must keep all promises for each of its members, and is one lease for
+//! I1, I5, I6, I8 and I9.
 
 mod answers;
 mod backing;
@@ -64,16 +63,16 @@ pub(crate) use wakes::Wakes;
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Its number.
+    /// The number of the promise.
     pub invariant: &'static str,
-    /// What happened.
+    /// A description of what happened.
     pub what: String,
 }
 
-/// What a check says.
+/// The result of a check.
 pub(crate) type Checked = Result<(), Broken>;
 
-/// A check that failed.
+/// Returns the failure of a check.
 pub(crate) fn broken(invariant: &'static str, what: impl Into<String>) -> Checked {
     Err(Broken {
         invariant,

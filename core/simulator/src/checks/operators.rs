@@ -1,12 +1,11 @@
-//! What operators do, and what is promised of it.
+//! Checks the promises about operators.
 //!
-//! Of a forced release (I4, I7, I9): the record is gone, and of the fair lock the next live
-//! waiter has it; nothing asks twice for one wish; the former holder may go on believing, and
-//! excludes nobody any more (I1), but learns of the loss at its next renewal.
+//! A forced release (I4, I7, I9) removes the record, and the next live waiter of a fair lock is granted it. One request
+//! is sent only once. The former holder may still believe that it holds the lock. It excludes no other caller any more
+//! (I1), and it learns of the loss at its next renewal.
 //!
-//! Of a new limit (I11): no permit comes, goes or lasts longer by it. While permits are
-//! held, who names another limit than the one that counts is refused, and of the others
-//! just those get permits who find enough.
+//! A new limit (I11) adds, removes and prolongs no permit. While permits are held, a request with another limit than
+//! the one that applies is refused. A request with the right limit is granted exactly if enough permits are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,39 +19,39 @@ use crate::time::{MS, Micros};
 /// The check of what operators do.
 #[derive(Debug, Default)]
 pub(crate) struct Operators {
-    /// Holds of a name whose record was taken from them.
+    /// The holds and names whose record an operator removed.
     forced: BTreeSet<(u64, usize)>,
-    /// Callers who may have had the record that was taken before they were told so.
+    /// Tickets that may have had a removed record before the grant was reported to them.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
-    /// Since when such a hold has no record, while all is calm.
+    /// The time since which such a hold has no record, while everything is calm.
     untold_since: BTreeMap<(u64, usize), Micros>,
-    /// How many forced releases each client still has to send.
+    /// The number of forced releases that each client still has to send.
     wishes: BTreeMap<usize, usize>,
-    /// The limit that counts for a name, while permits of it are held.
+    /// The limit that applies to a name while permits of it are held.
     limits: BTreeMap<usize, u32>,
 }
 
-/// How a semaphore stands on its server.
+/// The state of a semaphore on its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PermitsStanding {
     pub(crate) holders: Vec<(String, i64)>,
-    /// How many permits they have.
+    /// The number of permits that they hold.
     pub(crate) held: u32,
     pub(crate) limit: Option<u32>,
 }
 
-/// What a semaphore's server said to one who wants permits.
+/// The answer of a server to a request for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Granted,
     Held,
     OtherLimit,
-    /// Something that has nothing to do with how many are held.
+    /// An error that does not depend on how many permits are held.
     Failed,
 }
 
 impl Operators {
-    /// An operator wants to release a lock by force, on so many servers.
+    /// An operator requests a forced release on this number of servers.
     pub(crate) fn wishes(&mut self, client: usize, servers: usize) {
         *self.wishes.entry(client).or_default() += servers;
     }
@@ -71,17 +70,17 @@ impl Operators {
         }
     }
 
-    /// The record of a hold was taken away.
+    /// Notes that the record of a hold was removed.
     pub(crate) fn took(&mut self, hold: u64, name: usize) {
         self.forced.insert((hold, name));
     }
 
-    /// The record was taken away that a caller had, who was not told yet that it has it.
+    /// Notes that a record was removed before its caller learned of the grant.
     pub(crate) fn took_early(&mut self, client: usize, ticket: Ticket, name: usize) {
         self.forced_early.insert((client, ticket, name));
     }
 
-    /// A caller was granted a hold.
+    /// Notes that a ticket was granted as a hold.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64, names: impl Iterator<Item = usize>) {
         for name in names {
             if self.forced_early.remove(&(client, ticket, name)) {
@@ -90,25 +89,25 @@ impl Operators {
         }
     }
 
-    /// A hold was released, and for this name another one, its heir, goes on.
+    /// Notes that a hold was released, and that its heir continues for this name.
     pub(crate) fn inherits(&mut self, hold: u64, heir: u64, name: usize) {
         if self.forced.contains(&(hold, name)) {
             self.took(heir, name);
         }
     }
 
-    /// Whether the record of any of these holds was taken away.
+    /// Returns whether the record of one of these holds was removed.
     pub(crate) fn has_taken(&self, name: usize, mut holds: impl Iterator<Item = u64>) -> bool {
         !self.forced.is_empty() && holds.any(|hold| self.forced.contains(&(hold, name)))
     }
 
-    /// A fault struck: what was seen before says nothing.
+    /// Forgets what was observed before a fault.
     pub(crate) fn disturbed(&mut self) {
         self.untold_since.clear();
     }
 
-    /// Somebody looked while all was calm: a hold that the watchdog renews, and whose record
-    /// was taken away. `is_over` says that its holder knows, or has a record again.
+    /// Checks an auto-renewed hold whose record was removed, while everything is calm. `is_over` means that its holder
+    /// knows, or has a record again.
     pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
         if is_over {
             self.untold_since.remove(&(hold, name));
@@ -126,7 +125,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Somebody asked for permits, and had none.
+    /// Checks a request for permits of an owner that held none.
     pub(crate) fn asked_for_permits(
         &mut self,
         name: usize,
@@ -156,7 +155,7 @@ impl Operators {
         Ok(())
     }
 
-    /// An operator changed a limit; `is_yes` says that the server said so.
+    /// Checks a change of the limit. `is_yes` means that the server reported success.
     pub(crate) fn set_limit(
         &mut self,
         name: usize,
@@ -180,12 +179,12 @@ impl Operators {
     }
 }
 
-/// A forced release ran: no owner that was on record still is, and the reply says so.
+/// Checks a forced release: no owner that was on record still is, and the reply says so.
 pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord], is_yes: bool) -> Checked {
     let stays = before
         .iter()
         .any(|(owner, _)| after.iter().any(|(other, _)| other == owner));
-    // What has ended is no record to anybody, and may go as well.
+    // An expired record does not count, and may be removed as well.
     if stays || (!before.is_empty() && !is_yes) {
         let (before, after) = (shown(before), shown(after));
         let what = format!("name {name} was taken by force: {is_yes}; before {before:?}, after {after:?}");
@@ -194,7 +193,7 @@ pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord],
     Ok(())
 }
 
-/// A server was asked who holds a lock, and named somebody or nobody.
+/// Checks the holder that a server named, or that it named none.
 pub(crate) fn check_inspected(name: usize, held: &[OnRecord], said: Option<&[u8]>) -> Checked {
     let is_right = match &said {
         Some(owner) => held.iter().any(|(other, _)| other == *owner),
@@ -213,7 +212,7 @@ pub(crate) fn check_inspected(name: usize, held: &[OnRecord], said: Option<&[u8]
     )
 }
 
-/// The holder of a fair lock is gone by this script: if the first in the queue lives, it has it.
+/// Checks a script that removed the holder of a fair lock: if the first waiter is alive, it holds the lock.
 pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: u64) -> Checked {
     let Some(first) = before.queue.first() else {
         return Ok(());
@@ -232,14 +231,14 @@ pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: 
     broken("I7", what)
 }
 
-/// What is on record, as text.
+/// Returns a record as text.
 pub(crate) fn shown(holders: &[OnRecord]) -> Vec<(String, i64)> {
     let text = |(owner, left): &OnRecord| (String::from_utf8_lossy(owner).into_owned(), *left);
     holders.iter().map(text).collect()
 }
 
-/// A script about one record of a name ran: another kind's record is as it was, and where
-/// both have one key, the call was refused.
+/// Checks a script about one record of a name: it must not change the record of another kind. If both have the same
+/// key, the call must be refused.
 pub(crate) fn check_undisturbed(
     name: usize,
     (before, after): (&[OnRecord], &[OnRecord]),

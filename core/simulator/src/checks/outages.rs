@@ -1,10 +1,10 @@
-//! I14: what callers get while their server is unavailable is what they wanted then.
+//! Checks I14: while their server is unavailable, callers are served as they requested for that case.
 
 use steadlock_protocol::{Grant, OnUnavailable, Ticket};
 
 use super::{Checked, broken};
 
-/// A lease was granted without a server; `has_breakers` says whether clients have circuit breakers.
+/// Checks a grant. A degraded grant needs circuit breakers, and a caller that requested it.
 pub(crate) fn check_degraded_grant(
     client: usize,
     ticket: Ticket,
@@ -21,7 +21,7 @@ pub(crate) fn check_degraded_grant(
     Ok(())
 }
 
-/// An acquisition was skipped.
+/// Checks an acquisition that was skipped.
 pub(crate) fn check_skipped(client: usize, ticket: Ticket, wanted: OnUnavailable) -> Checked {
     if wanted == OnUnavailable::Skip {
         return Ok(());

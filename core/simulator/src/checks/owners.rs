@@ -1,5 +1,5 @@
-//! I5, owner by owner: what a caller gave up, released or never got leaves the server
-//! soon.
+//! Checks I5 for each owner: if a caller gives up, releases or never receives a lock, its record is soon gone from the
+//! server.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use steadlock_protocol::Ticket;
 use super::{Checked, broken};
 use crate::time::{MS, Micros};
 
-/// A ticket of a client, and the number of the name: who wants several locks asks for each
-/// under another owner id.
+/// A ticket of a client, and the number of a name. A caller that requests several locks asks for each under another
+/// owner id.
 type Wanted = (usize, Ticket, usize);
 
-/// What each owner id stands for.
+/// The meaning of each owner id.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     wanted: BTreeMap<Wanted, usize>,
-    /// For each hold, the names and the owners.
+    /// For each hold, its names and owners.
     held: BTreeMap<u64, Vec<(usize, usize)>>,
     given_up: BTreeMap<usize, Micros>,
-    /// Owners on record of whom nobody at their client has or wants the lock.
+    /// Owners on record whose client has no caller that holds or requests the lock.
     stray: BTreeMap<usize, Micros>,
-    /// For each client and name, until when the record of a fixed lease that was lost may
-    /// stay: its TTL passes later than its deadline.
+    /// For each client and name, the time until which the record of a lost fixed lease may stay, because its TTL ends
+    /// later than its deadline.
     lapsed: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Owners {
-    /// A session asks for a lock under an owner id, for this ticket of a caller. There is
-    /// none if the caller's wait ended in the same step.
+    /// Notes that a session asks for a lock under an owner id, for this ticket. There is no ticket if the caller's
+    /// wait ended in the same step.
     pub(crate) fn asks(&mut self, client: usize, name: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
         let given_up = match ticket {
             Some(ticket) => self
@@ -42,7 +42,7 @@ impl Owners {
         }
     }
 
-    /// Of these tickets, the one that asks under an owner id; `None` if that is not seen.
+    /// Returns the ticket among these that asks under an owner id; `None` if that is not clear.
     pub(crate) fn who_asks(&self, client: usize, name: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
         let of = |ticket: &&Ticket| self.wanted.get(&(client, **ticket, name)).copied();
         if let Some(known) = waiting.iter().find(|ticket| of(ticket) == Some(owner)) {
@@ -53,19 +53,18 @@ impl Owners {
         some.next().copied().filter(|_| some.next().is_none())
     }
 
-    /// The owner id under which a ticket asks for a name, or has it already while it waits
-    /// for others.
+    /// Returns the owner id under which a ticket asks for a name, or already holds it while it waits for others.
     pub(crate) fn asked_as(&self, client: usize, ticket: Ticket, name: usize) -> Option<usize> {
         self.wanted.get(&(client, ticket, name)).copied()
     }
 
-    /// Whether a caller waits under an owner id.
+    /// Returns whether a caller waits under an owner id.
     pub(crate) fn is_wanted(&self, owner: usize) -> bool {
         self.wanted.values().any(|of| *of == owner)
     }
 
-    /// A session was told that an owner id has a lock, for which a caller waited until then: it has given it to the
-    /// caller, or released it in the same step.
+    /// Checks a session that has learned of the grant of a lock, under an owner id for which a caller waited. In the
+    /// same step, it must either grant the lock to the caller or release it.
     pub(crate) fn check_grant(&self, client: usize, owner: usize, is_released: bool) -> Checked {
         if is_released || !self.given_up.contains_key(&owner) {
             return Ok(());
@@ -76,18 +75,18 @@ impl Owners {
         )
     }
 
-    /// The owner id under which a hold has a name, if that was seen.
+    /// Returns the owner id under which a hold has a name, if that is known.
     pub(crate) fn held_as(&self, hold: u64, name: usize) -> Option<usize> {
         let owners = self.held.get(&hold)?;
         owners.iter().find(|(of, _)| *of == name).map(|(_, owner)| *owner)
     }
 
-    /// A session releases what an owner id has, or may have.
+    /// Notes that a session releases what an owner id holds or may hold.
     pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
         self.given_up.entry(owner).or_insert(now);
     }
 
-    /// A ticket was granted as a new hold.
+    /// Notes that a ticket was granted as a new hold.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64) {
         let owners = self.take_wanted(client, ticket);
         if !owners.is_empty() {
@@ -95,7 +94,7 @@ impl Owners {
         }
     }
 
-    /// A ticket came to nothing.
+    /// Notes that a ticket ended without the lock.
     pub(crate) fn refused(&mut self, client: usize, ticket: Ticket, now: Micros) {
         for (_, owner) in self.take_wanted(client, ticket) {
             self.given_up.insert(owner, now);
@@ -111,18 +110,18 @@ impl Owners {
             .collect()
     }
 
-    /// A client lost a fixed lease; the record may stay until then.
+    /// Notes that a client lost a fixed lease. Its record may stay until then.
     pub(crate) fn lapsed(&mut self, client: usize, name: usize, until: Micros) {
         let known = self.lapsed.entry((client, name)).or_insert(until);
         *known = until.max(*known);
     }
 
-    /// Whether a client's record of a name may still be there, since its fixed lease was lost.
+    /// Returns whether the record of a lost fixed lease may still exist.
     pub(crate) fn may_lapse(&self, client: usize, name: usize, now: Micros) -> bool {
         self.lapsed.get(&(client, name)).is_some_and(|until| now < *until)
     }
 
-    /// The last level of a hold was released. For some names another hold goes on.
+    /// Notes that the last level of a hold was released. For some names another hold continues.
     pub(crate) fn released(&mut self, hold: u64, heirs: &[(usize, u64)], now: Micros) {
         for (name, owner) in self.held.remove(&hold).unwrap_or_default() {
             match heirs.iter().find(|(of, _)| *of == name) {
@@ -134,8 +133,8 @@ impl Owners {
         }
     }
 
-    /// Somebody sees a record of an owner on a server, while all is calm since `settled`
-    /// and its client connected. `is_stray` says that nobody there has or wants that lock.
+    /// Checks a record of an owner on a server. Everything has been calm and the client connected since `settled`.
+    /// `is_stray` means that no caller of that client holds or requests the lock.
     pub(crate) fn seen(
         &mut self,
         owner: usize,
@@ -151,7 +150,7 @@ impl Owners {
                 None
             }
         };
-        // A lost fixed lease is given up when its TTL has passed.
+        // A lost fixed lease counts as given up when its TTL has passed.
         let given_up = self.given_up.get(&owner).copied().filter(|since| *since <= now);
         let Some(since) = [given_up, stray_since].into_iter().flatten().min() else {
             return Ok(());

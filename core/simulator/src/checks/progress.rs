@@ -1,8 +1,7 @@
-//! I6: while no fault strikes, a free lock goes to a connected waiter within a
-//! poll and a few round trips; of callers who acquire several locks and wait for nobody
-//! but one another, one is served; and a waiter learns of its grant without another
-//! poll. And I9's promise about records that were taken away: the holder of an
-//! auto-renewed lease learns of it within a third of the lease and half a second.
+//! Checks I6: while no fault strikes, a free lock is granted to a connected waiter within a poll and a few round trips.
+//! If callers that acquire several locks wait only for each other, one of them is served. A waiter learns of its grant
+//! without another poll. Also checks I9 for records that were removed: the holder of an auto-renewed lease learns of it
+//! within a third of the lease and half a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,29 +11,29 @@ use super::{Checked, broken};
 use crate::records::{Group, Record};
 use crate::time::{MS, Micros};
 
-/// What an observer sees of one name at one time.
+/// The state of one name at one time, as the observer sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight {
-    /// Callers whose client is connected and who could have it.
+    /// The number of waiters whose client is connected and that could be granted the lock.
     pub(crate) waiters: usize,
-    /// Owners on the server's record.
+    /// The number of owners on the server's record.
     pub(crate) records: usize,
-    /// Holds that are relied on.
+    /// The number of valid holds.
     pub(crate) believed: usize,
-    /// Those of them that the watchdog renews, and the longest of their leases.
+    /// The number of valid holds that are renewed, and the longest of their leases.
     pub(crate) watched: usize,
     pub(crate) longest_lease: Micros,
 }
 
-/// The records of a name that have to do with one another.
+/// A name, and a group of its records.
 type Place = (usize, Group);
 
 /// The check of I6.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// The longest that a free lock may stay free.
+    /// The longest time for which a lock may stay free.
     pub(crate) bound: Micros,
-    /// The longest that word of a grant may be on its way.
+    /// The longest time until a waiter learns of its grant.
     pub(crate) word: Micros,
     free_since: BTreeMap<Place, Micros>,
     waiting_since: BTreeMap<(usize, Ticket), Micros>,
@@ -43,17 +42,17 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A lock was granted, or who waited for it was told that it cannot be.
+    /// Notes that a lock was granted, or that its waiter was refused for good.
     pub(crate) fn granted(&mut self, name: usize, kind: Kind) {
         self.free_since.remove(&(name, Record::of(kind).group()));
     }
 
-    /// Somebody was let in, or one who may have had some of several locks waits no more.
+    /// Notes that a caller was served. Also called when a caller that may hold some of several locks gives up.
     pub(crate) fn served(&mut self) {
         self.waiting_since.clear();
     }
 
-    /// A fault struck: what was seen before says nothing.
+    /// Forgets what was observed before a fault.
     pub(crate) fn disturbed(&mut self) {
         self.free_since.clear();
         self.waiting_since.clear();
@@ -61,12 +60,12 @@ impl Progress {
         self.untold_since.clear();
     }
 
-    /// Somebody looked while all was calm: these callers, each of whom wants so many locks,
-    /// wait for nobody but one another.
+    /// Checks the callers that wait only for each other, while everything is calm. The value is the number of locks
+    /// that each of them requests.
     ///
-    /// Locks are taken in one order. So one of them waits for a lock that is free, and takes
-    /// it as soon as who wants no other; and they take one more each time, until one is
-    /// served.
+    /// Composite locks acquire their members in one fixed order. Therefore at least one of these callers waits for a
+    /// free lock, and is granted it as soon as a caller of that lock alone would be. Each time they acquire one more
+    /// lock, until one of them is served.
     pub(crate) fn waiting(&mut self, callers: &BTreeMap<(usize, Ticket), usize>, now: Micros) -> Checked {
         self.waiting_since.retain(|caller, _| callers.contains_key(caller));
         let locks = callers.values().sum::<usize>() as u64;
@@ -80,8 +79,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Somebody looked while all was calm: these owners have a lock, and those who asked for
-    /// it wait.
+    /// Checks owners that hold a lock on the server although their callers still wait, while everything is calm.
     pub(crate) fn untold(&mut self, name: usize, owners: &BTreeSet<usize>, now: Micros) -> Checked {
         self.untold_since
             .retain(|(of, owner), _| *of != name || owners.contains(owner));
@@ -98,7 +96,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Somebody looked while all was calm.
+    /// Checks the state of one name, while everything is calm.
     pub(crate) fn observed(&mut self, place: Place, sight: Sight, now: Micros) -> Checked {
         let name = place.0;
         if sight.waiters > 0 {

@@ -1,4 +1,4 @@
-//! I3, I5 and I12: what is left, on servers and in sessions, now and in the end.
+//! Checks I3, I5 and I12: what remains on servers and in sessions, now and at the end.
 
 use steadlock_protocol::Session;
 
@@ -6,7 +6,7 @@ use super::{Checked, broken};
 use crate::node::Node;
 use crate::time::Micros;
 
-/// I3: none of these keys exists without TTL.
+/// Checks I3: each of these keys has a TTL.
 pub(crate) fn check_ttl<K: AsRef<[u8]>>(node: &mut Node, keys: &[K], now: Micros) -> Checked {
     for key in keys {
         if node.pttl(key.as_ref(), now) == -1 {
@@ -17,7 +17,7 @@ pub(crate) fn check_ttl<K: AsRef<[u8]>>(node: &mut Node, keys: &[K], now: Micros
     Ok(())
 }
 
-/// I5: every owner on record belongs to a client that crashed.
+/// Checks I5: every owner on record belongs to a client that crashed.
 pub(crate) fn check_only_crashed_remain(name: usize, owners: &[Vec<u8>], crashed: &[String]) -> Checked {
     let is_crashed = |owner: &&Vec<u8>| crashed.iter().any(|client| owner.starts_with(client.as_bytes()));
     match owners.iter().find(|owner| !is_crashed(owner)) {
@@ -32,7 +32,7 @@ pub(crate) fn check_only_crashed_remain(name: usize, owners: &[Vec<u8>], crashed
     }
 }
 
-/// I5: when all TTLs have passed, a server has no key.
+/// Checks I5: when all TTLs have passed, a server has no key.
 pub(crate) fn check_nothing_remains(node: &mut Node, now: Micros) -> Checked {
     let keys = node.keys(now);
     match keys.first() {
@@ -44,7 +44,7 @@ pub(crate) fn check_nothing_remains(node: &mut Node, now: Micros) -> Checked {
     }
 }
 
-/// I12: a closed session keeps nothing and owes nothing.
+/// Checks I12: a closed session keeps nothing and owes nothing.
 pub(crate) fn check_session_is_empty(client: usize, session: &Session) -> Checked {
     if session.is_empty() && session.is_drained() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! I4: once the release of an owner was handed out, nothing renews its record or
-//! asks for it again.
+//! Checks I4: once the release of an owner was handed out, no later call renews its record or requests the lock under
+//! that owner id.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Whether a release of an owner was handed out.
+    /// Returns whether a release of an owner was handed out.
     pub(crate) fn was_released(&self, owner: usize) -> bool {
         self.released.contains(&owner)
     }
 
-    /// A session handed out a call for an owner.
+    /// Checks a call for an owner that a session handed out.
     pub(crate) fn handed_out(&mut self, client: usize, role: Role, owner: usize) -> Checked {
         match role {
             Role::Release => {

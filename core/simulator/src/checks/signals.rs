@@ -1,6 +1,6 @@
-//! I9: a loss is told once for each lease, by its deadline, and never after its
-//! release. And every ticket is completed once, a cancelled one never. I11, of room: only
-//! the server refuses an attempt to acquire what several may hold.
+//! Checks I9: a loss is reported once for each lease, by its deadline, and never after its release. Every ticket is
+//! completed once, and a cancelled one never. Also checks I11: only the server refuses an attempt for a lock that
+//! several can hold.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Checked, broken};
 use crate::ledger::{Lease, Ledger};
 use crate::time::{Clock, Micros};
 
-/// How late by its own clock a client may be: time comes in whole microseconds.
+/// How late by its own clock a client may be, in microseconds: times are rounded.
 const ROUNDING: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     tickets: BTreeMap<(usize, Ticket), State>,
-    /// When each was given out.
+    /// The time at which each ticket was returned.
     since: BTreeMap<(usize, Ticket), Micros>,
-    /// Until when a client had a name, so that nobody there had to ask for it.
+    /// The time until which a client held a name, so that its callers did not have to ask for it.
     had: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Signals {
-    /// A session gave out a ticket.
+    /// Notes that a session returned a ticket.
     pub(crate) fn opened(&mut self, client: usize, ticket: Ticket, now: Micros) -> Checked {
         self.since.insert((client, ticket), now);
         match self.tickets.insert((client, ticket), State::Open) {
@@ -40,8 +40,8 @@ impl Signals {
         }
     }
 
-    /// A caller that wants what several may hold is told that there is no room. Only the server knows that, so it
-    /// must have been asked.
+    /// Checks a refusal because of missing room, for a lock that several can hold. Only the server knows that, so the
+    /// client must have sent a call.
     pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {
         match self.since.get(&(client, ticket)) {
             Some(since) if *since == now => broken(
@@ -52,7 +52,7 @@ impl Signals {
         }
     }
 
-    /// A ticket was completed.
+    /// Notes that a ticket was completed.
     pub(crate) fn completed(&mut self, client: usize, ticket: Ticket) -> Checked {
         match self.tickets.insert((client, ticket), State::Completed) {
             Some(State::Open) => Ok(()),
@@ -63,13 +63,13 @@ impl Signals {
         }
     }
 
-    /// A client has a lock no more, and its waiters there begin to ask.
+    /// Notes that a client does not hold a lock any more, so that its waiters begin to ask.
     pub(crate) fn nobody_had_to_ask(&mut self, client: usize, name: usize, now: Micros) {
         self.had.insert((client, name), now);
     }
 
-    /// A caller without bound is told that the server is silent. It is no sooner than after
-    /// `longest`, from its first question on.
+    /// Checks a caller without a bound that failed with `Unavailable`: not before `longest` has passed since its first
+    /// request.
     pub(crate) fn heard_silence(
         &self,
         client: usize,
@@ -91,17 +91,17 @@ impl Signals {
         }
     }
 
-    /// A caller went away.
+    /// Notes that a caller gave up.
     pub(crate) fn cancelled(&mut self, client: usize, ticket: Ticket) {
         self.tickets.insert((client, ticket), State::Cancelled);
     }
 
-    /// A client crashed: nobody is told any more.
+    /// Forgets the tickets of a client that crashed.
     pub(crate) fn forget(&mut self, client: usize) {
         self.tickets.retain(|(of, _), _| *of != client);
     }
 
-    /// A lease was told to be lost.
+    /// Checks a lease that was reported as lost.
     pub(crate) fn lost(&self, client: usize, lease: LeaseId, ledger: &Ledger) -> Checked {
         match ledger.get(client, lease) {
             Some(held) if !held.lost => Ok(()),
@@ -117,7 +117,7 @@ impl Signals {
         }
     }
 
-    /// All callers must have their answer.
+    /// Checks that all callers have their answer.
     pub(crate) fn all_completed(&self) -> Checked {
         match self.tickets.iter().find(|(_, state)| **state == State::Open) {
             None => Ok(()),
@@ -126,8 +126,8 @@ impl Signals {
     }
 }
 
-/// A client that is awake since `awake_since` has been told of a loss that its clock
-/// shows.
+/// Checks that a session has reported a loss as soon as the client's clock shows it. The client has not been paused
+/// since `awake_since`.
 pub(crate) fn check_is_told(
     client: usize,
     id: LeaseId,

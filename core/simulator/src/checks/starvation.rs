@@ -1,14 +1,13 @@
-//! I10, of the two sides of a read-write lock: while no fault strikes, a waiting writer
-//! gets in though readers keep coming, and a waiting reader though writers do.
+//! Checks I10 for the two sides of a read-write lock: while no fault strikes, a waiting writer is admitted although
+//! readers keep coming. The same holds for a waiting reader and new writers.
 //!
-//! A waiting writer keeps new readers out for two seconds, lets them in for two, and so
-//! on. If no hold lasts for a second or more, those that were let in before are gone
-//! halfway through, and the writer asks once more before the two seconds are over. It may
-//! have come when the first two seconds were too far gone already, and then asks again up
-//! to a poll after they could begin anew.
+//! A waiting writer keeps new readers out for two seconds, admits them for two seconds, and so on. If no hold lasts for
+//! a second or more, the earlier readers are gone after half of the first phase, and the writer asks again before the
+//! phase is over. A writer can come so late in a phase that its next attempt is up to a poll after the start of the
+//! following phase.
 //!
-//! A reader that asks during a write goes before the next writer. It asks whenever a write
-//! ends, and often the next one has begun by then. Between writes it is kept out for two
+//! A reader that asks during a write comes before the next writer. It asks whenever a write ends, but often the next
+//! one has begun by then. Between writes it is kept out for two seconds at most.
 //! seconds at most.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +21,15 @@ use crate::time::{MS, Micros};
 /// The check of I10.
 #[derive(Debug, Default)]
 pub(crate) struct Starvation {
-    /// The longest that one side may wait.
+    /// The longest time for which one side may wait.
     bound: Micros,
     waiting_since: BTreeMap<(usize, Kind), Micros>,
-    /// Since when each owner of a name is on record.
+    /// The time since which each owner of a name is on record.
     held_since: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Starvation {
-    /// The check where waiters ask after `poll` at the latest and are answered in no more
-    /// than `round_trips`.
+    /// Creates the check. Waiters ask after `poll` at the latest, and are answered within `round_trips`.
     pub(crate) fn new(poll: Micros, round_trips: Micros) -> Self {
         let bound = 2 * Crowd::PHASE + poll + Crowd::LONG + poll + round_trips;
         Self {
@@ -41,23 +39,22 @@ impl Starvation {
         }
     }
 
-    /// One side was let in.
+    /// Notes that one side was granted the lock.
     pub(crate) fn granted(&mut self, name: usize, kind: Kind) {
         self.waiting_since.remove(&(name, kind));
     }
 
-    /// One who waited goes away, and its word that it waits with it.
+    /// Notes that a waiter gave up, and that its mark has ended.
     pub(crate) fn gave_up(&mut self, name: usize, kind: Kind) {
         self.waiting_since.remove(&(name, kind));
     }
 
-    /// A fault struck: what was seen before says nothing.
+    /// Forgets what was observed before a fault.
     pub(crate) fn disturbed(&mut self) {
         self.waiting_since.clear();
     }
 
-    /// Somebody looked while all was calm: the sides that are waited for, and the owners on
-    /// record.
+    /// Checks the sides that are waited for and the owners on record, while everything is calm.
     pub(crate) fn observed(
         &mut self,
         name: usize,

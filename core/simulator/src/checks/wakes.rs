@@ -1,5 +1,5 @@
-//! I6, of messages: a waiter whose client listens when its lock is released, or hears that it may be
-//! free, asks at once, and not only when it would have asked anyway.
+//! Checks I6 for messages: a waiter whose client is notified that its lock may be free asks at once, and not only when
+//! its next poll is due.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use steadlock_protocol::Ticket;
 use super::{Checked, broken};
 use crate::time::{MS, Micros};
 
-/// The check of it.
+/// The check of I6 for messages.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
-    /// The longest that it may take.
+    /// The longest time until the waiter asks.
     pub(crate) word: Micros,
-    /// By client and name: when the client was told that the name may be free, which it was, and the waiter there.
+    /// By client and name: the time of the notification, while the name was free, and the waiter that must ask.
     heard: BTreeMap<(usize, usize), (Micros, Ticket)>,
 }
 
 impl Wakes {
-    /// A client listens when a name is released, or hears that it may be free, which it is, and this caller waits
-    /// for it.
+    /// Notes that a client was notified that a name may be free, or listened when it was released. The name is free,
+    /// and this caller waits for it.
     pub(crate) fn hears(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
         self.heard.entry((client, name)).or_insert((now, waiter));
     }
 
-    /// A client asks for a name.
+    /// Notes that a client asks for a name.
     pub(crate) fn asks(&mut self, client: usize, name: usize) {
         self.heard.remove(&(client, name));
     }
 
-    /// A client was granted a name, which only one may hold: who else waits there knows that without asking.
+    /// Notes that a client was granted a name that excludes all others: its other waiters know that without asking.
     pub(crate) fn granted(&mut self, client: usize, name: usize) {
         self.heard.remove(&(client, name));
     }
 
-    /// A fault struck: what was heard before says nothing.
+    /// Forgets what was observed before a fault.
     pub(crate) fn disturbed(&mut self) {
         self.heard.clear();
     }
 
-    /// Somebody looked while all was calm; `waits` says who still waits at a client.
+    /// Checks the notifications, while everything is calm. `waits` returns whether a caller still waits.
     pub(crate) fn observed(&mut self, now: Micros, waits: impl Fn(usize, Ticket) -> bool) -> Checked {
         self.heard.retain(|(client, _), (_, waiter)| waits(*client, *waiter));
         for ((client, name), (since, waiter)) in &self.heard {

@@ -1,4 +1,4 @@
-//! One connection in memory: bytes that take their time, and may be cut off or vanish.
+//! A connection in memory. Its bytes take time to arrive, and can be cut off or vanish.
 //!
 //! ```text
 //!   client's End ── up ──► server      each way is a queue: bytes arrive in order, each
@@ -26,15 +26,15 @@ pub(super) struct Cable(Mutex<State>);
 #[derive(Debug)]
 struct State {
     random: Random,
-    /// The slowest that bytes are, in microseconds.
+    /// The longest time that bytes take, in microseconds.
     slowest: u64,
     up: Way,
     down: Way,
-    /// The connection is reset: the client is told by the next thing it does.
+    /// Whether the connection is reset. The client's next operation on it fails.
     is_cut: bool,
-    /// What is sent from now on arrives nowhere, and nobody is told.
+    /// Whether everything sent from now on is lost, without an error for either end.
     is_silent: bool,
-    /// The client has no end of it any more.
+    /// Whether the client has dropped its end.
     is_left: bool,
 }
 
@@ -64,7 +64,7 @@ impl Cable {
         })))
     }
 
-    /// Resets the connection. What the client has sent arrives all the same, or it does not.
+    /// Resets the connection. Bytes that the client has already sent arrive or are lost, by chance.
     pub(super) fn cut(&self) {
         let mut state = self.lock();
         state.is_cut = true;
@@ -76,18 +76,18 @@ impl Cable {
         state.down.wake();
     }
 
-    /// Lets all that is sent from now on vanish.
+    /// Makes everything that is sent from now on vanish.
     pub(super) fn silence(&self) {
         self.lock().is_silent = true;
     }
 
-    /// Whether the client still has it, and it works as far as it knows.
+    /// Returns whether the client still has its end and has no reason to think that the connection is broken.
     pub(super) fn is_in_use(&self) -> bool {
         let state = self.lock();
         !state.is_left && !state.is_cut
     }
 
-    /// What comes from the client; `None` when nothing will come any more.
+    /// Returns bytes from the client; `None` when no more can arrive.
     pub(super) async fn receive(&self) -> Option<Vec<u8>> {
         let mut alarm = None;
         poll_fn(|context| {
@@ -101,7 +101,7 @@ impl Cable {
         .await
     }
 
-    /// Sends something to the client.
+    /// Sends bytes to the client.
     pub(super) fn send(&self, bytes: Vec<u8>) {
         let mut state = self.lock();
         if !state.is_cut && !state.is_left {
@@ -139,7 +139,7 @@ impl Way {
         }
     }
 
-    /// At most so many bytes of what has arrived; sets the alarm for what is on its way.
+    /// Takes at most `most` bytes that have arrived. Sets the alarm for bytes that are on their way.
     fn poll_take(
         &mut self,
         most: usize,
@@ -169,7 +169,7 @@ impl Way {
     }
 }
 
-/// The client's end: a stream.
+/// The client's end, which is a stream.
 #[derive(Debug)]
 pub(super) struct End {
     cable: Arc<Cable>,

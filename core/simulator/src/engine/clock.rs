@@ -1,11 +1,11 @@
-//! Virtual time: tokio's, which stands still until every task sleeps and then goes on at once.
+//! Virtual time: tokio's paused time, which advances at once when every task sleeps.
 
 use steadlock_store::ServerTime;
 use tokio::time::Instant;
 
-/// What servers' clocks show when a history begins.
+/// The time that servers' clocks show when a history begins.
 const EPOCH: u64 = 1_795_000_000_000_000;
-/// What clients' clocks show then. No clock starts at zero.
+/// The time that clients' clocks show when a history begins. No real clock starts at zero.
 const BOOT: u64 = 1_000_000_000;
 
 /// The one clock of a history.
@@ -17,7 +17,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// Microseconds since the history began.
+    /// Returns the microseconds since the history began.
     pub(super) fn micros(self) -> u64 {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }

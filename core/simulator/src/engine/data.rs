@@ -1,5 +1,5 @@
-//! What a server keeps, apart from the machine that serves it: a server that was demoted goes on to
-//! answer from what its new primary has, as one that follows it without a lag.
+//! The data of a server, separate from the machine that serves it. A demoted server continues to answer from the data
+//! of its new primary, like a replica without any lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use crate::records::texts;
 use crate::snapshot::Snapshot;
 use crate::stores::Lent;
 
-/// What the machines of one address keep.
+/// The data that the machines of one address share.
 pub(super) struct Data(Mutex<Kept>);
 
 pub(super) struct Kept {
     pub(super) store: Lent,
-    /// A script that is defective, and its text.
+    /// A script with a defect, and its text.
     patched: Option<(Script, String)>,
     pub(super) listeners: BTreeMap<u64, Listener>,
 }
@@ -39,22 +39,22 @@ impl Data {
         })))
     }
 
-    /// Executes a command, for the checks.
+    /// Executes a command for the checks.
     pub(super) fn look<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
         self.lock().store.execute(words, now)
     }
 
-    /// What a replica has heard now.
+    /// Returns the state that a replica has received if it is up to date now.
     pub(super) fn snapshot(&self, now: ServerTime) -> Snapshot {
         Snapshot::take(&mut self.lock().store, now)
     }
 
-    /// A replica takes over that has heard no more than this.
+    /// Lets a replica take over with this state.
     pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
         snapshot.restore(&mut self.lock().store, now);
     }
 
-    /// Moves a key to another server, with when it ends.
+    /// Moves a key with its TTL to another server.
     pub(super) fn move_key(&self, key: &[u8], to: &Self, now: ServerTime) {
         let snapshot = {
             let store = &mut self.lock().store;
@@ -68,14 +68,14 @@ impl Data {
         to.restore(snapshot, now);
     }
 
-    /// The keys of a slot.
+    /// Returns the keys of a slot.
     pub(super) fn keys_in(&self, of: usize, now: ServerTime) -> Vec<Vec<u8>> {
         let mut keys = texts(self.look(&["KEYS", "*"], now));
         keys.retain(|key| slot(key) == of);
         keys
     }
 
-    /// What is published reaches those no more who listen at this machine.
+    /// Stops the delivery of messages to the listeners of this machine.
     pub(super) fn deafen(&self, machine: u64) {
         let mut kept = self.lock();
         let Kept { store, listeners, .. } = &mut *kept;
@@ -92,7 +92,7 @@ impl Data {
 }
 
 impl Kept {
-    /// Runs a script with the number of its keys, its keys and its arguments.
+    /// Runs a script. `words` are the number of its keys, its keys and its arguments.
     pub(super) fn run(&mut self, script: Script, words: &[Vec<u8>], now: ServerTime) -> Reply {
         let text = match &self.patched {
             Some((of, text)) if *of == script => text,
@@ -112,7 +112,7 @@ impl Kept {
     }
 }
 
-/// Keys and arguments of a call that begins with the number of keys.
+/// Splits the words of a call, which begin with the number of keys, into keys and arguments.
 pub(super) fn split(words: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
     let count = std::str::from_utf8(&words[0]).ok().and_then(|count| count.parse().ok());
     words[1..].split_at(count.unwrap_or(0))

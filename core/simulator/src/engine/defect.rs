@@ -1,34 +1,34 @@
-//! Known defects, to prove that the checks find them.
+//! Known defects, which prove that the checks find them.
 
 use steadlock::simulation::Defect as Mistake;
 
 use crate::defect::Defect;
 
-/// A defect of what a history of the engine is made of.
+/// A defect in a part of an engine history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineDefect {
-    /// A server in use is not asked whether it is still a primary.
+    /// A client does not check whether a server in use is still a primary.
     DemotedServerStays,
-    /// Renewals stop while the connection for commands is not open.
+    /// Renewals stop while the connection for commands is closed.
     WatchdogStopsWithCommands,
-    /// In a cluster, what waits for a node holds up what is for others.
+    /// In a cluster, calls that wait for one node delay calls to others.
     StuckShardDelaysOthers,
-    /// A cluster's node that says where a slot is now is not believed.
+    /// A client ignores a node's reply that a slot has moved.
     MovedIsNotFollowed,
-    /// A cluster's node that a slot is on its way to is not told that it is meant.
+    /// A client does not send ASKING to a node that imports a slot.
     AskingIsLeftOut,
-    /// A call that a cluster's node turned away runs after what undoes it.
+    /// A call that a node refused runs after its compensating release.
     UndoneCallsRunLate,
-    /// The first sentinel that answers is believed.
+    /// A client believes the first sentinel that answers.
     FirstSentinelWins,
-    /// Connections of one client go to several servers of one name.
+    /// The connections of one client lead to several servers of one name.
     LanesSplit,
-    /// A script that the servers run is another one.
+    /// A script on the servers has a defect.
     Script(Defect),
 }
 
 impl EngineDefect {
-    /// The mistake that clients make.
+    /// Returns the mistake that clients make.
     pub(super) const fn of_client(self) -> Option<Mistake> {
         match self {
             Self::DemotedServerStays => Some(Mistake::DemotedServerStays),
@@ -43,7 +43,7 @@ impl EngineDefect {
         }
     }
 
-    /// The defect of a script.
+    /// Returns the defect of a script.
     pub(super) const fn of_scripts(self) -> Option<Defect> {
         match self {
             Self::Script(defect) => Some(defect),

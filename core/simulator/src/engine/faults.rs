@@ -1,4 +1,4 @@
-//! What goes wrong, one after another or several at once.
+//! The faults of a history, one after another or several at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,52 +17,52 @@ use super::trace::Trace;
 use crate::random::Random;
 use crate::snapshot::Snapshot;
 
-/// How often a server in use is asked what it is.
+/// The interval at which a client in use checks the role of its server.
 const LOOK: Duration = Duration::from_secs(5);
-/// What the question and its answer take.
+/// The longest time for that check and its answer.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// An outage that no lease is too short for.
+/// The longest outage that every lease survives.
 const SHORT: Duration = Duration::from_millis(500);
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EngineFault {
-    /// A client's connection for one thing is reset, and perhaps it gets none for a while.
+    /// One connection of a client is reset, and may not be replaced for a while.
     Cut(Path),
-    /// All that is sent on it vanishes, and perhaps it gets none for a while.
+    /// Everything sent on one connection vanishes, and the connection may not be replaced for a while.
     Silence(Path),
-    /// A server stands still.
+    /// A server is paused.
     Pause,
     /// A server forgets its scripts.
     ScriptsGone,
-    /// A server starts again, with its data and without scripts.
+    /// A server restarts, with its data and without scripts.
     Restart,
-    /// A server becomes a replica in place, and its address leads to another one.
+    /// A server is demoted to a replica in place, and its address leads to another server.
     Demotion,
-    /// The same, and the other one has not heard the last of what the first one had.
+    /// The same, and the new primary does not have the last writes of the old one.
     LossyDemotion,
-    /// A server crashes, and another one takes over that has not heard the last of it.
+    /// A server crashes, and another one takes over without its last writes.
     Failover,
     /// A slot of a cluster moves to another node.
     SlotMove,
-    /// A cluster's node, or all of them, refuse every call.
+    /// One node of a cluster, or all of them, refuse every call.
     Refusal,
-    /// Sentinels put a replica in the place of a primary that is gone, and learn of it one after another. The one
-    /// that was there comes back as it was, until it is told.
+    /// The sentinels promote a replica of a failed primary, and learn of it one after another. The old primary returns
+    /// as a primary, until it is demoted.
     Election,
-    /// A sentinel answers nobody.
+    /// A sentinel answers no client.
     SentinelSilence,
     /// A name leads to another server.
     NameMove,
-    /// A cluster's primary dies or stands still, and its replica takes over.
+    /// A primary of a cluster dies or is paused, and its replica takes over.
     Takeover,
-    /// The same, and the replica has not heard the last of it.
+    /// The same, and the replica does not have the last writes.
     LossyTakeover,
 }
 
 impl EngineFault {
-    /// Every kind.
+    /// Every kind of fault.
     pub const ALL: [Self; 19] = [
         Self::Cut(Path::Commands),
         Self::Cut(Path::Renewals),
@@ -85,7 +85,7 @@ impl EngineFault {
         Self::LossyTakeover,
     ];
 
-    /// Those that a history may have.
+    /// Returns the faults that a history with this plan can have.
     fn of(plan: &Plan) -> Vec<Self> {
         let mut kinds = Self::ALL.to_vec();
         kinds.retain(|kind| match kind {
@@ -96,7 +96,7 @@ impl EngineFault {
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
             Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
             Self::Election => plan.sentinels > 0,
-            // The sentinel that knows less must not be the only one left.
+            // The sentinel that knows less must not be the only one that answers.
             Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
             Self::NameMove => plan.naming == Naming::Moving,
             Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,
@@ -105,22 +105,22 @@ impl EngineFault {
     }
 }
 
-/// A time of so many milliseconds at the most.
+/// Draws a time of at most `longest` milliseconds.
 pub(super) fn up_to(random: &mut Random, longest: u64) -> Duration {
     Duration::from_millis(random.between(0, longest))
 }
 
-/// What is excused while a fault lasts.
+/// The excuses that apply while a fault lasts.
 pub(super) struct Excuse {
     losses: Option<usize>,
     errors: usize,
 }
 
-/// A machine that is no primary any more.
+/// A machine that is not a primary any more.
 struct Demoted {
     machine: u64,
     at: Instant,
-    /// Since when its address leads elsewhere.
+    /// The time since which its address leads to another machine.
     led_away: Instant,
 }
 
@@ -132,7 +132,7 @@ pub(super) struct Faults {
     trace: Arc<Trace>,
     shards: Option<Arc<Shards>>,
     sentinels: Option<Arc<Sentinels>>,
-    /// Held by the one fault that changes which node of a cluster has which slots, or what sentinels say.
+    /// Locked by the one fault that changes the slots of nodes or the answers of sentinels.
     reshaping: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -174,7 +174,7 @@ impl Faults {
         self.lock().counts.clone()
     }
 
-    /// Strikes until then.
+    /// Lets faults strike until then.
     pub(super) async fn run(self: Arc<Self>, mut random: Random, until: Instant) {
         if self.plan.is_rough || self.plan.is_lossy && self.plan.shards == 0 {
             self.ledger.excuse_losses(None);
@@ -185,10 +185,10 @@ impl Faults {
         let kinds = EngineFault::of(&self.plan);
         let mut under_way = Vec::new();
         loop {
-            // What one leaves behind is over before the next begins.
+            // The effects of one fault are over before the next one strikes.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
-                // What was struck is excused by itself.
+                // In a cluster each fault excuses only the locks that it affects.
                 false if self.plan.shards > 0 => {
                     let timeout = u64::try_from(self.plan.command_timeout.as_millis()).unwrap_or(0);
                     timeout + random.between(1_000, 4_000)
@@ -297,7 +297,7 @@ impl Faults {
         self.trace.note(format_args!(
             "{way:?} fails: silent {is_silent}, door {door:?} for {lasts:?}"
         ));
-        // Each of the two lanes is enough for renewals.
+        // One working lane of the two is enough for renewals.
         let excuse = self.excuse(Duration::ZERO, self.names_of(way.address));
         self.network.set_door(way, door);
         if is_silent {
@@ -329,7 +329,7 @@ impl Faults {
         self.excuse_no_more(excuse);
     }
 
-    /// What a replica has heard, some time ago.
+    /// Returns the state that a replica had received some time ago.
     pub(super) async fn lag(&self, address: usize, random: &mut Random) -> Snapshot {
         let heard = self.network.machine(address).data().snapshot(self.clock.server_time());
         sleep(Duration::from_millis(random.between(0, 2_000))).await;
@@ -390,7 +390,7 @@ impl Faults {
         state.next_machine
     }
 
-    /// Who has something there leaves a demoted server in time.
+    /// Checks that clients that hold or wait for a lock leave a demoted server in time.
     pub(super) fn check_demoted(&self) {
         if self.plan.is_rough {
             return;
@@ -410,14 +410,14 @@ impl Faults {
         }
     }
 
-    /// The locks of an address, if it is a cluster's.
+    /// Returns the locks of an address, if it belongs to a cluster.
     fn names_of(&self, address: usize) -> Option<Vec<usize>> {
         let shards = self.shards.as_ref()?;
         Some(self.names_meant_for(shards, address))
     }
 
-    /// For so long, a server cannot be asked. What is renewed may be lost, if that is too long
-    /// for the shortest lease: of several servers a lock may have no more than a majority.
+    /// Excuses an outage of a server. If the outage is too long for the shortest lease, renewed leases may be lost:
+    /// with several servers, a lock may have only a bare majority.
     pub(super) fn excuse(&self, outage: Duration, names: Option<Vec<usize>>) -> Excuse {
         let losses = (outage >= SHORT).then(|| self.ledger.excuse_losses(names.clone()));
         Excuse {
@@ -433,7 +433,7 @@ impl Faults {
         self.ledger.excuse_errors_no_more(excuse.errors);
     }
 
-    /// Keeps all others from changing which node of a cluster has what; `None` if one just does.
+    /// Keeps other faults from changing the slots of nodes or the answers of sentinels. `None` if one is doing so now.
     pub(super) fn reshape(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         self.reshaping.try_lock().ok()
     }

@@ -1,4 +1,4 @@
-//! One history of the engine, from its seed to its end.
+//! A history of the engine, from its seed to its end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,40 +27,40 @@ use super::world::ClientWorld;
 use crate::checks::Broken;
 use crate::random::Random;
 
-/// How often everything is looked at.
+/// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
-/// After the work, the last waits and holds end so soon.
+/// The time after the work in which the last waits and holds must end.
 const LAST_CALLS: Duration = Duration::from_secs(200);
-/// The longest lease that an attempt asks for, and how long a token is kept.
+/// The longest lease that an attempt requests, plus the time for which a token is kept.
 const LAPSED: Duration = Duration::from_secs(32 + 61);
 
-/// What became of a history of the engine.
+/// The result of an engine history.
 #[derive(Clone, Debug)]
 pub struct EngineReport {
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
-    /// The promise that was broken, if one was.
+    /// The promise that was broken, if any.
     pub broken: Option<Broken>,
-    /// The last lines of its trace.
+    /// The last lines of the trace.
     pub trace: Vec<String>,
-    /// The hash of everything that happened in it; the same in every run.
+    /// The hash of everything that happened; the same in every run.
     pub trace_hash: u64,
-    /// How many things happened.
+    /// The number of events.
     pub steps: u64,
-    /// How many leases were granted.
+    /// The number of granted leases.
     pub grants: u64,
-    /// How many were lost that are renewed.
+    /// The number of auto-renewed leases that were lost.
     pub lost: u64,
     /// How often each fault has struck.
     pub faults: BTreeMap<EngineFault, u64>,
-    /// How much time passed in it.
+    /// The virtual time that passed.
     pub virtual_time: Duration,
 }
 
-/// Runs the history of a seed with the engine that users have, or with one that makes a mistake.
+/// Runs the history of a seed, with the engine that users have or with a defect.
 ///
 /// # Panics
-/// If there is no memory for a runtime.
+/// Panics if there is no memory for a runtime.
 #[must_use]
 pub fn run_engine(seed: u64, defect: Option<EngineDefect>, print: bool) -> EngineReport {
     let runtime = Builder::new_current_thread()
@@ -173,7 +173,7 @@ impl History {
         }
     }
 
-    /// Looks at everything again and again, until all have ended.
+    /// Checks everything again and again, until all tasks have ended.
     async fn watch(&self, work: &[JoinHandle<()>], latest: Instant) {
         let mut looks = 0_u32;
         while !work.iter().all(JoinHandle::is_finished) && self.ledger.broken().is_none() {
@@ -197,12 +197,12 @@ impl History {
         }
     }
 
-    /// Checks that nothing is left after all releases, closes the clients, and checks that again.
+    /// Checks that nothing is left after all releases, closes the clients, and checks again.
     async fn end(&self, clients: Vec<Client>) {
-        // What is still owed is sent again a timeout later, and once more.
+        // Owed releases are sent again after a timeout, perhaps twice.
         sleep(4 * self.plan.command_timeout + Duration::from_secs(1)).await;
         if self.plan.naming == Naming::Moving {
-            // Records at a server that the client has left end by themselves.
+            // Records on a server that the client has left end by their TTL.
             sleep(LAPSED).await;
         }
         for name in 0..self.plan.names.len() {
@@ -233,7 +233,7 @@ impl History {
         }
     }
 
-    /// How many servers have a lock on record.
+    /// Returns the number of servers that have a record of the lock.
     fn records(&self, name: usize) -> usize {
         let key = Plan::name(name);
         let now = self.clock.server_time();
@@ -244,7 +244,7 @@ impl History {
         }
     }
 
-    /// Every key goes by itself.
+    /// Checks that every key has a TTL.
     fn check_ttl(&self) {
         let now = self.clock.server_time();
         for data in &self.data {
@@ -278,7 +278,7 @@ impl History {
 }
 
 impl EngineReport {
-    /// A broken promise as text, with the command that shows it again.
+    /// Returns a broken promise as text, with the command that reproduces it.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let broken = self.broken.as_ref()?;

@@ -1,4 +1,4 @@
-//! Who holds what, as the callers see it, and what is promised of it.
+//! The holders of each lock, as the callers see them, and the promises about them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,9 @@ use super::excuses::Excuses;
 use super::trace::Trace;
 use crate::checks::Broken;
 
-/// A lease that is valid no more is told to be lost so soon.
+/// The time within which the loss of an invalid lease must be reported.
 const TOLD: Duration = Duration::from_millis(1_500);
-/// A server that could not be asked can be, so soon: connections are opened again, and what was held up is tried.
+/// The time after an outage within which a server is reachable again: clients reconnect, and repeat delayed calls.
 const RECOVERY: Duration = Duration::from_secs(8);
 
 /// The longest time from the end of a hold until a waiter is granted the lock.
@@ -21,7 +21,7 @@ const WOKEN: Duration = Duration::from_millis(500);
 
 pub(super) struct Ledger {
     trace: Arc<Trace>,
-    /// Any server may lose any data: a second holder is let in.
+    /// Whether any server may lose any data, so that there can be two holders.
     is_lossy: bool,
     state: Mutex<State>,
 }
@@ -32,15 +32,15 @@ struct State {
     next: u64,
     tokens: BTreeMap<usize, u64>,
     busy: BTreeMap<usize, Busy>,
-    /// How many callers wait for a lock.
+    /// The number of callers that wait for each lock.
     waiting: BTreeMap<usize, usize>,
-    /// Since when nobody has a lock that somebody waits for.
+    /// The time since which a lock is free although a caller waits for it.
     free_since: BTreeMap<usize, Instant>,
-    /// When leases may be lost, since renewals had no way.
+    /// The periods in which leases may be lost because renewals cannot reach a server.
     losses: Excuses,
-    /// When callers may be told that their server is not available.
+    /// The periods in which calls may fail because their server is unavailable.
     errors: Excuses,
-    /// When a server lost what it had last of a lock.
+    /// The time at which a server lost the last writes of a lock.
     lost_data: BTreeMap<usize, Instant>,
     grants: u64,
     lost: u64,
@@ -52,15 +52,15 @@ struct Held {
     name: usize,
     lease: Arc<Lease>,
     since: Instant,
-    /// How long it is, if it is renewed.
+    /// The length of the lease, if it is auto-renewed.
     renewed: Option<Duration>,
     invalid_since: Option<Instant>,
-    /// Since when no server has it on record, as far as was seen.
+    /// The time since which no check has found a record of the lease.
     unbacked_since: Option<Instant>,
     is_told: bool,
 }
 
-/// A client with something under way or held.
+/// A client that uses or holds something.
 struct Busy {
     count: usize,
     since: Instant,
@@ -75,7 +75,7 @@ impl Ledger {
         })
     }
 
-    /// A promise is broken: the first one counts.
+    /// Notes a broken promise. Only the first one counts.
     pub(super) fn break_promise(&self, invariant: &'static str, what: String) {
         self.trace.note(format_args!("{invariant} is broken: {what}"));
         self.lock().broken.get_or_insert(Broken { invariant, what });
@@ -89,12 +89,12 @@ impl Ledger {
         self.lock().grants
     }
 
-    /// How many leases were lost that are renewed.
+    /// Returns the number of auto-renewed leases that were lost.
     pub(super) fn lost(&self) -> u64 {
         self.lock().lost
     }
 
-    /// A caller has a lease.
+    /// Notes that a caller was granted a lease.
     pub(super) fn granted(&self, client: usize, name: usize, lease: &Arc<Lease>, renewed: Option<Duration>) -> u64 {
         let token = lease.token();
         self.trace
@@ -125,13 +125,13 @@ impl Ledger {
         id
     }
 
-    /// A caller is about to give one back, or has dropped it.
+    /// Notes that a caller is about to release a lease, or has dropped it.
     pub(super) fn given_back(&self, id: u64) {
         self.check();
         self.lock().held.remove(&id);
     }
 
-    /// A client begins, or ends, to do or hold something.
+    /// Notes that a client begins to use or hold something; `idle` records the end.
     pub(super) fn busy(&self, client: usize) {
         let mut state = self.lock();
         let since = Instant::now();
@@ -149,24 +149,24 @@ impl Ledger {
         }
     }
 
-    /// Since when a client has had something, without a break.
+    /// Returns since when a client has used or held something without a break.
     pub(super) fn busy_since(&self, client: usize) -> Option<Instant> {
         self.lock().busy.get(&client).map(|busy| busy.since)
     }
 
-    /// A caller begins to wait for a lock.
+    /// Notes that a caller begins to wait for a lock.
     pub(super) fn waits(&self, name: usize) {
         *self.lock().waiting.entry(name).or_default() += 1;
     }
 
-    /// It does no more.
+    /// Notes that a caller has stopped waiting.
     pub(super) fn waits_no_more(&self, name: usize) {
         if let Some(count) = self.lock().waiting.get_mut(&name) {
             *count -= 1;
         }
     }
 
-    /// A lock that is free is soon granted to a waiter.
+    /// Checks that a free lock is soon granted to a waiter.
     pub(super) fn check_wakes(&self, names: usize, is_held: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();
@@ -194,44 +194,45 @@ impl Ledger {
         }
     }
 
-    /// From now on renewals of these locks, or of all, may have no way.
+    /// Begins a period in which renewals of these locks, or of all, may fail to reach a server.
     pub(super) fn excuse_losses(&self, names: Option<Vec<usize>>) -> usize {
         self.lock().losses.begin(names)
     }
 
-    /// They have one again.
+    /// Ends such a period.
     pub(super) fn excuse_losses_no_more(&self, number: usize) {
         self.lock().losses.end(number);
     }
 
-    /// From now on the server of these locks, or of all, may be not available.
+    /// Begins a period in which the server of these locks, or of all, may be unavailable.
     pub(super) fn excuse_errors(&self, names: Option<Vec<usize>>) -> usize {
         self.lock().errors.begin(names)
     }
 
-    /// It is again.
+    /// Ends such a period.
     pub(super) fn excuse_errors_no_more(&self, number: usize) {
         self.lock().errors.end(number);
     }
 
-    /// Whether a caller may be told that its server is not available, who has waited for it since then.
+    /// Returns whether a call that began at `since` may fail because its server was unavailable.
     pub(super) fn has_excuse(&self, name: usize, since: Instant) -> bool {
         self.lock().errors.any(name, since, RECOVERY)
     }
 
-    /// A replica took over that had not heard the last of these locks.
+    /// Notes that a replica took over without the last writes of these locks.
     pub(super) fn lose_data(&self, names: &[usize]) {
         let lost = names.iter().map(|name| (*name, Instant::now()));
         self.lock().lost_data.extend(lost);
     }
 
-    /// Looks at all leases.
+    /// Checks all leases.
     pub(super) fn check(&self) {
         self.check_exclusion();
         self.check_losses();
     }
 
-    /// What is valid is on record; or, where servers lose data, its holder is told by the next renewal.
+    /// Checks that every valid lease has a record. Where servers may lose data, its holder must learn of the loss by
+    /// the next renewal.
     pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();
@@ -261,7 +262,7 @@ impl Ledger {
         }
     }
 
-    /// At most one lease of a name is valid at a moment, beside those that a server forgot.
+    /// Checks that at most one lease of a name is valid, apart from leases that a server lost.
     fn check_exclusion(&self) {
         if self.is_lossy {
             return;
@@ -285,7 +286,7 @@ impl Ledger {
         }
     }
 
-    /// What is lost is told, and nothing is lost while renewals have a way.
+    /// Checks that every loss is reported, and that no lease is lost while renewals can reach a server.
     fn check_losses(&self) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -320,15 +321,15 @@ impl Ledger {
 }
 
 impl Held {
-    /// Whether a server may have lost it.
+    /// Returns whether a server may have lost the record.
     fn may_be_forgotten(&self, lost_data: &BTreeMap<usize, Instant>) -> bool {
         lost_data.get(&self.name).is_some_and(|lost| self.since <= *lost)
     }
 }
 
-/// Why a lease must not be lost now.
+/// Returns why a lease must not have been lost now.
 fn not_excused(held: &Held, reason: LostReason, losses: &Excuses, now: Instant) -> Option<(&'static str, String)> {
-    // A lease ends by what happened since it was renewed last.
+    // A lease ends because of events since its last renewal.
     let renewed = held.renewed?;
     let is_excused = losses.any(held.name, now, renewed);
     let what = format!(

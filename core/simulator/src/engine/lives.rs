@@ -25,12 +25,12 @@ pub(super) struct Lives {
     pub(super) random: Random,
     pub(super) ledger: Arc<Ledger>,
     pub(super) trace: Arc<Trace>,
-    /// The last of each client.
+    /// The last process of each client, which is still open.
     pub(super) open: Arc<Mutex<Vec<Client>>>,
 }
 
 impl Lives {
-    /// Works until then.
+    /// Runs the processes until then.
     pub(super) async fn run(mut self, until: Instant) {
         let mut left = self.plan.lives;
         while let Some(handle) = self.connect().await {
@@ -50,7 +50,7 @@ impl Lives {
         }
     }
 
-    /// A moment in the first half of the time that is left.
+    /// Draws a time in the first half of the remaining time.
     fn before(&mut self, until: Instant) -> Instant {
         let left = until.saturating_duration_since(Instant::now()) / 2;
         let left = u64::try_from(left.as_millis()).unwrap_or(0);
@@ -78,7 +78,7 @@ impl Lives {
         }
     }
 
-    /// Connects, sooner or later; `None` if it is refused for ever.
+    /// Connects, however long that takes; `None` if the connection is refused for good.
     async fn connect(&self) -> Option<Client> {
         loop {
             let began = Instant::now();
@@ -99,7 +99,7 @@ impl Lives {
             self.trace
                 .note(format_args!("client {} is not connected: {error}", self.client));
             let is_excused = (0..self.plan.names.len()).any(|name| self.ledger.has_excuse(name, began));
-            // While one takes over from another, all that a name leads to are replicas.
+            // During a failover a name may lead to replicas only.
             let may_be_said = match error.kind() {
                 ErrorKind::Unavailable => true,
                 ErrorKind::Misconfigured => self.plan.naming != Naming::Plain,

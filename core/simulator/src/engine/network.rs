@@ -1,5 +1,5 @@
-//! The way from clients to servers: which address a name has, which machine an address leads to,
-//! which connections there are, and which clients get none.
+//! The network between clients and servers: the addresses of each name, the machine of each address, the connections,
+//! and the clients that cannot connect.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,14 +17,14 @@ use super::shards::host;
 use super::trace::Trace;
 use crate::random::Random;
 
-/// The address of the first server, the others follow.
+/// The address of the first server. The others follow it.
 const FIRST: u32 = Ipv4Addr::new(10, 0, 0, 0).to_bits();
 /// The number of the first sentinel's address.
 const SENTINELS: usize = 256;
 /// The name that has several addresses.
 const NAME: &str = "locks";
 
-/// The longest time for which a client looks at a server that it may leave alone.
+/// The longest time for which a client examines a server that it may not use.
 const LOOKED_AT: Duration = Duration::from_secs(1);
 
 pub(super) struct Network {
@@ -37,16 +37,16 @@ pub(super) struct Network {
 struct State {
     random: Random,
     addresses: Vec<Arc<Machine>>,
-    /// Where the name leads.
+    /// The addresses to which the name leads.
     named: Vec<usize>,
     lines: BTreeMap<u64, Line>,
     doors: BTreeMap<Way, Door>,
-    /// Addresses where nobody gets in.
+    /// Addresses that accept no connection.
     closed: BTreeMap<usize, Door>,
     next_line: u64,
 }
 
-/// What a client has connections for, and where.
+/// A client's connections for one purpose, to one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Way {
     pub(super) client: usize,
@@ -57,18 +57,18 @@ pub(super) struct Way {
 /// A connection.
 struct Line {
     way: Way,
-    /// `None` to a sentinel.
+    /// The machine; `None` for a sentinel.
     machine: Option<u64>,
     since: Instant,
     cable: Arc<Cable>,
 }
 
-/// What becomes of a client that wants a connection.
+/// The fate of a client that wants to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
-    /// It is refused.
+    /// The connection is refused.
     Shut,
-    /// Nobody answers.
+    /// The connection is never answered.
     Silent,
 }
 
@@ -96,34 +96,34 @@ impl Network {
         })
     }
 
-    /// The name of an address, of which clients have the number.
+    /// Returns the URL of the address with this number.
     pub(super) fn url(address: usize) -> String {
         format!("redis://{}", host(address))
     }
 
-    /// The names of the first addresses, as those of a cluster.
+    /// Returns the URL of a cluster that lists the first addresses.
     pub(super) fn cluster_url(addresses: usize) -> String {
         let nodes: Vec<String> = (0..addresses).map(host).collect();
         format!("redis+cluster://{}", nodes.join(","))
     }
 
-    /// The first sentinels, and the service that they watch.
+    /// Returns the URL of the first sentinels, with the service that they watch.
     pub(super) fn sentinel_url(listed: usize) -> String {
         let sentinels: Vec<String> = (0..listed).map(Sentinels::host).collect();
         format!("redis+sentinel://{}/{}", sentinels.join(","), Sentinels::SERVICE)
     }
 
-    /// The name that may have several addresses.
+    /// Returns the URL with the name that can have several addresses.
     pub(super) fn named_url() -> String {
         format!("redis://{NAME}")
     }
 
-    /// The name has these addresses from now on.
+    /// Sets the addresses of the name.
     pub(super) fn name(&self, addresses: Vec<usize>) {
         self.lock().named = addresses;
     }
 
-    /// The addresses of a host, in any order.
+    /// Returns the addresses of a host, in random order.
     pub(super) fn resolve(&self, host: &str, port: u16) -> Vec<SocketAddr> {
         let mut state = self.lock();
         let State { named, random, .. } = &mut *state;
@@ -135,12 +135,12 @@ impl Network {
         numbers.into_iter().map(|number| socket(number, port)).collect()
     }
 
-    /// Where an address leads now.
+    /// Returns the machine to which an address leads now.
     pub(super) fn machine(&self, address: usize) -> Arc<Machine> {
         Arc::clone(&self.lock().addresses[address])
     }
 
-    /// All addresses of a machine lead to another one from now on.
+    /// Makes all addresses of a machine lead to another one.
     pub(super) fn replace(&self, machine: u64, by: &Arc<Machine>) {
         for place in &mut self.lock().addresses {
             if place.id() == machine {
@@ -204,7 +204,7 @@ impl Network {
         Ok(Box::new(End::new(cable)))
     }
 
-    /// How a client's next connections for something are met; `None` lets them in.
+    /// Sets what happens to a client's next connections for a purpose; `None` accepts them.
     pub(super) fn set_door(&self, way: Way, door: Option<Door>) {
         let mut state = self.lock();
         match door {
@@ -213,7 +213,7 @@ impl Network {
         };
     }
 
-    /// The same for all clients, at an address.
+    /// Sets the same for all clients, at an address.
     pub(super) fn set_closed(&self, address: usize, door: Option<Door>) {
         let mut state = self.lock();
         match door {
@@ -222,12 +222,12 @@ impl Network {
         };
     }
 
-    /// Resets a client's connections for something.
+    /// Resets a client's connections for a purpose.
     pub(super) fn cut(&self, way: Way) {
         self.each(|line| line.way == way, Cable::cut);
     }
 
-    /// Lets what is sent on them vanish.
+    /// Makes everything vanish that is sent on them.
     pub(super) fn silence(&self, way: Way) {
         self.each(|line| line.way == way, Cable::silence);
     }
@@ -237,7 +237,7 @@ impl Network {
         self.each(|line| line.machine == Some(machine), Cable::cut);
     }
 
-    /// A sentinel answers nobody, or it does again: then who was connected is told.
+    /// Lets a sentinel answer no client, or answer again. In the second case its connections are reset.
     pub(super) fn silence_sentinel(&self, sentinel: usize, is_silent: bool) {
         let address = SENTINELS + sentinel;
         self.set_closed(address, is_silent.then_some(Door::Silent));
@@ -245,7 +245,8 @@ impl Network {
         self.each(|line| line.way.address == address, strike);
     }
 
-    /// The purposes of the connections that a client keeps to a machine. One to look at it does not count.
+    /// Returns the purposes of the connections that a client keeps to a machine. A short connection to examine it does
+    /// not count.
     pub(super) fn paths_to(&self, client: usize, machine: u64) -> Vec<Path> {
         let state = self.lock();
         let is_kept = |line: &&Line| {
@@ -255,7 +256,7 @@ impl Network {
         state.lines.values().filter(is_kept).map(|line| line.way.path).collect()
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
         self.lock().lines.values().filter(|line| line.cable.is_in_use()).count()
     }
@@ -271,7 +272,7 @@ impl Network {
     }
 }
 
-/// The number of the address that a host has, which is named by it.
+/// Returns the number of a host's address, which the host's name contains.
 fn number(host: &str) -> Option<usize> {
     let of = |prefix| host.strip_prefix(prefix)?.parse::<usize>().ok();
     of("server-").or_else(|| Some(SENTINELS + of("sentinel-")?))

@@ -1,10 +1,10 @@
-//! What a history is made of, drawn from its seed.
+//! The parts of a history, drawn from its seed.
 
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// A lock's kind, of those that let one holder in.
+/// A kind of lock that only one holder can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lock,
@@ -12,53 +12,53 @@ pub(super) enum Kind {
     Fair,
 }
 
-/// Where the name of the server leads.
+/// The server to which the name leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// To one address.
+    /// One server at one address.
     Plain,
-    /// To a primary and its replica, which may change places.
+    /// A primary and its replica, which can change roles.
     WithReplica,
-    /// To one server, by two addresses.
+    /// One server at two addresses.
     Twice,
-    /// To one of two servers, now to this and now to that: what a lock's server had is not at the other one.
+    /// One of two servers, and at times the other one. The locks of one server are unknown to the other.
     Moving,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) clients: usize,
-    /// Of each client.
+    /// The number of tasks of each client.
     pub(super) tasks: usize,
-    /// How often a process ends and another one begins in its place, for each client.
+    /// The number of processes of each client, one after another.
     pub(super) lives: usize,
-    /// Addresses of servers. A majority keeps each lock, if they are [`primaries`](Self::has_primaries).
+    /// The number of servers' addresses. If they are [`primaries`](Self::has_primaries), a majority holds each lock.
     pub(super) servers: usize,
-    /// How many sentinels watch a primary and its replica. Else 0.
+    /// The number of sentinels that watch a primary and its replica; otherwise 0.
     pub(super) sentinels: usize,
-    /// How many of them the URL has.
+    /// The number of sentinels in the URL.
     pub(super) listed: usize,
-    /// They do not tell how new what they say is.
+    /// Whether sentinels do not tell the epoch of their answers.
     pub(super) hides_epochs: bool,
     pub(super) naming: Naming,
-    /// No server tells which one it is.
+    /// Whether no server tells its run id.
     pub(super) hides_run_id: bool,
-    /// Of a cluster: how many primaries there are, each with a replica. Else 0.
+    /// The number of primaries of a cluster, each with a replica; otherwise 0.
     pub(super) shards: usize,
     pub(super) names: Vec<Kind>,
     pub(super) lease: Duration,
     pub(super) command_timeout: Duration,
-    /// How long bytes take at the most, in microseconds.
+    /// The longest time that bytes take, in microseconds.
     pub(super) slowest: u64,
     /// How long tasks begin something new.
     pub(super) work: Duration,
-    /// Callers hold locks for a long time, and ask the server for nothing meanwhile.
+    /// Whether callers hold locks for a long time, without other calls meanwhile.
     pub(super) is_quiet: bool,
-    /// Faults come before the last one is over. Then no lease need survive.
+    /// Whether faults strike before the last one is over. Then every lease may be lost.
     pub(super) is_rough: bool,
-    /// Of a cluster: nothing happens but that slots move.
+    /// Whether moving slots is the only fault of a cluster.
     pub(super) has_only_moves: bool,
-    /// Replicas take over that have not heard the last of it. Then two may hold a lock.
+    /// Whether replicas take over without the last writes. Then two callers may hold a lock.
     pub(super) is_lossy: bool,
 }
 
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// The same with a primary and a replica that sentinels watch.
+    /// Returns the plan with a primary and a replica that sentinels watch.
     fn of_sentinels(self, random: &mut Random) -> Self {
         let sentinels = random.pick(&[3, 3, 5]);
         Self {
@@ -117,7 +117,7 @@ impl Plan {
         }
     }
 
-    /// The same with a name that has several addresses, or leads to one server after another.
+    /// Returns the plan with a name that has several addresses, or leads to different servers over time.
     fn of_name(self, random: &mut Random) -> Self {
         let naming = random.pick(&[Naming::WithReplica, Naming::Twice, Naming::Moving]);
         let is_moving = naming == Naming::Moving;
@@ -125,7 +125,7 @@ impl Plan {
             servers: 2,
             naming,
             hides_run_id: random.chance(300),
-            // Two that are at two servers at once would both get a lock.
+            // Two clients at two servers would both be granted a lock.
             clients: if is_moving { 1 } else { self.clients },
             lives: random.index(3) + 1,
             is_lossy: is_moving || self.is_lossy,
@@ -133,7 +133,7 @@ impl Plan {
         }
     }
 
-    /// The same with a cluster in place of a server.
+    /// Returns the plan with a cluster in place of a server.
     fn of_cluster(self, random: &mut Random) -> Self {
         let shards = random.index(2) + 2;
         let has_only_moves = random.chance(350);
@@ -150,22 +150,22 @@ impl Plan {
         }
     }
 
-    /// How many servers have a lock on record that is held.
+    /// Returns the number of servers that must have a record of a held lock.
     pub(super) const fn quorum(&self) -> usize {
         if self.has_primaries() { self.servers / 2 + 1 } else { 1 }
     }
 
-    /// Whether the servers are primaries of their own, of which most keep each lock.
+    /// Returns whether the servers are independent primaries, so that a majority of them must grant each lock.
     pub(super) const fn has_primaries(&self) -> bool {
         self.servers > 1 && self.shards == 0 && !self.has_several_addresses()
     }
 
-    /// Whether one server keeps all locks, at one of several addresses.
+    /// Returns whether one server keeps all locks, at one of several addresses.
     const fn has_several_addresses(&self) -> bool {
         self.sentinels > 0 || !matches!(self.naming, Naming::Plain)
     }
 
-    /// The servers that follow another one at first.
+    /// Returns the servers that are replicas at first.
     pub(super) const fn replicas(&self) -> std::ops::Range<usize> {
         match self.naming {
             _ if self.shards > 0 => self.shards..2 * self.shards,
@@ -175,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// How many of them keep something of their own.
+    /// Returns how many servers have data of their own.
     pub(super) const fn stores(&self) -> usize {
         match self.naming {
             Naming::WithReplica | Naming::Twice => 1,
@@ -183,7 +183,7 @@ impl Plan {
         }
     }
 
-    /// How a lock is called.
+    /// Returns the name of a lock.
     pub(super) fn name(number: usize) -> String {
         format!("stock:{number}")
     }

@@ -1,8 +1,8 @@
-//! What comes over a simulated connection: commands, in RESP.
+//! Commands in RESP on a simulated connection.
 
 use steadlock_store::Reply;
 
-/// Takes the words of each command that is there in full.
+/// Takes the words of each complete command.
 pub(super) fn take_commands(came: &mut Vec<u8>) -> Vec<Vec<Vec<u8>>> {
     let (mut commands, mut done) = (Vec::new(), 0);
     while let Some((words, length)) = command(&came[done..]) {
@@ -13,12 +13,12 @@ pub(super) fn take_commands(came: &mut Vec<u8>) -> Vec<Vec<Vec<u8>>> {
     commands
 }
 
-/// A reply that is text.
+/// Returns a reply that is text.
 pub(super) fn text(text: impl Into<Vec<u8>>) -> Reply {
     Reply::Bytes(text.into())
 }
 
-/// The words of the first command, and how many bytes it takes; `None` until all of it is there.
+/// Returns the words of the first command, and its length in bytes; `None` until it is complete.
 fn command(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     let mut at = 0;
     let count = number(bytes, &mut at, b'*')?;

@@ -10,12 +10,12 @@ use super::sentinels::Sentinels;
 use crate::random::Random;
 use crate::snapshot::Snapshot;
 
-/// Clients hear so soon what sentinels name: they look every ten seconds.
+/// The time within which clients learn what sentinels report: they ask every ten seconds.
 const HEARD: Duration = Duration::from_secs(11);
 
 impl Faults {
-    /// The primary is gone, and the replica takes its place with all that it had. Most sentinels know that when the
-    /// old one is back, as a primary, until it is told.
+    /// Lets the primary fail and its replica take over with all data. Most sentinels know that when the old primary
+    /// returns, which still acts as a primary until it is demoted.
     pub(super) async fn elect(&self, sentinels: &Sentinels, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let old = sentinels.primary();
@@ -64,7 +64,7 @@ impl Faults {
         }
     }
 
-    /// One sentinel answers nobody for a while.
+    /// Lets one sentinel answer no client for a while.
     pub(super) async fn silence_sentinel(&self, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let sentinel = random.index(self.plan().sentinels);

@@ -1,6 +1,6 @@
-//! Sentinels: where each thinks that the primary is, and how far away it is.
+//! Sentinels: the primary that each one knows, and how slow the connection to it is.
 //!
-//! Each learns of a new primary at another time. Until then it names the one that was before.
+//! Each sentinel learns of a new primary at another time. Until then it names the previous one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,14 @@ pub(super) struct Sentinels {
 }
 
 struct State {
-    /// The address of the primary, as most of them agreed.
+    /// The address of the primary that the majority agreed on.
     primary: usize,
-    /// How often they did.
+    /// The number of these agreements.
     epoch: u64,
     views: Vec<View>,
 }
 
-/// One of them.
+/// The state of one sentinel.
 struct View {
     primary: usize,
     epoch: u64,
@@ -42,7 +42,7 @@ struct View {
 }
 
 impl Sentinels {
-    /// The name of the primary with its replica.
+    /// The name of the service: the primary with its replica.
     pub(super) const SERVICE: &str = "shop";
 
     pub(super) fn new(plan: &Plan, random: &mut Random, trace: &Arc<Trace>) -> Arc<Self> {
@@ -67,24 +67,24 @@ impl Sentinels {
         format!("sentinel-{number}")
     }
 
-    /// How long bytes take to one or from it at the most, in microseconds.
+    /// Returns the longest time that bytes take to or from a sentinel, in microseconds.
     pub(super) fn slowest(&self, number: usize) -> u64 {
         self.lock().views[number].slowest
     }
 
-    /// The address of the primary.
+    /// Returns the address of the primary.
     pub(super) fn primary(&self) -> usize {
         self.lock().primary
     }
 
-    /// Most of them have agreed on another primary.
+    /// Lets the majority agree on another primary.
     pub(super) fn elect(&self, primary: usize) {
         let mut state = self.lock();
         state.primary = primary;
         state.epoch += 1;
     }
 
-    /// One learns what the others have agreed on, and tells those who listen, or they do not hear it.
+    /// Lets a sentinel learn of the agreed primary. It notifies its listeners if `is_heard`.
     pub(super) fn learn(&self, number: usize, is_heard: bool) {
         let mut state = self.lock();
         let State { primary, epoch, views } = &mut *state;
@@ -106,7 +106,7 @@ impl Sentinels {
         }
     }
 
-    /// Serves a connection to one of them until it ends.
+    /// Serves a connection to a sentinel until it ends.
     pub(super) async fn serve(self: Arc<Self>, number: usize, id: u64, cable: Arc<Cable>) {
         let mut came = Vec::new();
         while let Some(bytes) = cable.receive().await {
@@ -159,7 +159,7 @@ impl Sentinels {
     }
 }
 
-/// A sentinel, as the others speak of it.
+/// Describes a sentinel as the other sentinels do.
 fn described(number: usize) -> Reply {
     let fields = [
         "ip".into(),

@@ -1,4 +1,4 @@
-//! A server behind RESP: the embedded store, which runs the shipped scripts.
+//! A server that speaks RESP: the embedded store, which runs the shipped scripts.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,15 +23,15 @@ use crate::stores::Lent;
 pub(super) struct Around {
     pub(super) clock: Clock,
     pub(super) trace: Arc<Trace>,
-    /// The cluster that they are nodes of. Then their channels are sharded ones.
+    /// The cluster, if the machines are nodes of one. Then their channels are sharded.
     pub(super) shards: Option<Arc<Shards>>,
-    /// Where clients are, if each is to be at one.
+    /// The servers that clients use, if each client must use only one.
     pub(super) whereabouts: Option<Arc<Whereabouts>>,
-    /// Nobody may ask which one it is.
+    /// Whether machines refuse to tell their run id.
     pub(super) hides_run_id: bool,
 }
 
-/// One machine.
+/// A machine.
 pub(super) struct Machine {
     id: u64,
     around: Arc<Around>,
@@ -43,22 +43,22 @@ pub(super) struct Machine {
 #[derive(Default)]
 struct State {
     is_replica: bool,
-    /// How many things have it stand still.
+    /// The number of faults that pause the machine.
     pauses: u32,
-    /// How often it has died: a connection ends with the life that it was made in.
+    /// The number of its deaths. A connection ends with the life in which it was made.
     deaths: u32,
-    /// What it says to everybody who wants its keys.
+    /// The error for every call with keys.
     refusal: Option<&'static str>,
-    /// Scripts that were loaded since it started.
+    /// The scripts that were loaded since the machine started.
     loaded: BTreeSet<&'static str>,
 }
 
-/// What a machine knows of a connection.
+/// The state of a connection on the machine.
 struct Line<'a> {
     id: u64,
     client: usize,
     cable: &'a Arc<Cable>,
-    /// The next call is to run though its slot is still on its way here.
+    /// Whether the next call runs even though its slot is still being imported.
     is_asking: bool,
 }
 
@@ -79,7 +79,7 @@ impl Machine {
         self.id
     }
 
-    /// Another one in its place, that has all it has, and no script.
+    /// Creates a machine that replaces this one, with all of its data and no scripts.
     pub(super) fn successor(&self, id: u64) -> Arc<Self> {
         Self::new(id, &self.around, &self.data)
     }
@@ -92,28 +92,28 @@ impl Machine {
         self.lock().is_replica
     }
 
-    /// It is a replica from now on.
+    /// Makes the machine a replica.
     pub(super) fn demote(&self) {
         self.lock().is_replica = true;
     }
 
-    /// It is a primary from now on.
+    /// Makes the machine a primary.
     pub(super) fn promote(&self) {
         self.lock().is_replica = false;
     }
 
-    /// It dies: whatever has not been done is not done.
+    /// Lets the machine die. Calls that have not run never do.
     pub(super) fn die(&self) {
         self.lock().deaths += 1;
         self.forget_scripts();
     }
 
-    /// It refuses everybody who wants its keys, or no longer.
+    /// Sets the error for every call with keys, or removes it.
     pub(super) fn refuse(&self, refusal: Option<&'static str>) {
         self.lock().refusal = refusal;
     }
 
-    /// A slot is not its own any more: the listeners of the slot's channels are told.
+    /// Ends the subscriptions to channels of a slot that the node has lost, and notifies their listeners.
     pub(super) fn end_channels(&self, of: usize) {
         let mut kept = self.data.lock();
         let Kept { store, listeners, .. } = &mut *kept;
@@ -135,7 +135,7 @@ impl Machine {
         self.lock().loaded.clear();
     }
 
-    /// It stands still, or goes on.
+    /// Pauses the machine, or resumes it.
     pub(super) fn set_paused(&self, is_paused: bool) {
         let pauses = &mut self.lock().pauses;
         *pauses = if is_paused { *pauses + 1 } else { *pauses - 1 };
@@ -172,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// Waits until it does not stand still.
+    /// Waits until the machine is not paused.
     pub(super) async fn unpaused(&self) {
         loop {
             let goes_on = self.goes_on.notified();
@@ -200,7 +200,7 @@ impl Machine {
             b"INFO" => Reply::Bytes(format!("# Server\r\nrun_id:{:040}\r\n", self.id).into_bytes()),
             b"PING" => Reply::Status("PONG".into()),
             b"SCRIPT" => self.load(&words[2]),
-            // What shows that two connections are to one server.
+            // The commands by which a client finds out whether two connections lead to one server.
             b"SET" | b"DEL" if self.is_replica() => error("READONLY You can't write against a read only replica."),
             b"SET" | b"GET" | b"DEL" => self.data.look(words, self.around.clock.server_time()),
             b"EVALSHA" => {
@@ -222,18 +222,18 @@ impl Machine {
         self.publish(line.id);
     }
 
-    /// The cluster that it is a node of.
+    /// Returns the cluster to which the machine belongs.
     fn shards(&self) -> &Shards {
         let shards = self.around.shards.as_deref();
         shards.unwrap_or_else(|| unreachable!("machine {} is no node of a cluster", self.id))
     }
 
-    /// Its number in its cluster.
+    /// Returns the number of the node in its cluster.
     fn node(&self) -> usize {
         usize::try_from(self.id).unwrap_or(usize::MAX)
     }
 
-    /// What it says to a call that it does not run.
+    /// Returns the reply to a call that the machine does not run.
     fn turn_away(&self, words: &Words, is_asking: bool) -> Option<Reply> {
         let refusal = self.lock().refusal.map(error);
         let shards = self.around.shards.as_ref();
@@ -335,7 +335,7 @@ impl Machine {
         }
     }
 
-    /// What a node says to who wants to listen at another one's slot.
+    /// Returns the reply to a subscription for a slot of another node.
     fn turn_listener_away(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
         let shards = self.around.shards.as_ref()?;
         let command = command(words);
@@ -343,7 +343,7 @@ impl Machine {
         shards.turn_listener_away(self.node(), channel)
     }
 
-    /// Sends what was published to who listens.
+    /// Sends published messages to their listeners.
     fn publish(&self, publisher: u64) {
         let mut kept = self.data.lock();
         for delivery in kept.store.take_deliveries() {
@@ -368,7 +368,7 @@ impl Machine {
     }
 }
 
-/// What a server or a sentinel says at first.
+/// Returns the greeting of a server or a sentinel.
 pub(super) fn greeting(mode: &str, role: &str) -> Reply {
     let entries = [
         ("server", "redis"),
@@ -379,7 +379,7 @@ pub(super) fn greeting(mode: &str, role: &str) -> Reply {
     Reply::Map(entries.map(|(key, value)| (text(key), text(value))).into())
 }
 
-/// The command, as confirmations name it.
+/// Returns the name of a command, as confirmations contain it.
 fn command(words: &Words) -> String {
     String::from_utf8_lossy(&words[0]).to_ascii_lowercase()
 }
@@ -390,7 +390,7 @@ pub(super) fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8
     encode::push(&items, Protocol::Resp3, out);
 }
 
-/// Whether a script would write: one that finds the lock held only reads.
+/// Returns whether a script would write. A script that finds the lock held only reads.
 fn writes(script: Script, keys: &Words, args: &Words, store: &mut Lent, now: ServerTime) -> bool {
     match role(script) {
         (Role::Inspect, _) => false,

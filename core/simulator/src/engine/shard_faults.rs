@@ -1,6 +1,6 @@
-//! What happens to a cluster: slots move, replicas take over, nodes refuse.
+//! Faults of a cluster: slots move, replicas take over, nodes refuse.
 //!
-//! One fault at a time changes which node has which slots. Each node learns of it at another time.
+//! Only one fault at a time changes the slots of nodes. Each node learns of the change at another time.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use super::shards::{Shards, slot};
 use crate::random::Random;
 use crate::snapshot::Snapshot;
 
-/// Clients hear so soon what all nodes have heard.
+/// The time within which clients learn what all nodes know.
 const HEARD: Duration = Duration::from_secs(2);
 
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
 
 impl Faults {
-    /// The locks whose slots a node has.
+    /// Returns the locks whose slots a node serves.
     pub(super) fn names_at(&self, shards: &Shards, node: usize) -> Vec<usize> {
         self.names_in(|slot| shards.owner(slot) == node)
     }
 
-    /// The locks whose calls may be sent to a node.
+    /// Returns the locks whose calls may be sent to a node.
     pub(super) fn names_meant_for(&self, shards: &Shards, node: usize) -> Vec<usize> {
         self.names_in(|slot| shards.is_meant(slot, node))
     }
 
-    /// The locks in slots of which this is so.
+    /// Returns the locks in slots for which `is_so` is true.
     fn names_in(&self, is_so: impl Fn(usize) -> bool) -> Vec<usize> {
         let names = 0..self.plan().names.len();
         names.filter(|name| is_so(slot(Plan::name(*name).as_bytes()))).collect()
     }
 
-    /// A slot goes to another node, key by key.
+    /// Moves a slot to another node, key by key.
     pub(super) async fn move_slot(&self, shards: &Shards, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let slot = slot(Plan::name(random.index(self.plan().names.len())).as_bytes());
@@ -67,7 +67,7 @@ impl Faults {
         }
         sleep(up_to(&mut random, longest)).await;
         shards.end_move(slot, to);
-        // Most of the time who gets it is told first.
+        // In most histories the new node is told first.
         let first = if random.chance(800) { [to, from] } else { [from, to] };
         for node in first {
             self.hear(shards, node);
@@ -77,8 +77,7 @@ impl Faults {
         self.ledger().excuse_errors_no_more(excuse);
     }
 
-    /// A primary is gone, or stands still, until its replica has taken its place, which has all it had or not the
-    /// last of it.
+    /// Lets a primary fail or pause until its replica has taken over, with all data or without the last writes.
     pub(super) async fn take_over(&self, shards: &Shards, is_lossy: bool, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let old = random.pick(&shards.primaries());
@@ -90,7 +89,7 @@ impl Faults {
         let losses = self.ledger().excuse_losses(Some(names.clone()));
         let errors = self.ledger().excuse_errors(Some(self.names_meant_for(shards, old)));
         let stands_still = random.chance(300);
-        // It may go on as if nothing had happened, until it is told.
+        // The old primary may continue to act as a primary until it is demoted.
         let is_stale = stands_still && is_lossy && random.chance(500);
         self.note(format_args!(
             "node {old} is gone: stands still {stands_still}, stale {is_stale}"
@@ -129,7 +128,7 @@ impl Faults {
         self.ledger().excuse_errors_no_more(errors);
     }
 
-    /// A replica takes the place of its primary, with all that had, or with what it has heard of it.
+    /// Lets a replica take over from its primary, with all data or with the state that it has received.
     fn promote(&self, shards: &Shards, new: usize, heard: Option<Snapshot>, is_stale: bool) {
         let (old, now) = (shards.partner(new), self.clock().server_time());
         let (gone, next) = (self.network().machine(old), self.network().machine(new));
@@ -145,7 +144,7 @@ impl Faults {
         self.hear(shards, new);
     }
 
-    /// One node, or all of them, refuse every call for a while.
+    /// Lets one node, or all of them, refuse every call for a while.
     pub(super) async fn refuse(&self, shards: &Shards, mut random: Random) {
         let (refusal, nodes) = match random.index(3) {
             0 => (LOADING, vec![random.pick(&shards.primaries())]),
@@ -171,7 +170,7 @@ impl Faults {
         self.excuse_no_more(excuse);
     }
 
-    /// A node hears how things are.
+    /// Lets a node learn the current state of the cluster.
     fn hear(&self, shards: &Shards, node: usize) {
         let left = shards.hear(node);
         self.note(format_args!("node {node} hears of it"));
@@ -184,7 +183,7 @@ impl Faults {
         self.all_but(shards, usize::MAX, random).await;
     }
 
-    /// All nodes but one hear how things are, one after another.
+    /// Lets all nodes but one learn the current state of the cluster, one after another.
     async fn all_but(&self, shards: &Shards, but: usize, random: &mut Random) {
         let mut nodes: Vec<usize> = shards.nodes().filter(|node| *node != but).collect();
         random.shuffle(&mut nodes);

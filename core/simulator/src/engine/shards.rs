@@ -1,12 +1,12 @@
-//! A cluster: which node has which slot, what each of its nodes thinks of that, and what a node
-//! says to a call that it does not run.
+//! A cluster: the node that serves each slot, what each node knows about that, and a node's
+//! reply to a call that it does not run.
 //!
 //! ```text
 //!   a slot moves:   importing, migrating ─► its keys, one by one ─► the owner is another one
 //!   a node is gone: its replica has all its slots
 //! ```
 //!
-//! Each node learns of that at another time. Until then it sends calls to where the slot was.
+//! Each node learns of a change at another time. Until then it redirects calls to the previous owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,16 @@ use super::ledger::Ledger;
 use super::resp::text;
 use crate::kinds::{Role, role};
 
-/// The slots of a cluster.
+/// The number of slots in a cluster.
 const SLOTS: usize = 16_384;
 /// The port of all servers.
 pub(super) const PORT: u16 = 6379;
 
-/// The nodes have the numbers of their addresses: first the primaries, then a replica of each.
+/// A cluster. The numbers of the nodes are those of their addresses: first the primaries, then a replica of each.
 pub(super) struct Shards {
     count: usize,
     ledger: Arc<Ledger>,
-    /// Nothing but slots moves here, so calls run in the order in which they were made.
+    /// Whether moving slots is the only fault, so that calls run in the order in which they were sent.
     is_orderly: bool,
     state: Mutex<State>,
 }
@@ -35,16 +35,16 @@ pub(super) struct Shards {
 struct State {
     /// The primary of each shard.
     primaries: Vec<usize>,
-    /// Which shard has each slot, as soon as one node knows.
+    /// The shard of each slot, from when the first node knows it.
     shards: Vec<usize>,
-    /// Which nodes had a slot once: who has not asked for it since sends calls there.
+    /// The nodes that served a slot earlier. Clients with an old map still send calls there.
     former: BTreeSet<(usize, usize)>,
     views: Vec<View>,
-    /// Who was released.
+    /// The owner ids that were released.
     released: BTreeSet<Vec<u8>>,
 }
 
-/// What a node thinks.
+/// The state of the cluster as one node knows it.
 #[derive(Clone)]
 struct View {
     owners: Vec<usize>,
@@ -52,7 +52,7 @@ struct View {
     importing: BTreeSet<usize>,
 }
 
-/// The slot of a key or channel.
+/// Returns the slot of a key or channel.
 pub(super) fn slot(key: &[u8]) -> usize {
     steadlock_protocol::slot(key).into()
 }
@@ -79,38 +79,38 @@ impl Shards {
         })
     }
 
-    /// The primaries.
+    /// Returns the primaries.
     pub(super) fn primaries(&self) -> Vec<usize> {
         self.lock().primaries.clone()
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     pub(super) const fn nodes(&self) -> std::ops::Range<usize> {
         0..2 * self.count
     }
 
-    /// The other node of a node's shard.
+    /// Returns the other node of a node's shard.
     pub(super) const fn partner(&self, node: usize) -> usize {
         (node + self.count) % (2 * self.count)
     }
 
-    /// Whose a slot is.
+    /// Returns the owner of a slot.
     pub(super) fn owner(&self, slot: usize) -> usize {
         let state = self.lock();
         state.primaries[state.shards[slot]]
     }
 
-    /// A slot is on its way to a node, which is the first to learn of it.
+    /// Begins the import of a slot at a node, which is the first to know.
     pub(super) fn begin_import(&self, slot: usize, to: usize) {
         self.lock().views[to].importing.insert(slot);
     }
 
-    /// And the one that has it.
+    /// Begins the migration of a slot at its owner.
     pub(super) fn begin_move(&self, slot: usize, from: usize, to: usize) {
         self.lock().views[from].migrating.insert(slot, to);
     }
 
-    /// A slot is another node's.
+    /// Makes another node the owner of a slot.
     pub(super) fn end_move(&self, slot: usize, to: usize) {
         let shard = to % self.count;
         let mut state = self.lock();
@@ -119,17 +119,17 @@ impl Shards {
         state.shards[slot] = shard;
     }
 
-    /// Whether a slot's calls may be sent to a node.
+    /// Returns whether calls for a slot may be sent to a node.
     pub(super) fn is_meant(&self, slot: usize, node: usize) -> bool {
         self.owner(slot) == node || self.lock().former.contains(&(slot, node))
     }
 
-    /// A replica is the primary of its shard.
+    /// Makes a replica the primary of its shard.
     pub(super) fn promote(&self, node: usize) {
         self.lock().primaries[node % self.count] = node;
     }
 
-    /// A node hears how things are. Gives the slots that it has no longer.
+    /// Lets a node learn the current state. Returns the slots that it does not serve any more.
     pub(super) fn hear(&self, node: usize) -> Vec<usize> {
         let mut state = self.lock();
         let State {
@@ -155,7 +155,7 @@ impl Shards {
         left
     }
 
-    /// What a node says to a call for these keys, if it does not run it; `has` says which are there.
+    /// Returns a node's reply to a call for these keys, if it does not run it. `has` returns whether a key is there.
     pub(super) fn turn_away(
         &self,
         node: usize,
@@ -185,7 +185,7 @@ impl Shards {
         Some(redirection("MOVED", slot_of_all, owner))
     }
 
-    /// Whether the keys of a call that a node runs are on their way.
+    /// Returns whether the keys of a call that a node runs are being moved.
     pub(super) fn transit(&self, node: usize, keys: &[Vec<u8>]) -> Transit {
         let Some(slot) = keys.first().map(|key| slot(key)) else {
             return Transit::None;
@@ -200,14 +200,14 @@ impl Shards {
         }
     }
 
-    /// What a node says to who wants to listen, or to listen no more, if the channel's slot is not its own.
+    /// Returns a node's reply to a subscribe or unsubscribe request, if the channel's slot belongs to another node.
     pub(super) fn turn_listener_away(&self, node: usize, channel: &[u8]) -> Option<Reply> {
         let slot = slot(channel);
         let owner = self.lock().views[node].owners[slot];
         (owner != node).then(|| redirection("MOVED", slot, owner))
     }
 
-    /// What a node answers to `CLUSTER SLOTS`.
+    /// Returns a node's reply to `CLUSTER SLOTS`.
     pub(super) fn slots(&self, node: usize) -> Reply {
         let state = self.lock();
         let owners = &state.views[node].owners;
@@ -225,7 +225,7 @@ impl Shards {
         Reply::Array(ranges)
     }
 
-    /// A script ran. What was to undo a call must not run before it.
+    /// Checks a script that ran: the compensating release of a call must not run before that call.
     pub(super) fn ran(&self, script: Script, args: &[Vec<u8>], reply: &Reply) {
         let released = &mut self.lock().released;
         match role(script).0 {
@@ -245,12 +245,12 @@ impl Shards {
     }
 }
 
-/// The name of a server's host.
+/// Returns the name of a server's host.
 pub(super) fn host(server: usize) -> String {
     format!("server-{server}")
 }
 
-/// A node, as others speak of it.
+/// Describes a node as other nodes do.
 fn described(node: usize) -> Reply {
     Reply::Array(vec![
         text(host(node)),
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_that_a_server_computes() {
-        // From CLUSTER KEYSLOT.
+        // The expected values are those of CLUSTER KEYSLOT.
         for (key, expected) in [("123456789", 12_739), ("foo", 12_182), ("{foo}:x", 12_182), ("", 0)] {
             assert_eq!(slot(key.as_bytes()), expected, "{key}");
         }

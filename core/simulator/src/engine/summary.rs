@@ -1,4 +1,4 @@
-//! Many histories of the engine, and the table of what they had.
+//! Runs many histories of the engine, and prints a table of what happened in them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,33 +10,33 @@ use super::defect::EngineDefect;
 use super::faults::EngineFault;
 use super::history::{EngineReport, run_engine};
 
-/// Violations that a summary keeps.
+/// The number of violations that a summary keeps.
 const KEPT: usize = 10;
 
-/// What many histories of the engine had.
+/// The totals of many engine histories.
 #[derive(Clone, Debug, Default)]
 pub struct EngineSummary {
-    /// How many there were.
+    /// The number of histories.
     pub histories: u64,
-    /// How many of them broke a promise.
+    /// The number of histories that broke a promise.
     pub violations: u64,
-    /// The violations of the lowest seeds.
+    /// The violations with the lowest seeds.
     pub first: Vec<EngineReport>,
     /// How often each fault has struck.
     pub faults: BTreeMap<EngineFault, u64>,
-    /// How many leases were granted.
+    /// The number of granted leases.
     pub grants: u64,
-    /// How many were lost that are renewed.
+    /// The number of auto-renewed leases that were lost.
     pub lost: u64,
-    /// How many things happened.
+    /// The number of events.
     pub steps: u64,
-    /// How much time passed in them.
+    /// The virtual time that passed.
     pub virtual_time: Duration,
-    /// How much time passed outside.
+    /// The real time that passed.
     pub real_time: Duration,
 }
 
-/// Runs the histories of `count` seeds from `start` on, on so many threads.
+/// Runs the histories of `count` seeds from `start` on, on this number of threads.
 #[must_use]
 pub fn run_many_engines_on(threads: usize, start: u64, count: u64, defect: Option<EngineDefect>) -> EngineSummary {
     let (began, next) = (Instant::now(), AtomicU64::new(0));
@@ -78,7 +78,7 @@ impl EngineSummary {
         }
     }
 
-    /// The faults that none had.
+    /// Returns the faults that no history had.
     #[must_use]
     pub fn missing(&self) -> Vec<EngineFault> {
         let all = EngineFault::ALL.into_iter();

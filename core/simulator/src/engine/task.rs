@@ -1,4 +1,4 @@
-//! A caller: takes locks in many ways, holds them for a while, and gives them back or goes away.
+//! A caller: it acquires locks in many ways, holds them for a while, and releases them or goes away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::plan::{Kind, Plan};
 use super::trace::Trace;
 use crate::random::Random;
 
-/// What answers may be late by.
+/// The allowed delay of answers.
 const SLACK: Duration = Duration::from_millis(150);
-/// Within so long a client is connected to a node that it needs for the first time.
+/// The time within which a client connects to a node that it needs for the first time.
 const CONNECTED: Duration = Duration::from_secs(1);
-/// One call and its answer take no longer, with a new connection and a script that the server does not know.
+/// The longest time for one call and its answer, with a new connection and a script that the server does not know.
 const PROMPT: Duration = Duration::from_millis(400);
-/// A wait without a bound ends when all others have ended, at the latest.
+/// The time after which a wait without a bound must have ended, because all others have.
 const UNBOUNDED: Duration = Duration::from_secs(150);
 
 pub(super) struct Task {
@@ -31,13 +31,13 @@ pub(super) struct Task {
     pub(super) trace: Arc<Trace>,
 }
 
-/// How a lock is asked for, and held.
+/// How a lock is requested and held.
 struct Asked {
     name: usize,
     lock: Lock,
     wait: Option<Duration>,
     renewed: Option<Duration>,
-    /// The caller goes away after so long.
+    /// The time after which the caller gives up.
     patience: Option<Duration>,
     holds: Duration,
     extends_after: Option<Duration>,
@@ -57,7 +57,7 @@ impl Task {
         self.note("ends");
     }
 
-    /// Takes one lock, or several at once, of which it has each as soon as it is granted.
+    /// Acquires one lock, or several at once. In the second case the task holds each lock as soon as it is granted.
     async fn take_and_give_back(&mut self) {
         let count = self.plan.names.len();
         let first = self.random.index(count);
@@ -84,7 +84,7 @@ impl Task {
         Some((id, lease))
     }
 
-    /// Holds it for a while, and releases it.
+    /// Holds the lock for a while, and releases it.
     async fn keep(&self, asked: &Asked, id: u64, lease: Arc<Lease>) {
         let name = asked.name;
         self.hold(asked, &lease).await;
@@ -110,7 +110,8 @@ impl Task {
         }
     }
 
-    /// A wait for several has a bound: another task may hold one of them and wait for the other.
+    /// Draws a request. A request for several locks has a bound, because another task may hold one of them and wait for
+    /// another.
     fn ask(&mut self, name: usize, is_alone: bool) -> Asked {
         let full = Plan::name(name);
         let lock = match self.plan.names[name] {
@@ -176,7 +177,7 @@ impl Task {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
                 }
-                // Where a call was sent to is no answer, as long as it gets there.
+                // A redirection is no reason for a failure, as long as the call arrives.
                 let cause = error.cause().unwrap_or_default();
                 let is_sent_on = ["MOVED ", "ASK "].iter().any(|code| cause.contains(code));
                 if is_sent_on && self.plan.has_only_moves {
@@ -194,7 +195,7 @@ impl Task {
         None
     }
 
-    /// Holds it for a while, and lets it go early if it is lost.
+    /// Holds the lock for a while, and stops early if the lease is lost.
     async fn hold(&self, asked: &Asked, lease: &Lease) {
         let name = asked.name;
         let until = Instant::now() + asked.holds;
@@ -219,7 +220,7 @@ impl Task {
         }
     }
 
-    /// A server that nothing has happened to is available.
+    /// Checks that a failure has an excuse: a server without a fault must be available.
     fn needs_excuse(&self, name: usize, since: Instant, what: &str) {
         if !self.ledger.has_excuse(name, since) {
             let what = format!("client {}, lock {name}: {what}", self.client);
@@ -227,7 +228,7 @@ impl Task {
         }
     }
 
-    /// What is at other servers delays nobody.
+    /// Checks that a delay has an excuse: faults of other servers must not delay a call.
     fn needs_excuse_if_late(&self, name: usize, since: Instant, what: &str) {
         if since.elapsed() > PROMPT && !self.ledger.has_excuse(name, since) {
             let what = format!(

@@ -1,4 +1,4 @@
-//! Everything that happens in a history: hashed, the last of it kept, and printed if wanted.
+//! Everything that happens in a history: hashed, the last part kept, and printed on request.
 
 use std::collections::VecDeque;
 use std::fmt::Arguments;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::clock::Clock;
 use crate::fnv::Fnv;
 
-/// Lines that a violation is shown with.
+/// The number of lines that are shown with a violation.
 const KEPT: usize = 60;
 
 pub(super) struct Trace {

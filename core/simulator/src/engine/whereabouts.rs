@@ -1,4 +1,4 @@
-//! Which server each client is at: its calls all run at one, as long as it has a connection on
+//! The server that each client uses. All calls of a client must run on one server, as long as it has a connection on
 //! which calls ran there.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 
 pub(super) struct Whereabouts {
     ledger: Arc<Ledger>,
-    /// By client and connection: what keeps the data that calls ran on.
+    /// By client and connection: the data on which its calls ran.
     used: Mutex<BTreeMap<(usize, u64), Used>>,
 }
 
@@ -27,12 +27,12 @@ impl Whereabouts {
         })
     }
 
-    /// A call of a client is about to run on this connection.
+    /// Checks a call of a client that is about to run on this connection.
     pub(super) fn runs(&self, client: usize, connection: u64, cable: &Arc<Cable>, data: &Arc<Data>) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|_, used| used.cable.is_in_use());
         if !cable.is_in_use() {
-            // It was sent before the client left.
+            // The client sent the call before it left.
             return;
         }
         let mut of_client = used.iter().filter(|((of, _), _)| *of == client);

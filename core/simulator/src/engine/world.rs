@@ -1,4 +1,4 @@
-//! The world of one client: virtual time, seeded randomness, connections of the simulated network.
+//! The world of one client: virtual time, seeded randomness, and connections of the simulated network.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::network::Network;
 use crate::random::Random;
 
-/// A client that looks at the clock so often at one moment will never do anything else.
+/// The limit on reads of the clock at one moment: a client that reads it more often is in an endless loop.
 const MOST_LOOKS: u64 = 1_000_000;
 
 pub(super) struct ClientWorld {

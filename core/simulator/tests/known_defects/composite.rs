@@ -1,11 +1,11 @@
-//! Defects of locks made of locks: several as one, and one of a majority.
+//! Defects of composite locks: multi-locks and the lock of a majority.
 
 use steadlock_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, Outcome, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
 
-/// The same for the one caller that there is, who is let in again.
+/// Adds the context of the only caller, which may re-enter its locks.
 fn own(request: AcquireRequest) -> AcquireRequest {
     AcquireRequest {
         context: Some(Context::from_u64(1)),
@@ -19,7 +19,7 @@ pub(crate) const REENTRY: Known = Known {
     check: several_locks_that_are_entered_again_without_a_lease_are_renewed,
 };
 
-/// Its longest hold lets the first lease last nearly as long as the second one may.
+/// The first lease may last nearly as long as the second one, because of its longest hold time.
 fn several_locks_that_are_entered_again_without_a_lease_are_renewed(mistake: Mistake) -> Result<(), String> {
     let mut world = World::watched(mistake, 1, ms(2_500));
     let request = |name| AcquireRequest {
@@ -64,7 +64,7 @@ pub(crate) const EXTENSION: Known = Known {
     check: an_extension_tells_what_a_majority_keeps,
 };
 
-/// The first primary extends it and then loses it; the third one's answer is late.
+/// The first primary extends its record and then loses it. The reply of the third one is late.
 fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), String> {
     let mut world = World::of_a_majority(mistake, 3, seconds(30));
     let held = world.hold(0, wants_for(seconds(20), Kind::Mutex, "door"))?;
@@ -75,7 +75,7 @@ fn an_extension_tells_what_a_majority_keeps(mistake: Mistake) -> Result<(), Stri
     let extension = world.extend(0, held.lease, seconds(60));
     world.run_for(ms(500));
     world.command(0, &["DEL", "door"]);
-    // By this it is seen that the record is gone.
+    // The refusal of this extension shows that the record is gone.
     world.extend(0, held.lease, seconds(61));
     let Some((Outcome::Extended(until), at)) = world.outcome(0, extension, seconds(4)) else {
         return Err("it was not extended".into());
@@ -101,7 +101,7 @@ fn silence_counts_from_the_first_question(mistake: Mistake) -> Result<(), String
     world.run_for(seconds(30));
     (0..3).for_each(|node| world.stop(node, true));
     world.release(0, held.lease);
-    // From here on it asks.
+    // From here on the waiter sends requests.
     ensure(world.outcome(0, waiter, seconds(3)).is_none(), || {
         "who asked for less than a lease is told that nobody answers".into()
     })?;
@@ -155,7 +155,7 @@ pub(crate) const LONGEST_MEMBER: Known = Known {
 fn a_majoritys_lock_lasts_as_long_as_its_majority(mistake: Mistake) -> Result<(), String> {
     let mut world = World::of_a_majority(mistake, 3, seconds(3));
     let held = world.hold(0, wants(Kind::Mutex, "door"))?;
-    // The others are not renewed yet.
+    // The other primaries have not been renewed yet.
     for late in [0, 300, 300] {
         world.hold_up(Script::MutexRenew, Way::There, ms(late));
     }

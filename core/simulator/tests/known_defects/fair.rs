@@ -1,4 +1,4 @@
-//! Defects of the fair lock's queue and of the messages about it.
+//! Defects of the fair lock's queue and of its messages.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn what_nobody_waits_for_is_given_back(mistake: Mistake) -> Result<(), String> {
     let owner = first_in_line(&mut world)?;
     world.cancel(1, gone);
     world.run_for(ms(100));
-    // What a poll does that was cut off and runs late.
+    // The effect of a poll that was cut off and runs late.
     let now = world.time();
     put_in_line(&mut world, &owner, now);
     let next = world.acquire(2, wants(Kind::Fair, "desk"));
@@ -106,7 +106,7 @@ fn first_in_line(world: &mut World) -> Result<String, String> {
     }
 }
 
-/// A waiter comes to the end of the queue, last heard of at `seen` by the server's clock.
+/// Adds a waiter to the end of the queue, with a last poll at `seen` on the server's clock.
 fn put_in_line(world: &mut World, owner: &str, seen: u64) {
     let life = Duration::from_secs(30).as_millis().to_string();
     world.command(0, &["ZADD", QUEUE, &seen.to_string(), owner]);

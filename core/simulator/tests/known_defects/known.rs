@@ -1,4 +1,4 @@
-//! What a known defect is: how it can be made, and the check that finds it.
+//! A known defect: how it can be made, and the check that finds it.
 
 use steadlock_protocol::{Defect, Script};
 
@@ -7,13 +7,12 @@ use steadlock_protocol::{Defect, Script};
 pub(crate) enum Switch {
     /// A mistake of the session.
     Session(Defect),
-    /// A mistake of scripts: in each, the first text stands once and is replaced by
-    /// the second.
+    /// A mistake of scripts. The first text, which occurs once in the script, is replaced by the second.
     Scripts(&'static [(Script, &'static str, &'static str)]),
 }
 
 impl Switch {
-    /// The defective text of a script, if it is this script that is defective.
+    /// Returns the defective text of a script, if this switch changes it.
     pub(crate) fn text(&self, script: Script) -> Option<String> {
         let Self::Scripts(changes) = self else { return None };
         let changes = changes.iter().filter(|(of, ..)| *of == script);
@@ -28,20 +27,19 @@ impl Switch {
 /// The mistake that is switched on, if any.
 pub(crate) type Mistake = Option<&'static Switch>;
 
-/// A defect that some lock library had, and how it would be found here.
+/// A defect that some lock library had, and the check that finds it here.
 pub(crate) struct Known {
-    /// What went wrong.
+    /// A short description of the defect.
     pub(crate) what: &'static str,
-    /// Ways to make it, each with words of the complaint that it must lead to, so
-    /// that it is found for the right reason.
+    /// Ways to make the defect. Each comes with words of the expected complaint, so that the check must fail for the
+    /// right reason.
     pub(crate) switches: &'static [(Switch, &'static str)],
     /// The check.
     pub(crate) check: fn(Mistake) -> Result<(), String>,
 }
 
 impl Known {
-    /// Whether the check passes on the real code and fails with each switch on; what
-    /// it complained of.
+    /// Runs the check: it must pass on the real code and fail with each switch on. Returns its complaints.
     pub(crate) fn prove(&self) -> Result<Vec<String>, String> {
         (self.check)(None).map_err(|complaint| format!("{}: the real code fails: {complaint}", self.what))?;
         let complaints = self
@@ -56,7 +54,7 @@ impl Known {
     }
 }
 
-/// The complaint, unless it is so.
+/// Returns the complaint unless `is_so`.
 pub(crate) fn ensure(is_so: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(complaint()) }
 }

@@ -1,5 +1,4 @@
-//! Defects of leases: one lasts longer or shorter than it was asked to, or than its
-//! holder is told.
+//! Defects of leases: a lease lasts longer or shorter than requested, or than its holder is told.
 
 use steadlock_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
 
@@ -14,7 +13,8 @@ pub(crate) const WRONG_UNITS: Known = Known {
 
 fn several_locks_last_as_long_as_asked(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
-    // One of them is taken, and the other is held meanwhile, for longer than its lease has left to go.
+    // One lock is acquired at once. The other is held by another client for so long that less than the requested lease
+    // is left of the first.
     let other = world.hold(1, wants(Kind::Lock, "right"))?;
     let both = ["left", "right"].map(|name| wants_for(seconds(10), Kind::Lock, name));
     let ticket = world.acquire_all(0, both.into());
@@ -46,8 +46,8 @@ pub(crate) const TOKEN: Known = Known {
     check: a_token_and_a_lease_keep_to_themselves,
 };
 
-/// Drawing a token does not change the lease, and the end of a lease does not end
-/// what later tokens have to be above, also for a clock that is put back.
+/// A new token does not change the lease. The end of the lease does not end the lower bound for later tokens, even if a
+/// clock is set back.
 fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     let first = world.hold(0, wants_for(seconds(2), Kind::Lock, "door"))?;
@@ -58,7 +58,7 @@ fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String
     world.kill(0);
     world.run_for(seconds(5));
     ensure(world.left(0, "door").is_none(), || "the lease has not ended".into())?;
-    // A server that looks for what has expired finds what it may drop.
+    // The lookup makes the server remove the key, if it has expired.
     world.left(0, "steadlock:{door}:token");
     world.put_back_clock(seconds(30));
     let second = world.hold(1, wants(Kind::Lock, "door"))?;
@@ -80,7 +80,7 @@ fn each_call_has_its_own_lease(mistake: Mistake) -> Result<(), String> {
     world.run_for(ms(10));
     world.hold(0, wants(Kind::Lock, "door"))?;
     let left = world.left(0, "door").unwrap_or_default();
-    // The server stands still for longer than the first lease and not for the second.
+    // The server is paused for longer than the first lease but shorter than the second.
     world.stop(0, true);
     world.run_for(seconds(5));
     world.stop(0, false);
@@ -124,8 +124,8 @@ fn nothing_shortens_a_lease(mistake: Mistake) -> Result<(), String> {
     Ok(())
 }
 
-/// To the server, asking again is a re-entry of the same owner. No try asks for more
-/// than 30 s, so one that comes late asks for less than a renewal has made of it.
+/// For the server, a second attempt is a re-entry of the same owner. An attempt requests at most 30 s, so a late one
+/// requests less than a renewal has already set.
 fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
     world.hold_up(script, Way::There, seconds(4));
@@ -173,7 +173,7 @@ pub(crate) const REENTRY_LENGTH: Known = Known {
     check: a_re_entry_lasts_as_long_as_it_asks_for,
 };
 
-/// The server stands still for longer than the outer lease, and not for the inner one.
+/// The server is paused for longer than the outer lease but shorter than the inner one.
 fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let renewed = |length| AcquireRequest {
@@ -278,7 +278,7 @@ pub(crate) const OUTLIVING: Known = Known {
 fn nothing_outlives_a_lapsed_lease(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.hold(0, wants_for(seconds(1), Kind::Lock, "door"))?;
-    // The renewal is made, and its holder does not learn of it in time.
+    // The server runs the extension, but its replies reach the holder too late.
     for _ in 0..3 {
         world.hold_up(Script::LockRenew, Way::Back, seconds(30));
     }

@@ -1,9 +1,8 @@
-//! Defects that other lock libraries had, each made again by a switch, and found.
+//! Defects that other lock libraries had. A switch reproduces each of them, and a check finds it.
 //!
-//! A check is one small story in virtual time. It passes on the real code, and with
-//! the defect switched on it fails, in the same build: a check that could not fail
-//! would prove nothing. `cargo test --package steadlock-simulator --features defects
-//! --test known_defects -- --nocapture` prints what each found.
+//! A check is a short story in virtual time. It passes on the real code and fails with the defect switched on, in the
+//! same build, because a check that cannot fail proves nothing. `cargo test --package steadlock-simulator --features
+//! defects --test known_defects -- --nocapture` prints what each check found.
 
 mod composite;
 mod fair;
@@ -18,7 +17,7 @@ use steadlock_protocol::Defect;
 
 use crate::known::{Known, Switch};
 
-/// Names each known defect once: in the list of all, and as a test.
+/// Lists each known defect once: for the list of all, and as a test.
 macro_rules! known_defects {
     ($($name:ident => $known:path,)*) => {
         const ALL: &[(&str, &Known)] = &[$((stringify!($name), &$known),)*];
@@ -85,7 +84,7 @@ fn every_known_defect_is_found() {
     assert_eq!((caught, ALL.len()), (34, 34));
 }
 
-/// Those of outages, and of calls that come late or are cut off, are found in random histories, by `mistakes.rs`.
+/// Random histories in `mistakes.rs` find the defects about outages, and about calls that are late or cut off.
 const IN_HISTORIES: [Defect; 7] = [
     Defect::LocalBesideHolder,
     Defect::LocalLeavesRecord,

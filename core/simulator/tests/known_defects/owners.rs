@@ -1,5 +1,5 @@
-//! Defects of owning: one acquisition holds twice, somebody holds who should not, or
-//! what nobody holds is still on record.
+//! Defects of ownership: one acquisition counts as two holds, a caller holds a lock that it should not, or a record
+//! stays although the lock is not held.
 
 use steadlock_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, ReleaseOutcome, Script};
 
@@ -9,7 +9,7 @@ use crate::world::{Way, World, ms, seconds, wants};
 pub(crate) const DOUBLE_HOLD: Known = Known {
     what: "double hold after a resent acquire",
     switches: &[(
-        // The record counts how often its owner asked, and how often it released.
+        // The record counts the attempts and the releases of its owner.
         Switch::Scripts(&[
             (
                 Script::LockAcquire,
@@ -32,7 +32,7 @@ if redis.call('HDEL', lock, owner) == 0 then",
 
 fn asking_again_gives_one_hold(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 2);
-    // Longer than a command may take: the session asks again.
+    // The delay is longer than the command timeout, so the session sends the attempt again.
     world.hold_up(Script::LockAcquire, Way::Back, seconds(4));
     let start = world.now;
     let held = world.hold(0, wants(Kind::Lock, "door"))?;
@@ -77,9 +77,8 @@ pub(crate) const RELEASE_FAILS: Known = Known {
     check: releasing_what_was_lost_is_no_error,
 };
 
-/// The core's part: leaving a scope brings no error of its own that could take the
-/// place of the program's. What a scope does with what it hears is each language's
-/// part, and tested there.
+/// The core's part of leaving a scope: the release reports no error that could replace an error of the program. How a
+/// scope uses the result is up to each language, and tested there.
 fn releasing_what_was_lost_is_no_error(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
     let held = world.lose(0, wants(Kind::Lock, "door"))?;
@@ -98,7 +97,7 @@ pub(crate) const LEFT_BEHIND: Known = Known {
 };
 
 fn a_cancelled_acquire_leaves_nothing(mistake: Mistake) -> Result<(), String> {
-    // The caller goes away before the server has run the call, or before the reply has come.
+    // The caller gives up before the server has run the call, or before the reply has arrived.
     for way in [Way::There, Way::Back] {
         let mut world = World::new(mistake, 2);
         world.hold_up(Script::LockAcquire, way, ms(500));

@@ -1,4 +1,4 @@
-//! Defects of renewing: what should be renewed is not, or what should not be is.
+//! Defects of renewal: a lease is not renewed although it should be, or the other way round.
 
 use steadlock_protocol::{Defect, Kind, Lane, LostReason, Script};
 
@@ -57,8 +57,7 @@ pub(crate) const OUTLIVES: Known = Known {
     check: nothing_renews_what_was_released,
 };
 
-/// The release is held up on its way: until it comes the record may last for one
-/// lease, and not be renewed.
+/// The release is delayed on its way. Until it arrives the record may last for one lease, but must not be renewed.
 fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
     let lease = seconds(3);
     let mut world = World::watched(mistake, 2, lease);

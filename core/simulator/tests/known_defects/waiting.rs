@@ -1,4 +1,4 @@
-//! Defects of waiting: a lock is free, and its waiter does not get it.
+//! Defects of waiting: a lock is free, and its waiter is not granted it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use steadlock_protocol::{AcquireRequest, Context, Defect, Kind, Permits, Script}
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{World, ms, seconds, wants};
 
-/// A poll, and the way there and back.
+/// A poll, and the way to the server and back.
 const POLL: Duration = ms(800);
 
 pub(crate) const STALL: Known = Known {
@@ -44,7 +44,7 @@ fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> 
     world.hold(0, only_one.clone())?;
     let waiter = world.acquire(1, only_one);
     world.run_for(seconds(10));
-    // Nobody says that the permit has ended.
+    // No message is published when a permit expires.
     world.kill(0);
     let granted = world.granted(1, waiter, lease + POLL);
     granted.map_err(|waiting| format!("the holder is dead, and its permit {waiting}"))?;
@@ -182,7 +182,7 @@ fn a_release_wakes_who_waits(mistake: Mistake) -> Result<(), String> {
         (Kind::Fair, Kind::Lock, 1),
         (Kind::Mutex, Kind::Mutex, 1),
         (permit, permit, 2),
-        // The last of several readers lets the writer in.
+        // The last of several readers admits the writer.
         (Kind::Read, Kind::Write, 2),
         (Kind::Write, Kind::Write, 1),
         (Kind::Write, Kind::Read, 1),

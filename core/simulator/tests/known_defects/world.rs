@@ -1,6 +1,5 @@
-//! A world in virtual time: sessions, servers that run the shipped scripts, and a
-//! link between each pair, on which calls, replies and messages can be held up or
-//! lost. One mistake may be switched on in all of it. Nothing here sleeps.
+//! A world in virtual time: sessions, servers that run the shipped scripts, and a link between each pair. Calls,
+//! replies and messages on a link can be delayed or lost. One mistake may be switched on everywhere. No test sleeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,9 +14,9 @@ use steadlock_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
 
 use crate::known::{Mistake, Switch};
 
-/// How long anything travels.
+/// The time that anything takes to arrive.
 const LATENCY: Duration = Duration::from_micros(500);
-/// What every server's clock shows when a world begins.
+/// The time that every server's clock shows when a world begins.
 const EPOCH: u64 = 1_795_000_000_000_000;
 
 pub(crate) const fn ms(millis: u64) -> Duration {
@@ -40,7 +39,7 @@ impl Entropy for Seeded {
     }
 }
 
-/// Which way something is held up.
+/// The direction in which something is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The call, on its way to the server.
@@ -52,9 +51,9 @@ pub(crate) enum Way {
 /// A server.
 struct Node {
     store: Store,
-    /// By how much its clock was put back.
+    /// How far its clock was set back.
     set_back: Duration,
-    /// It stands still; what arrives waits.
+    /// Whether the server is paused. Everything for it waits meanwhile.
     is_stopped: bool,
 }
 
@@ -82,7 +81,7 @@ enum Travelling {
 }
 
 impl Travelling {
-    /// The server that it goes to.
+    /// Returns the server that it is sent to.
     const fn to(&self) -> Option<NodeId> {
         match self {
             Self::Call(call) => Some(call.node),
@@ -94,35 +93,35 @@ impl Travelling {
 
 pub(crate) struct World {
     pub(crate) now: Instant,
-    /// Messages are published and not heard.
+    /// Whether published messages are lost.
     pub(crate) loses_messages: bool,
     mistake: Mistake,
     nodes: Vec<Node>,
     clients: Vec<Client>,
     ran: Vec<Ran>,
     delays: Vec<(Script, Way, Duration)>,
-    /// What leaves later on the same line arrives later.
+    /// The earliest arrival time on each lane and direction, which keeps the order of departure.
     busy_until: BTreeMap<(usize, NodeId, Lane, bool), Instant>,
-    /// In order of arrival; ties in order of departure.
+    /// In the order of arrival, and at the same time in the order of departure.
     travelling: BTreeMap<(Instant, u64), (usize, Travelling)>,
     departed: u64,
-    /// Lanes that are closed, and stay so.
+    /// Lanes that are closed for good.
     closed: BTreeSet<(usize, NodeId, Lane)>,
     lanes: BTreeMap<(usize, CallId), (NodeId, Lane, Script)>,
 }
 
 impl World {
-    /// So many clients of one server, with the watchdog's default lease.
+    /// Creates clients of one server, with the default length of auto-renewed leases.
     pub(crate) fn new(mistake: Mistake, clients: usize) -> Self {
         Self::with(mistake, clients, 1, LeaseDuration::DEFAULT)
     }
 
-    /// The same, with the watchdog's lease of so long.
+    /// Creates clients of one server, with this length of auto-renewed leases.
     pub(crate) fn watched(mistake: Mistake, clients: usize, lease: Duration) -> Self {
         Self::with(mistake, clients, 1, LeaseDuration::watched(lease).unwrap())
     }
 
-    /// One client whose locks are held by a majority of several servers.
+    /// Creates one client whose locks are held by a majority of several servers.
     pub(crate) fn of_a_majority(mistake: Mistake, nodes: u16, lease: Duration) -> Self {
         Self::with(mistake, 1, nodes, LeaseDuration::watched(lease).unwrap())
     }
@@ -172,24 +171,24 @@ impl World {
         world
     }
 
-    // What a test does to the world.
+    // Actions of a test on the world.
 
-    /// Holds up the next call of a script, or its reply.
+    /// Delays the next call of a script, or its reply.
     pub(crate) fn hold_up(&mut self, script: Script, way: Way, by: Duration) {
         self.delays.push((script, way, by));
     }
 
-    /// A server stands still from now on, or no longer.
+    /// Pauses a server, or resumes it.
     pub(crate) fn stop(&mut self, node: usize, is_stopped: bool) {
         self.nodes[node].is_stopped = is_stopped;
     }
 
-    /// A server's clock is put back.
+    /// Sets a server's clock back.
     pub(crate) fn put_back_clock(&mut self, by: Duration) {
         self.nodes[0].set_back += by;
     }
 
-    /// One of a client's lanes is lost, with what travels on it, and opens no more.
+    /// Closes one lane of a client for good, with the loss of everything on its way.
     pub(crate) fn cut(&mut self, client: usize, lane: Lane) {
         let node = NodeId(0);
         self.closed.insert((client, node, lane));
@@ -220,17 +219,17 @@ impl World {
         }
     }
 
-    /// A client is gone, without a word.
+    /// Kills a client without closing it.
     pub(crate) fn kill(&mut self, client: usize) {
         self.clients[client].is_alive = false;
     }
 
-    /// What the first server's clock shows, in µs.
+    /// Returns the time of the first server's clock, in µs.
     pub(crate) fn time(&self) -> u64 {
         self.clock(0).as_micros()
     }
 
-    /// Runs a command on a server, as an operator or another program does.
+    /// Runs a command on a server, as an operator or another program would.
     pub(crate) fn command(&mut self, node: usize, words: &[&str]) -> StoreReply {
         let clock = self.clock(node);
         let reply = self.nodes[node].store.execute(words, clock);
@@ -238,7 +237,7 @@ impl World {
         reply
     }
 
-    // What callers do.
+    // Actions of callers.
 
     pub(crate) fn acquire(&mut self, client: usize, request: AcquireRequest) -> Ticket {
         self.tell(client, |session, now| session.acquire(request, now))
@@ -267,7 +266,7 @@ impl World {
         let result = input(&mut self.clients[client].session, now);
         while let Some(transmit) = self.clients[client].session.poll_transmit() {
             match transmit {
-                // It waits for a connection.
+                // The call waits for a connection.
                 Transmit::Call(call) if self.closed.contains(&(client, call.node, call.lane)) => {}
                 Transmit::Call(call) => {
                     self.clients[client].session.on_sent(call.id, now);
@@ -287,7 +286,7 @@ impl World {
         result
     }
 
-    // What travels.
+    // Calls, replies and messages on their way.
 
     fn send(&mut self, client: usize, what: Travelling) {
         self.depart(self.now + LATENCY, client, what);
@@ -298,7 +297,7 @@ impl World {
         self.travelling.insert((arrival, self.departed), (client, what));
     }
 
-    /// When something arrives that leaves now: behind what left before it.
+    /// Returns when something sent now arrives: after everything that was sent before it.
     fn arrival(&mut self, line: (usize, NodeId, Lane, bool), script: Script, way: Way) -> Instant {
         let held_up = |(of, to, _): &(Script, Way, Duration)| *of == script && *to == way;
         let delay = self.delays.iter().position(held_up).map(|at| self.delays.remove(at).2);
@@ -339,7 +338,7 @@ impl World {
         }
     }
 
-    /// Runs a call's script, or the text that a mistake makes of it.
+    /// Runs the script of a call, or the defective text of it.
     fn run(&mut self, node: usize, call: &Call) -> Result<Reply, CallError> {
         let clock = self.clock(node);
         let store = &mut self.nodes[node].store;
@@ -370,9 +369,9 @@ impl World {
         ServerTime::from_micros(EPOCH + self.now.as_micros() - set_back)
     }
 
-    // Time.
+    // The passing of time.
 
-    /// Goes on to the next thing that happens, at most to `end`. False when there is none.
+    /// Advances to the next event, up to `end`. Returns false if there is none.
     fn step(&mut self, end: Instant) -> bool {
         let nodes = &self.nodes;
         let waits = |what: &Travelling| what.to().is_some_and(|node| nodes[usize::from(node.0)].is_stopped);
@@ -402,9 +401,9 @@ impl World {
         while self.step(end) {}
     }
 
-    // What came of it.
+    // Results.
 
-    /// What a ticket comes to within `limit`, and when.
+    /// Returns the outcome of a ticket within `limit`, and its time.
     pub(crate) fn outcome(&mut self, client: usize, ticket: Ticket, limit: Duration) -> Option<(Outcome, Instant)> {
         let end = self.now + limit;
         loop {
@@ -419,7 +418,7 @@ impl World {
         }
     }
 
-    /// The grant of a ticket within `limit`.
+    /// Returns the grant of a ticket within `limit`.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, limit: Duration) -> Result<Grant, String> {
         match self.outcome(client, ticket, limit) {
             Some((Outcome::Granted(grant), _)) => Ok(grant),
@@ -428,7 +427,7 @@ impl World {
         }
     }
 
-    /// Until when a lease may be relied on, as its client was told last.
+    /// Returns the last deadline of a lease that its client was told.
     pub(crate) fn deadline(&self, client: usize, lease: LeaseId) -> Option<Instant> {
         let told = self.clients[client].events.iter().rev();
         told.map(|(_, event)| event).find_map(|event| match event {
@@ -441,13 +440,13 @@ impl World {
         })
     }
 
-    /// Takes a lock that is there to be taken.
+    /// Acquires a lock that is free.
     pub(crate) fn hold(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
         let ticket = self.acquire(client, request);
         self.granted(client, ticket, seconds(120))
     }
 
-    /// A client takes an auto-renewed lease and loses it, since the server stands still.
+    /// Lets a client acquire an auto-renewed lease and lose it because the server is paused.
     pub(crate) fn lose(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
         let held = self.hold(client, request)?;
         self.stop(0, true);
@@ -460,7 +459,7 @@ impl World {
         }
     }
 
-    /// Whether a client gets the lock without waiting.
+    /// Returns whether a client can acquire the lock without waiting.
     pub(crate) fn is_free(&mut self, client: usize, request: AcquireRequest) -> bool {
         let once = AcquireRequest {
             wait: Some(Duration::ZERO),
@@ -469,7 +468,7 @@ impl World {
         self.hold(client, once).is_ok()
     }
 
-    /// The leases that a client was told are lost, and why.
+    /// Returns the leases that a client was told are lost, with the reasons.
     pub(crate) fn lost(&self, client: usize) -> BTreeMap<LeaseId, LostReason> {
         let events = self.clients[client].events.iter();
         let lost = events.filter_map(|(_, event)| match event {
@@ -479,13 +478,13 @@ impl World {
         lost.collect()
     }
 
-    /// How often servers ran a script for a client since then.
+    /// Returns how often servers ran a script for a client since then.
     pub(crate) fn ran(&self, script: Script, client: usize, since: Instant) -> usize {
         let is_it = |ran: &&Ran| ran.script == script && ran.client == client && ran.at >= since;
         self.ran.iter().filter(is_it).count()
     }
 
-    /// What is left of a key's TTL: `None` if there is no such key.
+    /// Returns the rest of a key's TTL; `None` if there is no such key.
     pub(crate) fn left(&mut self, node: usize, key: &str) -> Option<Duration> {
         match self.command(node, &["PTTL", key]) {
             StoreReply::Int(left) => u64::try_from(left).ok().map(ms),
@@ -493,7 +492,7 @@ impl World {
         }
     }
 
-    /// The owners of a lock's record.
+    /// Returns the owners in the record of a lock.
     pub(crate) fn owners(&mut self, kind: Kind, name: &str) -> BTreeSet<Vec<u8>> {
         let reply = match kind {
             Kind::Mutex => self.command(0, &["GET", name]),
@@ -514,7 +513,7 @@ impl World {
     }
 }
 
-/// A request that waits for a lock as long as it takes.
+/// Returns a request that waits without a bound.
 pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
         kind,
@@ -530,7 +529,7 @@ pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
     }
 }
 
-/// The same, for a lease of so long.
+/// Returns the same request with a fixed lease of this length.
 pub(crate) fn wants_for(lease: Duration, kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
         lease: LeaseTerms::fixed(lease).unwrap(),

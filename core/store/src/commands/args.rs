@@ -1,9 +1,9 @@
-//! Arguments, parsed as Redis parses them.
+//! Parses arguments as Redis does.
 
 use crate::float;
 use crate::reply::StoreError;
 
-/// A whole number: no sign but a minus, no space, no leading zero.
+/// Parses a whole number in canonical form: no plus sign, no space, no leading zero.
 pub(super) fn strict_int(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_canonical = match digits {
@@ -17,29 +17,29 @@ pub(super) fn strict_int(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A whole number.
+/// Parses a whole number.
 pub(super) fn int(text: &[u8]) -> Result<i64, StoreError> {
     strict_int(text).ok_or_else(StoreError::not_an_integer)
 }
 
-/// A number with a fraction.
+/// Parses a number with a fraction.
 pub(super) fn float(text: &[u8]) -> Result<f64, StoreError> {
     float::parse(text).ok_or_else(|| StoreError::err("value is not a valid float"))
 }
 
-/// A count of things to pop.
+/// Parses the number of elements to pop.
 pub(super) fn positive(text: &[u8]) -> Result<usize, StoreError> {
     strict_int(text)
         .and_then(|number| usize::try_from(number).ok())
         .ok_or_else(|| StoreError::err("value is out of range, must be positive"))
 }
 
-/// Whether an option is this word, in whatever case.
+/// Returns whether an argument is this word, in upper or lower case.
 pub(super) fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// The range of places from `start` to `stop` in a list of `len`, counted from the end if negative.
+/// Returns the range from `start` to `stop` in a list of `len`. Negative positions count from the end.
 pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let place = |index: i64| if index < 0 { index.saturating_add(len) } else { index };

@@ -6,14 +6,14 @@ use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
 type Outcome = Result<Reply, StoreError>;
 
-/// What a TTL is given in.
+/// The unit of a TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Seconds,
     Milliseconds,
 }
 
-/// The moment `amount` after `base_ms`, if it can be said in milliseconds.
+/// Returns the time `amount` after `base_ms`, if it can be expressed in milliseconds.
 pub(super) fn expiry_after(base_ms: i64, amount: i64, unit: Unit) -> Option<i64> {
     let millis = match unit {
         Unit::Seconds => amount.checked_mul(1_000)?,
@@ -56,7 +56,7 @@ pub(super) fn pexpireat(data: &mut Data, args: &[&[u8]]) -> Outcome {
     set_expiry(data, args, 0, Unit::Milliseconds, "pexpireat")
 }
 
-/// When an expiry is to be set.
+/// The conditions for setting an expiry.
 #[derive(Default)]
 struct ExpiryRule {
     without_ttl: bool,
@@ -93,10 +93,10 @@ impl ExpiryRule {
         Ok(rule)
     }
 
-    /// Whether a key that expires at `before` may be set to expire at `at`.
+    /// Returns whether the expiry of a key may change from `before` to `at`.
     fn allows(&self, before: Option<i64>, at: i64) -> bool {
         match before {
-            // No TTL counts as one without end.
+            // A key without a TTL counts as one that expires later than any other.
             None => !self.with_ttl && !self.if_later,
             Some(before) => !self.without_ttl && (!self.if_later || at > before) && (!self.if_earlier || at < before),
         }
@@ -138,7 +138,7 @@ pub(super) fn ttl(data: &mut Data, args: &[&[u8]]) -> Outcome {
     }))
 }
 
-/// -2 without a key, -1 without a TTL.
+/// Returns the TTL in milliseconds; -2 without the key, -1 without a TTL.
 fn remaining_ms(data: &mut Data, key: &[u8]) -> i64 {
     match data.keys().expires_at(key) {
         None => -2,
@@ -156,7 +156,7 @@ pub(super) fn keys(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(keys)
 }
 
-/// Gives all keys at once, whatever the cursor and `COUNT`.
+/// Returns all keys at once and ignores the cursor and `COUNT`.
 pub(super) fn scan(data: &mut Data, args: &[&[u8]]) -> Outcome {
     strict_int(args[1])
         .filter(|cursor| *cursor >= 0)

@@ -118,7 +118,8 @@ pub(super) fn hincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::Int(sum))
 }
 
-/// Fields drawn at random: one, up to so many different ones, or, if negative, so many with repeats.
+/// Draws fields at random: without a count one field, with a positive count up to that many different fields, with a
+/// negative count that many fields, possibly repeated.
 pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let Some(count) = args.get(2) else {
         let (keys, random) = data.keys_and_random();
@@ -163,5 +164,5 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     })
 }
 
-/// How many fields are drawn at once at most.
+/// The limit on the fields that one command draws.
 const MAX_DRAWN: u64 = 1_000_000;

@@ -39,7 +39,8 @@ fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Opt
             let count = positive(count)?;
             let mut room = data.room();
             if let Some(list) = data.keys().read::<List>(args[1])? {
-                // Whichever end they come from, these many can be no more than all.
+                // The check looks at the first items even if the command pops from the back. Their number is the same, and
+                // only their sizes can differ.
                 room.take_all(list.iter().take(count).map(Vec::len))?;
             }
             let items = data.keys().change(args[1], |list: &mut List| {
@@ -91,7 +92,7 @@ pub(super) fn ltrim(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// Removes up to `count` equal items, from the end if it is negative, all if it is zero.
+/// Removes up to `count` equal items: from the end if it is negative, all of them if it is zero.
 pub(super) fn lrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let count = int(args[2])?;
     let most = match usize::try_from(count.unsigned_abs()) {

@@ -19,17 +19,17 @@ pub(crate) use server::unknown_subcommand;
 use crate::data::Data;
 use crate::reply::{Reply, StoreError};
 
-/// What a command does; its arguments begin with its name.
+/// The function of a command. Its arguments begin with the name.
 pub(crate) type RunData = fn(&mut Data, &[&[u8]]) -> Result<Reply, StoreError>;
 
-/// Who carries a command out.
+/// The part of the store that executes a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
-    /// The data; scripts may call it.
+    /// The data. Scripts may call the command.
     Data(RunData),
-    /// The script engine; see `scripting`.
+    /// The script engine, through `scripting`.
     Script(Scripting),
-    /// The server, for it changes the connection it came on.
+    /// The server, because the command changes the connection.
     Connection,
 }
 
@@ -41,55 +41,55 @@ pub(crate) enum Scripting {
     Script,
 }
 
-/// What a command does to the store.
+/// The effect of a command on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// It changes it, but does not make it larger.
+    /// The command changes the store, but does not enlarge it.
     Writes,
-    /// It may make it larger, by Redis' own list.
+    /// The command can enlarge the store, according to Redis' own list.
     Adds,
 }
 
-/// One command.
+/// A command.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// In lower case.
+    /// The name, in lower case.
     pub(crate) name: &'static str,
-    /// How many arguments, the name among them; negative for at least so many.
+    /// The number of arguments, including the name. A negative number is the minimum.
     arity: i32,
     pub(crate) run: Run,
     pub(crate) effect: Effect,
-    /// Whether it may take long on a large store.
+    /// Whether the command can be slow on a large store.
     pub(crate) is_slow: bool,
 }
 
 impl Command {
-    /// Whether so many arguments, the name among them, can be right.
+    /// Returns whether this number of arguments, including the name, is possible.
     pub(crate) fn accepts(&self, count: usize) -> bool {
         let least = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
         if self.arity < 0 { count >= least } else { count == least }
     }
 
-    /// It changes the store, but does not make it larger.
+    /// Marks a command that changes the store, but does not enlarge it.
     const fn writes(mut self) -> Self {
         self.effect = Effect::Writes;
         self
     }
 
-    /// It may make the store larger, by Redis' own list; a full one refuses it.
+    /// Marks a command that can enlarge the store, according to Redis' own list. A full store refuses it.
     const fn adds(mut self) -> Self {
         self.effect = Effect::Adds;
         self
     }
 
-    /// It looks at more than a few elements, or reaches many clients.
+    /// Marks a command that visits many elements, or reaches many clients.
     const fn slow(mut self) -> Self {
         self.is_slow = true;
         self
     }
 
-    /// Those of its arguments that are keys.
+    /// Returns the arguments that are keys.
     pub(crate) fn keys<'a, 'b>(&self, args: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
         match self.name {
             "del" | "exists" | "mget" | "unlink" => &args[1..],
@@ -99,14 +99,15 @@ impl Command {
         }
     }
 
-    /// Its place in the table.
+    /// Returns the position of the command in the table.
     pub(crate) fn index(&self) -> usize {
-        // Every command lives in the table; a search would cost more than most commands.
+        // All commands are in the table, so their addresses give the position. A search would cost more than most
+        // commands.
         (std::ptr::from_ref(self).addr() - TABLE.as_ptr().addr()) / size_of::<Self>()
     }
 }
 
-/// The command of this name, in whatever case.
+/// Returns the command with this name, in upper or lower case.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     static BY_NAME: OnceLock<HashMap<&'static [u8], &'static Command>> = OnceLock::new();
     let by_name = BY_NAME.get_or_init(|| TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect());
@@ -117,12 +118,12 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     by_name.get(&*lower).copied()
 }
 
-/// The names of all commands, as the table has them.
+/// Returns the names of all commands, in the order of the table.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|command| command.name)
 }
 
-/// Longer than any name in the table.
+/// A length that exceeds all names in the table.
 const MAX_NAME: usize = 24;
 
 const fn data(name: &'static str, arity: i32, run: RunData) -> Command {
@@ -155,7 +156,7 @@ const fn connection(name: &'static str, arity: i32) -> Command {
     }
 }
 
-/// Every command, with the arity that Redis 7 has for it.
+/// Every command, with its arity in Redis 7.
 static TABLE: &[Command] = &[
     // Strings
     data("append", 3, strings::append).adds(),

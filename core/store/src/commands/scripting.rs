@@ -1,4 +1,5 @@
-//! Commands on scripts, which the engine carries out: it runs others by the table, so the table does not know it.
+//! Commands on scripts. The engine executes them: it runs other commands through the table, so the table does not know
+//! it.
 
 use super::Scripting;
 use super::args::{int, is};
@@ -30,10 +31,10 @@ fn evalsha(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
     engine.run(args[1], keys, argv)
 }
 
-/// The length of a script's name.
+/// The length of a script's digest.
 const SHA1_DIGITS: usize = 40;
 
-/// KEYS and ARGV of `EVAL script count key… arg…`.
+/// Splits `EVAL script count key… arg…` into KEYS and ARGV.
 fn keys_and_args<'a>(args: &'a [&'a [u8]]) -> Result<(Words<'a>, Words<'a>), StoreError> {
     let count = int(args[2])?;
     let rest = &args[3..];

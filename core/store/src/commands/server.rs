@@ -1,4 +1,4 @@
-//! Commands on the server itself, and messages.
+//! Commands about the server itself, and about messages.
 
 use super::args::{int, is};
 use crate::data::Data;
@@ -27,7 +27,7 @@ pub(super) fn time(data: &mut Data, _args: &[&[u8]]) -> Outcome {
     ]))
 }
 
-/// There is one database.
+/// Accepts only database 0, the only one.
 pub(super) fn select(_data: &mut Data, args: &[&[u8]]) -> Outcome {
     match int(args[1])? {
         0 => Ok(Reply::OK),
@@ -47,7 +47,7 @@ pub(super) fn info(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::bytes(info::text(data, &args[1..])))
 }
 
-/// Says little, but so that interactive clients start.
+/// Returns just enough for interactive clients to start.
 pub(super) fn command(data: &mut Data, args: &[&[u8]]) -> Outcome {
     match args[1..] {
         [] => Ok(Reply::Array(Vec::new())),
@@ -58,7 +58,7 @@ pub(super) fn command(data: &mut Data, args: &[&[u8]]) -> Outcome {
     }
 }
 
-/// Nothing can be configured; only the counters of `INFO` can be set back.
+/// Accepts no setting. Only `RESETSTAT` has an effect: it resets the counters of `INFO`.
 pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let subcommand = args[1];
     if is(subcommand, "get") {
@@ -126,7 +126,7 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Err(unknown_subcommand("PUBSUB", subcommand))
 }
 
-/// The text that Redis gives for a subcommand it does not know.
+/// Returns Redis' error for an unknown subcommand.
 pub(crate) fn unknown_subcommand(command: &str, subcommand: &[u8]) -> StoreError {
     let shown = shown(subcommand, SHOWN_BYTES);
     StoreError::err(format!("unknown subcommand '{shown}'. Try {command} HELP."))

@@ -8,7 +8,7 @@ use crate::zset::SortedSet;
 
 type Outcome = Result<Reply, StoreError>;
 
-/// How `ZADD` treats what is there.
+/// How `ZADD` treats existing members.
 #[derive(Default)]
 struct AddRule {
     only_new: bool,
@@ -20,7 +20,7 @@ struct AddRule {
 }
 
 impl AddRule {
-    /// The rule, and the arguments after it.
+    /// Parses the options. Also returns the arguments after them.
     fn parse<'a>(args: &'a [&'a [u8]]) -> Result<(Self, &'a [&'a [u8]]), StoreError> {
         let mut rule = Self::default();
         let mut rest = args;
@@ -60,7 +60,7 @@ impl AddRule {
         Ok((rule, rest))
     }
 
-    /// The score that a member gets, if it may change.
+    /// Returns the new score of a member; `None` if the rule forbids the change.
     fn score(&self, before: Option<f64>, given: f64) -> Result<Option<f64>, StoreError> {
         let Some(before) = before else {
             return Ok((!self.only_existing).then_some(given));
@@ -144,7 +144,7 @@ pub(super) fn zrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(removed.unwrap_or(0)))
 }
 
-/// One end of a range of scores.
+/// An end of a range of scores.
 #[derive(Clone, Copy)]
 struct Bound {
     score: f64,
@@ -170,7 +170,7 @@ impl Bound {
     }
 }
 
-/// The members between two bounds, lowest first.
+/// Returns the members between two bounds, lowest score first.
 fn between(set: &SortedSet, low: Bound, high: Bound) -> impl Iterator<Item = (&[u8], f64)> {
     set.at_least(low.score)
         .skip_while(move |(_, score)| !low.is_below(*score))
@@ -265,7 +265,7 @@ fn range_by_score(data: &mut Data, key: &[u8], low: &[u8], high: &[u8], options:
         found.reverse();
     }
     let (offset, count) = options.limit.unwrap_or((0, -1));
-    // A negative offset gives nothing, a negative count everything.
+    // A negative offset returns nothing, and a negative count returns everything.
     let skip = usize::try_from(offset).unwrap_or(usize::MAX);
     let take = usize::try_from(count).unwrap_or(usize::MAX);
     members(found.into_iter().skip(skip).take(take), options, &mut room)

@@ -12,7 +12,7 @@ pub(super) fn get(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::bytes_or_nil(data.keys().read::<Vec<u8>>(args[1])?.cloned()))
 }
 
-/// What `SET` was asked for beside the value.
+/// The options of `SET`.
 #[derive(Default)]
 struct SetOptions {
     only_new: bool,
@@ -54,7 +54,7 @@ impl SetOptions {
     }
 }
 
-/// The unit of a TTL option of `SET`, and whether it names a moment.
+/// Returns the unit of a TTL option of `SET`, and whether the option names a point in time.
 fn ttl_option(option: &[u8]) -> Option<(Unit, bool)> {
     [
         ("ex", Unit::Seconds, false),
@@ -143,7 +143,7 @@ pub(super) fn strlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
 pub(super) fn mget(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
     let values = args[1..].iter().map(|key| {
-        // A key of another type counts as absent here.
+        // A key of another type counts as missing here.
         room.bytes_or_nil(data.keys().read::<Vec<u8>>(key).ok().flatten())
     });
     Ok(Reply::Array(values.collect::<Result<_, _>>()?))
@@ -186,7 +186,7 @@ fn add(data: &mut Data, key: &[u8], by: i64) -> Outcome {
     let sum = number
         .checked_add(by)
         .ok_or_else(|| StoreError::err("increment or decrement would overflow"))?;
-    // In place, so that the TTL stays.
+    // The value is changed in place, which keeps the TTL.
     data.keys()
         .change_or_create(key, |value: &mut Vec<u8>| *value = sum.to_string().into_bytes())?;
     Ok(Reply::Int(sum))

@@ -1,4 +1,4 @@
-//! Between Lua's values and replies, by the rules of Redis' RESP2 scripts.
+//! Converts between Lua's values and replies, by the rules of Redis' RESP2 scripts.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use crate::float;
 use crate::limits::{Limits, REPLY_DEPTH};
 use crate::reply::{Reply, Room, StoreError};
 
-/// A reply while it is written: what it may still take, for tables that are shared grow, and take time.
+/// The budget of a reply while it is converted. A table that occurs several times is copied each time, which takes
+/// memory and time.
 pub(crate) struct Written<'a> {
     room: Room,
     guard: &'a Guard,
@@ -30,14 +31,14 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Steps that an element of a reply counts for.
+/// The steps that an element of a reply counts for.
 const STEPS_PER_ITEM: u64 = 20;
 
 /// An argument of `redis.call`.
 pub(crate) enum Word {
-    /// A string of Lua's.
+    /// A string of Lua.
     Lua(BorrowedBytes),
-    /// A number, as C would write it.
+    /// A number, in C's format.
     Written(String),
 }
 
@@ -50,13 +51,13 @@ impl AsRef<[u8]> for Word {
     }
 }
 
-/// A value as an argument of `redis.call`, if it can be one.
+/// Converts a value to an argument of `redis.call`; `None` if it cannot be one.
 pub(crate) fn argument(value: &Value) -> Option<Word> {
     Some(match value {
         Value::String(text) => Word::Lua(text.as_bytes()),
         Value::Integer(number) => Word::Written(match exact_f64(*number) {
             Some(_) => number.to_string(),
-            // Beyond 17 digits a Lua number is written as what it is: a float.
+            // Lua has only floats, so a number beyond 17 digits is written as one.
             None => float::format(lossy_f64(*number)),
         }),
         Value::Number(number) => Word::Written(float::format(*number)),
@@ -64,7 +65,7 @@ pub(crate) fn argument(value: &Value) -> Option<Word> {
     })
 }
 
-/// What a script gets for a reply.
+/// Converts a reply to a value for a script.
 pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
     Ok(match reply {
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
@@ -80,12 +81,12 @@ pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
     })
 }
 
-/// What a client gets for a script's result.
+/// Converts a script's result to a reply for its client.
 pub(crate) fn reply_of(value: &Value, written: &mut Written<'_>) -> mlua::Result<Reply> {
     nested_reply_of(value, 0, written)
 }
 
-/// The same for a table that is known to have none of the fields with a meaning.
+/// Converts a table that is known to have no special fields.
 pub(crate) fn reply_of_list(value: &Value, written: &mut Written<'_>) -> mlua::Result<Reply> {
     match value {
         Value::Table(table) => items(table, 0, written),
@@ -93,7 +94,7 @@ pub(crate) fn reply_of_list(value: &Value, written: &mut Written<'_>) -> mlua::R
     }
 }
 
-/// A Lua number as C casts it: towards zero, and out of range to the lowest number.
+/// Truncates a Lua number like a C cast: towards zero, and to the lowest number if it is out of range.
 pub(crate) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) {
@@ -161,7 +162,7 @@ fn reply_of_table(table: &Table, depth: usize, written: &mut Written<'_>) -> mlu
     items(table, depth, written)
 }
 
-/// What a list holds, up to the first nil.
+/// Returns the elements of a list, up to the first nil.
 fn items(table: &Table, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
     written.take(0)?;
     let mut items = Vec::new();
@@ -193,7 +194,7 @@ fn single_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
 }
 
-/// The number as `%.17g` shows it, if that shows every digit.
+/// Returns the number as a float, if `%.17g` shows all of its digits.
 fn exact_f64(number: i64) -> Option<f64> {
     (number.unsigned_abs() < 100_000_000_000_000_000).then(|| lossy_f64(number))
 }

@@ -1,12 +1,12 @@
-//! What a script has left of its budget, and what happens when that is nothing.
+//! The budget of a script, and what happens when it is used up.
 //!
 //! ```text
 //!  every STEPS_PER_LOOK instructions ─┐
 //!  every command, pattern, repetition ┴► charge ─► over? ─► fail, from now on always
 //! ```
 //!
-//! A script cannot catch the end: once over, every instruction fails, the ones
-//! after a `pcall` too, and so does every function of the store.
+//! A script cannot catch this error. Once the budget is used up, every instruction fails, even
+//! those after a `pcall`, and so does every function of the store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use mlua::{HookTriggers, Lua, VmState};
 
 use crate::limits::STEPS_PER_LOOK;
 
-/// Tells when a piece of work has taken too long. The store reads no clock; who has one may lend it.
+/// A watch that detects when work has taken too long. The store itself reads no clock, so its owner provides one.
 pub(crate) trait Watch: Send + Sync {
-    /// A piece of work begins.
+    /// Notes that work begins.
     fn start(&self);
-    /// Whether it has taken too long.
+    /// Returns whether the work has taken too long.
     fn is_late(&self) -> bool;
 }
 
-/// The budget of the script that runs.
+/// The budget of the running script.
 pub(crate) struct Guard {
     most_steps: u64,
     watch: Option<Arc<dyn Watch>>,
@@ -42,18 +42,18 @@ impl Guard {
         })
     }
 
-    /// Whether there is anything to guard.
+    /// Returns whether there is any limit.
     pub(crate) fn is_on(&self) -> bool {
         self.most_steps < u64::MAX || self.watch.is_some()
     }
 
-    /// A script begins. Says whether the last one ended over its budget.
+    /// Begins a script. Returns whether the last one ended because its budget was used up.
     pub(crate) fn restart(&self) -> bool {
         self.steps.store(0, Ordering::Relaxed);
         self.is_over.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes so many steps off the budget.
+    /// Takes steps from the budget.
     pub(crate) fn charge(&self, steps: u64) -> mlua::Result<()> {
         if !self.is_on() {
             return Ok(());
@@ -71,12 +71,12 @@ impl Guard {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Whether the piece of work that the script belongs to has taken too long.
+    /// Returns whether the work that the script belongs to has taken too long.
     pub(crate) fn is_late(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.is_late())
     }
 
-    /// Looks at the budget while scripts run, in coroutines too: those take over the hook of who makes them.
+    /// Installs the check of the budget, which also runs in coroutines: these inherit the hook of their creator.
     pub(crate) fn install(self: &Arc<Self>, lua: &Lua) -> mlua::Result<()> {
         if !self.is_on() {
             return Ok(());
@@ -87,7 +87,8 @@ impl Guard {
             let Err(over) = guard.charge(u64::from(STEPS_PER_LOOK)) else {
                 return Ok(VmState::Continue);
             };
-            // A `pcall` may stand around this instruction. It is none of the script's that gets far after it.
+            // A `pcall` may catch the error. With a check after each instruction, the script cannot continue for long
+            // after that.
             let guard = Arc::clone(&guard);
             lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
                 guard.charge(1).map(|()| VmState::Continue)
@@ -97,7 +98,7 @@ impl Guard {
     }
 }
 
-/// The script's budget is used up.
+/// The error that the script's budget is used up.
 #[derive(Debug)]
 pub(crate) struct Over;
 

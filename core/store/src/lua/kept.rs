@@ -1,8 +1,7 @@
-//! The compiled scripts that EVALSHA finds.
+//! The compiled scripts that EVALSHA can run.
 //!
-//! Those that came by EVAL make room for newer ones, those that came by SCRIPT
-//! LOAD stay, and one more than there is room for is refused. Steadlock's own
-//! are few and count for neither.
+//! Scripts from EVAL make room for newer ones. Scripts from SCRIPT LOAD stay, and are refused if there is no room.
+//! Steadlock's own scripts are few and count towards neither limit.
 
 use std::collections::HashMap;
 
@@ -12,7 +11,7 @@ use steadlock_protocol::Script;
 use crate::limits::Limits;
 use crate::reply::StoreError;
 
-/// How a script came.
+/// The command with which a script arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Eval,
@@ -21,14 +20,15 @@ pub(crate) enum Origin {
 
 struct Entry {
     bytes: usize,
-    /// `None` for Steadlock's own.
+    /// The origin; `None` for Steadlock's own scripts.
     origin: Option<Origin>,
     last_used: u64,
 }
 
 /// Scripts by the hex SHA-1 of their text.
 pub(super) struct Kept {
-    /// A table of Lua's, for there may be many: each value that Rust holds takes one of some thousand places.
+    /// A table in Lua, because there can be many scripts. Each value that Rust holds takes one of only some thousand
+    /// slots.
     functions: Table,
     entries: HashMap<String, Entry>,
     uses: u64,
@@ -49,12 +49,12 @@ impl Kept {
         self.functions.raw_get(sha1).ok()
     }
 
-    /// Whether it is one of Steadlock's.
+    /// Returns whether this is one of Steadlock's scripts.
     pub(super) fn is_own(&self, sha1: &str) -> bool {
         self.entries.get(sha1).is_some_and(|entry| entry.origin.is_none())
     }
 
-    /// Whether the script is kept; if so, it has been used now, and stays if it was loaded.
+    /// Returns whether the script is kept. If so, marks it as used, and keeps it permanently if `origin` is SCRIPT LOAD.
     pub(super) fn touch(&mut self, sha1: &str, origin: Origin) -> Result<bool, StoreError> {
         self.uses += 1;
         let Some(entry) = self.entries.get_mut(sha1) else {
@@ -74,7 +74,7 @@ impl Kept {
         Ok(true)
     }
 
-    /// Keeps one more, of so many bytes of Lua's memory.
+    /// Keeps a script that takes this many bytes of Lua's memory.
     pub(super) fn keep(
         &mut self,
         sha1: &str,
@@ -99,7 +99,7 @@ impl Kept {
         Ok(())
     }
 
-    /// How many there are, Steadlock's own too.
+    /// Returns the number of scripts, including Steadlock's own.
     #[cfg(feature = "server")]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
@@ -110,7 +110,7 @@ impl Kept {
         self.functions.clear().map_err(problem)
     }
 
-    /// How many came this way, and what they take.
+    /// Returns the number of scripts with this origin, and their memory.
     fn taken(&self, origin: Origin) -> (usize, usize) {
         let of_it = self.entries.values().filter(|entry| entry.origin == Some(origin));
         of_it.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.bytes))
@@ -136,7 +136,7 @@ impl Kept {
         loop {
             let (count, taken) = self.taken(Origin::Eval);
             let has_room = count < self.limits.eval_scripts && taken + bytes <= self.limits.kept_script_bytes;
-            // One that is larger than all the room is kept alone, for it is about to run.
+            // A script that exceeds the limit alone is still kept, because it is about to run.
             if has_room || count == 0 {
                 return Ok(());
             }

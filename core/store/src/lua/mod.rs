@@ -1,4 +1,4 @@
-//! The script engine: Lua 5.1 with what Redis 7 lets scripts see.
+//! The script engine: Lua 5.1 with what Redis 7 offers to scripts.
 
 mod convert;
 mod guard;
@@ -25,16 +25,16 @@ use crate::data::Data;
 use crate::limits::{Limits, Scripts};
 use crate::reply::{Reply, StoreError};
 
-/// Compiled scripts and the world they run in.
+/// Compiled scripts, and the environment in which they run.
 pub(crate) struct Engine {
     lua: Lua,
     environment: Table,
     run: Function,
-    /// Lets go of the last script's KEYS and ARGV.
+    /// A function that drops the last script's KEYS and ARGV.
     forget: Function,
-    /// What EVALSHA finds.
+    /// The scripts that EVALSHA can run.
     kept: Kept,
-    /// Steadlock's own, by their place in `Script::ALL`; SCRIPT FLUSH leaves them.
+    /// Steadlock's own scripts, by their position in `Script::ALL`. SCRIPT FLUSH does not remove them.
     known: Vec<Option<Function>>,
     limits: Limits,
     guard: Arc<Guard>,
@@ -71,7 +71,7 @@ impl Engine {
         })
     }
 
-    /// Compiles a script unless it is known, and gives the SHA-1 to call it by.
+    /// Compiles a script unless it is known. Returns the SHA-1 by which it is called.
     pub(crate) fn load(&mut self, text: &[u8], origin: Origin) -> Result<String, StoreError> {
         let sha1 = sha1_hex(text);
         if self.kept.touch(&sha1, origin)? {
@@ -87,7 +87,7 @@ impl Engine {
             )));
         }
         let is_bounded = self.limits.lua_bytes > 0;
-        // While the collector rests, what is added is what the script takes.
+        // The collector is stopped, so the growth of the heap is the memory of the script.
         if is_bounded {
             self.lua.gc_stop();
         }
@@ -113,7 +113,7 @@ impl Engine {
         std::str::from_utf8(sha1).is_ok_and(|sha1| self.kept.find(&sha1.to_ascii_lowercase()).is_some())
     }
 
-    /// How many scripts are kept for EVALSHA.
+    /// Returns the number of scripts that are kept for EVALSHA.
     #[cfg(feature = "server")]
     pub(crate) fn scripts(&self) -> usize {
         self.kept.len()
@@ -155,7 +155,7 @@ impl Engine {
     fn compile(&self, text: &[u8]) -> Result<Function, StoreError> {
         let body = without_shebang(text)?;
         if body.first() == Some(&0x1B) {
-            // Compiled code, which could do anything; said in the words of Redis' parser.
+            // Compiled code could do anything, so it is refused, with the error text of Redis' parser.
             return Err(StoreError::err(
                 "Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'",
             ));
@@ -183,21 +183,21 @@ impl Engine {
         keys: &[K],
         args: &[A],
     ) -> Reply {
-        // Every step costs more while memory is bounded. Steadlock's own scripts keep no more than they are sent and
-        // what a reply may have.
+        // A memory limit makes every step of a script slower. Steadlock's own scripts need no limit: they keep no more
+        // data than their arguments and their reply.
         let sent: usize = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
             + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
         let is_trusted = is_own && self.limits.lua_bytes > 0 && sent < TRUSTED_BYTES;
         if is_trusted {
             let _ = self.lua.set_memory_limit(0);
         }
-        // A script that ended over its budget left a hook that ends the next one at once.
+        // A script that used up its budget left a hook that would end the next one at once.
         let begun = if self.guard.restart() {
             self.guard.install(&self.lua)
         } else {
             Ok(())
         };
-        // The binding panics when a call has more arguments than it has places for.
+        // The binding panics if a call has more arguments than it can pass.
         let ended = catch_unwind(AssertUnwindSafe(|| {
             begun.and_then(|()| self.try_call(script, sha1, keys, args))
         }));
@@ -215,9 +215,9 @@ impl Engine {
         reply
     }
 
-    /// Frees what no script needs any longer.
+    /// Frees everything that no script needs any more.
     fn tidy_up(&self) {
-        // Either may fail for want of memory, as the next script then does.
+        // Each call can fail if memory is exhausted. The next script then fails as well.
         let _ = self.forget.call::<()>(());
         let _ = self.lua.gc_collect();
     }
@@ -264,7 +264,7 @@ const FOREIGN_SCRIPT: &str = concat!(
 /// Bytes that may be sent to one of Steadlock's scripts for it to run with Lua's memory unbounded.
 const TRUSTED_BYTES: usize = 64 * 1024;
 
-/// The body of a script that may begin with `#!lua`, its lines still numbered as they were.
+/// Returns the body of a script that can begin with `#!lua`. The line numbers stay the same.
 fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError> {
     if !text.starts_with(b"#!") {
         return Ok(text.into());

@@ -1,4 +1,4 @@
-//! The store's functions that the sandbox builds on.
+//! The native functions that the sandbox uses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> 
     Ok(native)
 }
 
-/// `redis.call` and `redis.pcall`.
+/// Adds `redis.call` and `redis.pcall`.
 fn install_calls(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<()> {
     let (call_data, call_guard) = (Arc::clone(data), Arc::clone(guard));
     let call = lua.create_function(move |lua, args: MultiValue| {
@@ -85,12 +85,12 @@ fn install_sha1hex(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Resul
     native.set("sha1hex", sha1hex)
 }
 
-/// The SHA-1 of a text, as EVALSHA has it.
+/// Returns the SHA-1 of a text, in the form that EVALSHA uses.
 pub(super) fn sha1_hex(text: &[u8]) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
 }
 
-/// Nobody reads what scripts log; wrong calls still fail as in Redis.
+/// Adds `redis.log`, which discards its messages. Wrong calls fail as in Redis.
 fn install_log(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let log = lua.create_function(|_, args: MultiValue| {
         let level = match args.front() {

@@ -1,14 +1,14 @@
-//! Errors on their way through Lua: what a command refused, and what a library function complains of.
+//! Errors on their way through Lua: refused commands, and errors of library functions.
 
 use mlua::{Lua, Value};
 
 use super::guard::Over;
 use crate::reply::StoreError;
 
-/// The name under which scripts appear in error messages.
+/// The name of scripts in error messages.
 pub(super) const CHUNK_NAME: &str = "@user_script";
 
-/// What a client is told when a script's end itself failed.
+/// Returns the error for a client if a script failed in a way that the sandbox did not handle.
 pub(super) fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
     if error.downcast_ref::<Over>().is_some() {
         return StoreError::too_slow();
@@ -22,7 +22,7 @@ pub(super) fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
     }
 }
 
-/// What a script sees of an error: its text, and whether it comes in a table.
+/// Returns the form in which a script sees an error: its text, and whether it is in a table.
 pub(super) fn seen(error: &Value) -> (String, bool) {
     let Value::Error(error) = error else {
         return (error.type_name().to_owned(), false);
@@ -38,7 +38,7 @@ pub(super) fn seen(error: &Value) -> (String, bool) {
     }
 }
 
-/// A refusal, for a script to catch.
+/// Returns the error by which a script can catch a refusal.
 pub(super) fn raise(error: StoreError) -> mlua::Error {
     mlua::Error::external(Refusal(error))
 }
@@ -55,7 +55,7 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// An error as one of Lua's own functions would raise it: with the script's line.
+/// An error like those of Lua's own functions: with the line of the script.
 #[derive(Debug)]
 pub(super) struct LuaProblem(String);
 
@@ -89,5 +89,5 @@ pub(super) fn script_line(lua: &Lua) -> Option<usize> {
     None
 }
 
-/// How deep the innermost script function is looked for.
+/// The depth to which that function is searched.
 const MAX_FRAMES: usize = 50;

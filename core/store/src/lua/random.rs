@@ -1,7 +1,6 @@
 //! `math.random` and `math.randomseed`, as Redis replaces them.
 //!
-//! C's generator is shared by the whole process and differs between systems;
-//! this one is the store's own.
+//! The generator of C is shared by the whole process and differs between systems, so each store has its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +11,7 @@ use super::problem::LuaProblem;
 use crate::data::Data;
 use crate::random::Random;
 
-/// Adds both to the functions that the sandbox builds on.
+/// Adds both functions to those that the sandbox uses.
 pub(super) fn install(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>) -> mlua::Result<()> {
     let random_data = Arc::clone(data);
     let random = lua.create_function(move |lua, args: MultiValue| {
@@ -50,7 +49,7 @@ pub(super) fn install(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>) -> mlu
     native.set("randomseed", randomseed)
 }
 
-/// An argument as C's `int`: the low 32 bits of the whole part.
+/// Converts an argument like a C cast to `int`: the low 32 bits of the whole part.
 fn int(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::Result<i32> {
     let given = args.get(index).cloned();
     let number = match &given {

@@ -1,22 +1,22 @@
--- Builds the world that scripts see, as Redis 7 builds it.
+-- Builds the environment of scripts, as Redis 7 builds it.
 --
--- Argument  native: functions of the store. Those that may fail are written
---           there, for a Lua function called last in a script would hide the
+-- Argument  native: functions of the store. Functions that can fail are written
+--           there, because a Lua function that a script calls last would hide the
 --           script's line from error messages.
 -- Returns   globals      the table that scripts see as _G; read-only
---           run(script, keys, argv)  runs a compiled script: FAILED, the
+--           run(script, keys, argv)  runs a compiled script. Returns FAILED, the
 --                        error's text and the script's line (or nil), or VALUE
 --                        or LIST and the result; a LIST is a table without any
 --                        of the fields that have a meaning in replies
---           forget()     lets go of the last run's keys and argv
+--           forget()     drops the last run's keys and argv
 --
 -- The libraries are Lua's own, as on a server: a hook ends a script that runs
 -- for too long, but not inside one call of a C function. Whoever cannot be
 -- trusted with such calls may not send scripts; see `Limits::scripts`.
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
--- see an empty shadow of each such table: reads fall through to the real one,
--- writes are refused, and the functions that could see the difference know.
+-- see an empty shadow of each such table. Reads are forwarded to the real table,
+-- writes are refused, and functions that could see the difference are adapted.
 
 local native = ...
 
@@ -26,7 +26,7 @@ local resume, insert, unpack = coroutine.resume, table.insert, unpack
 
 local READ_ONLY = 'Attempt to modify a readonly table'
 
--- shadow -> the real table
+-- Maps each shadow to its real table.
 local real_of = {}
 
 local function refuse_write()
@@ -39,7 +39,7 @@ local function shadow(real)
   return proxy
 end
 
--- Errors of the store's own functions travel as userdata; scripts see tables, as in Redis 7.
+-- Errors of the store's own functions are userdata. Scripts see tables instead, as in Redis 7.
 local function visible(problem)
   if type(problem) ~= 'userdata' then
     return problem
@@ -94,7 +94,7 @@ end
 
 function globals.xpcall(body, handler)
   return xpcall(body, function(problem)
-    -- Where the hook fails no hook looks on: a handler could run for ever there.
+    -- No hook runs during the handling of the hook's own error, so a handler could run for ever.
     if native.is_over() then
       return problem
     end
@@ -109,7 +109,7 @@ end
 function globals.pairs(of)
   local real = real_of[of]
   if real then
-    -- Not the real table itself: the loop's state is in the script's hands.
+    -- The real table itself is not returned, because the script can access the loop's state.
     return function(_, key)
       return next(real, key)
     end, of, nil
@@ -171,7 +171,7 @@ library('coroutine', {
 })
 library('math', { random = native.random, randomseed = native.randomseed })
 
--- ("x"):rep(3) reaches the string functions through the metatable of strings.
+-- ("x"):rep(3) finds the string functions through the metatable of strings.
 local string_meta = getmetatable('')
 string_meta.__index = rawget(real_of, globals.string)
 string_meta.__metatable = shadow({ __index = globals.string })
@@ -227,7 +227,7 @@ globals.redis = shadow({
   REDIS_VERSION_NUM = 0x0007000f,
 })
 
--- Present from the start, so that a run replaces fields and adds none.
+-- KEYS and ARGV exist from the start, so that a run replaces fields and adds none.
 globals.KEYS, globals.ARGV = {}, {}
 
 setmetatable(globals, {
@@ -238,7 +238,7 @@ setmetatable(globals, {
 local visible_globals = shadow(globals)
 rawset(globals, '_G', visible_globals)
 
--- Called where the error happened, so that the script's line is still on the stack.
+-- Runs where the error happened, so that the script's line is still on the stack.
 local function on_error(problem)
   problem = visible(problem)
   local text
@@ -253,7 +253,7 @@ local function on_error(problem)
   return { text, native.line() }
 end
 
--- How a run ended; the engine knows these numbers.
+-- The outcomes of a run. The engine uses the same numbers.
 local FAILED, VALUE, LIST = 0, 1, 2
 
 local function run(script, keys, argv)
@@ -267,7 +267,7 @@ local function run(script, keys, argv)
     return VALUE, result
   end
   if type(result) ~= 'table' then
-    -- The handler itself failed, for want of stack or memory.
+    -- The handler itself failed because stack or memory was exhausted.
     return FAILED, 'ERR ' .. tostring(result)
   end
   return FAILED, result[1], result[2]

@@ -1,4 +1,4 @@
-//! One client's connection: what it is, and what its requests do. Its bytes come and go in `stream`.
+//! One client's connection: its state, and the effects of its requests. `stream` reads and writes its bytes.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -16,20 +16,20 @@ use crate::encode::{self, Protocol};
 use crate::limits::server::{CHANNEL_BYTES, CHANNEL_EXTRA, WRITE_AT};
 use crate::reply::{Reply, StoreError};
 
-/// What a connection is and has.
+/// The state of a connection.
 pub(super) struct Connection {
     client: Client,
     shared: Arc<Shared>,
     since: Instant,
-    /// It has not completed a command.
+    /// Whether the connection has not completed a command.
     is_stranger: bool,
-    /// The client asked to end, or cannot go on.
+    /// Whether the connection must close, because the client asked for it or cannot continue.
     is_ending: bool,
-    /// What is to be written to the client.
+    /// Bytes that must be written to the client.
     out: Vec<u8>,
     transaction: Option<Transaction>,
     subscriber: Subscriber,
-    /// What the client believes it is subscribed to.
+    /// The channels that the client is subscribed to, as far as it knows.
     channels: BTreeSet<Vec<u8>>,
     channel_bytes: usize,
     mailbox: Arc<Mailbox>,
@@ -61,17 +61,17 @@ impl Connection {
         self.client.id()
     }
 
-    /// When it was new, or as good as that.
+    /// Returns when the connection was opened or last reset.
     pub(super) const fn since(&self) -> Instant {
         self.since
     }
 
-    /// Whether the client has given the password, or needs none.
+    /// Returns whether the client has logged in, or needs no password.
     pub(super) const fn is_authenticated(&self) -> bool {
         self.client.is_authenticated()
     }
 
-    /// Whether it has not completed a command.
+    /// Returns whether the connection has not completed a command.
     pub(super) const fn is_stranger(&self) -> bool {
         self.is_stranger
     }
@@ -80,7 +80,7 @@ impl Connection {
         self.is_ending
     }
 
-    /// The client cannot go on.
+    /// Closes the connection after the remaining replies.
     pub(super) const fn end(&mut self) {
         self.is_ending = true;
     }
@@ -89,7 +89,7 @@ impl Connection {
         self.transaction.is_some()
     }
 
-    /// What is to be written to the client.
+    /// Returns the bytes that must be written to the client.
     pub(super) const fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -98,13 +98,13 @@ impl Connection {
         &self.mailbox
     }
 
-    /// Bytes of what it is to write, of requests that are kept and of channels.
+    /// Returns the memory of unwritten replies, of queued requests and of channels, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, Transaction::bytes);
         self.out.capacity() + queued + self.channel_bytes
     }
 
-    /// A command was completed.
+    /// Notes that a command was completed.
     pub(super) fn mark_known(&mut self) {
         if self.is_stranger && self.is_authenticated() {
             self.is_stranger = false;
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Moves messages to what is written, as long as that is little; the mailbox is bounded.
+    /// Moves messages to the output while the output is small. The mailbox has its own limit.
     pub(super) fn take_messages(&mut self) {
         while self.out.len() < WRITE_AT {
             let Some(message) = self.mailbox.pop() else { return };
@@ -125,7 +125,7 @@ impl Connection {
             .first()
             .map(|name| name.to_ascii_lowercase())
             .unwrap_or_default();
-        // A browser that was tricked into posting requests here.
+        // These are lines of an HTTP request: a page tricked a browser into sending it to this port.
         if name == b"post" || name == b"host:" {
             self.is_ending = true;
             return;
@@ -164,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Whether the client may call this now.
+    /// Checks whether the client may call this command now.
     fn permits(&self, name: &[u8]) -> Result<(), StoreError> {
         if !self.is_authenticated() && !matches!(name, b"auth" | b"hello" | b"quit" | b"reset") {
             return Err(StoreError::parse("NOAUTH Authentication required."));
@@ -180,7 +180,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Carries out a command on the connection. `None` if it has replied already.
+    /// Executes a command on the connection. Returns `None` if the reply has already been written.
     fn execute_here(&mut self, name: &str, words: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         if self.transaction.is_some() && !matches!(name, "exec" | "discard" | "multi" | "quit" | "reset") {
             let refused = self
@@ -242,7 +242,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// From these channels, or from all.
+    /// Unsubscribes from these channels, or from all if none is given.
     fn unsubscribe(&mut self, channels: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         let channels = if channels.is_empty() {
             self.channels.iter().cloned().collect()
@@ -267,7 +267,7 @@ impl Connection {
         encode::push(&items, self.client.protocol(), &mut self.out);
     }
 
-    /// Makes the connection as it was when it was new.
+    /// Resets the connection to its initial state.
     fn reset(&mut self) -> Reply {
         for channel in std::mem::take(&mut self.channels) {
             self.subscriber.unsubscribe(&channel);
@@ -277,14 +277,14 @@ impl Connection {
         let needs_password = self.shared.password.is_some();
         self.client.reset(needs_password);
         if needs_password {
-            // A stranger again, with as much time as a new one.
+            // The connection is a stranger again, with the full time for its login.
             self.since = Instant::now();
         }
         Reply::Status("RESET".into())
     }
 
     fn pass_on(&mut self, (channel, payload): Message) {
-        // One that was under way when the client unsubscribed.
+        // The client may have unsubscribed while the message was on its way.
         if self.channels.contains(&channel) {
             encode::message(&channel, &payload, self.client.protocol(), &mut self.out);
         }
@@ -294,7 +294,8 @@ impl Connection {
         encode::reply(reply, self.client.protocol(), &mut self.out);
     }
 
-    /// In RESP2 a subscribed connection can do little else, for nothing tells messages from replies.
+    /// Returns whether the connection accepts only few commands. In RESP2 a subscribed connection does, because clients
+    /// could not distinguish messages from replies.
     fn is_subscribed_mode(&self) -> bool {
         self.client.protocol() == Protocol::Resp2 && !self.channels.is_empty()
     }
@@ -306,7 +307,7 @@ impl Drop for Connection {
     }
 }
 
-/// What a channel takes, in each table that has its name.
+/// Returns the memory of a channel in all tables that contain its name.
 pub(super) const fn weight(channel: &[u8]) -> usize {
     channel.len() * 3 + CHANNEL_EXTRA
 }

@@ -1,4 +1,4 @@
-//! All connections together: how many there are, what they hold, and who makes room.
+//! All connections together: their number and memory, and which of them are closed to make room.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,29 +11,29 @@ use crate::limits::server::{HELD_BYTES, SENT_AWAY_AT_ONCE};
 /// The connections of a server.
 #[derive(Default)]
 pub(super) struct Connections {
-    /// Those that have not completed a command, oldest first, and what ends them.
+    /// Connections that have not completed a command, oldest first, with the notification that closes them.
     strangers: Mutex<BTreeMap<u64, Arc<Notify>>>,
-    /// Those that do not read what is written to them.
+    /// Connections that do not read what is written to them.
     not_reading: Mutex<BTreeMap<u64, Arc<Notify>>>,
     held: Arc<AtomicUsize>,
-    /// What messages take of it.
+    /// The part of `held` that messages take.
     messages: Arc<AtomicUsize>,
 }
 
 impl Connections {
-    /// A new connection; what it gets tells it to go.
+    /// Adds a new connection. Returns the notification that tells it to close.
     pub(super) fn add(&self, id: u64) -> Arc<Notify> {
         let go = Arc::new(Notify::new());
         lock(&self.strangers).insert(id, Arc::clone(&go));
         go
     }
 
-    /// A connection has completed a command.
+    /// Notes that a connection has completed a command.
     pub(super) fn mark_known(&self, id: u64) {
         lock(&self.strangers).remove(&id);
     }
 
-    /// Whether a connection reads what is written to it.
+    /// Notes whether a connection reads what is written to it.
     pub(super) fn mark_reading(&self, id: u64, go: &Arc<Notify>, reads: bool) {
         if reads {
             lock(&self.not_reading).remove(&id);
@@ -42,28 +42,28 @@ impl Connections {
         }
     }
 
-    /// A connection has gone.
+    /// Removes a closed connection.
     pub(super) fn remove(&self, id: u64) {
         lock(&self.strangers).remove(&id);
         lock(&self.not_reading).remove(&id);
     }
 
-    /// Sends so many of the oldest strangers away, and says how many there were.
+    /// Closes this number of the oldest strangers. Returns how many were closed.
     pub(super) fn send_strangers_away(&self, count: usize) -> usize {
         send_away(&self.strangers, count)
     }
 
-    /// Bytes that connections hold: requests, replies, messages.
+    /// Returns the bytes that connections hold: requests, replies and messages.
     pub(super) const fn held(&self) -> &Arc<AtomicUsize> {
         &self.held
     }
 
-    /// Bytes of messages, beside those.
+    /// Returns the bytes of messages among these.
     pub(super) const fn messages(&self) -> &Arc<AtomicUsize> {
         &self.messages
     }
 
-    /// Whether somebody who needs memory may have it. Who is sent away gives theirs back soon.
+    /// Returns whether a connection may hold more memory. The memory of closed connections is free soon after.
     pub(super) fn has_room(&self) -> bool {
         let held = self.held.load(Ordering::Relaxed);
         if held <= HELD_BYTES {
@@ -89,7 +89,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one connection holds, counted among all.
+/// The memory of one connection, counted in the total.
 pub(super) struct Held {
     all: Arc<AtomicUsize>,
     bytes: usize,

@@ -1,7 +1,7 @@
-//! The way in for clients of another protocol than RESP: the same store within the same bounds.
+//! The entry for clients of other protocols than RESP: the same store with the same limits.
 //!
-//! A server of that protocol lets each of its connections [`Door::enter`],
-//! has the [`Guest`] run requests, and counts what it keeps for it by a [`Hold`].
+//! A server for such a protocol calls [`Door::enter`] for each of its connections, and executes requests through the
+//! [`Guest`]. A [`Hold`] counts the memory that the server keeps for the client.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ use crate::float;
 use crate::limits::{self, Limits};
 use crate::reply::{Reply, StoreError};
 
-/// Lets clients in that do not speak RESP. Cheap to clone.
+/// The entry for clients that do not speak RESP. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Door(Arc<Shared>);
 
@@ -34,7 +34,7 @@ impl Door {
         Self(shared)
     }
 
-    /// A client that has connected; `None` if there are too many.
+    /// Admits a client that has connected; `None` if there are too many clients.
     #[must_use]
     pub fn enter(&self) -> Option<Guest> {
         let place = Place::take(&self.0);
@@ -51,47 +51,48 @@ impl Door {
     }
 }
 
-/// A client that came by the [`Door`], for as long as it is connected.
+/// A client that entered by the [`Door`], for as long as it is connected.
 pub struct Guest {
     shared: Arc<Shared>,
     id: u64,
-    /// Somebody else needs the room.
+    /// The notification that the connection must close to make room.
     go: Arc<Notify>,
     _place: Place,
 }
 
 impl Guest {
-    /// The most bytes of a request, with some for each word.
+    /// The most bytes of a request, including a fixed number for each word.
     pub const REQUEST_BYTES: usize = limits::server::REQUEST_BYTES;
-    /// The most words of a request, or of several that come together.
+    /// The most words of a request, or of several that arrive together.
     pub const WORDS: usize = limits::server::WORDS;
     /// The most bytes of one word.
     pub const WORD_BYTES: usize = limits::server::WORD_BYTES;
-    /// The most bytes of an answer, to one request or to several that came together.
+    /// The most bytes of an answer to one request, or to several that arrived together.
     pub const REPLY_BYTES: usize = Limits::SERVED.reply_bytes;
-    /// How long a client may keep silent before its first request.
+    /// The time that a client has until its first request.
     pub const STRANGER_TIME: Duration = limits::server::STRANGER_TIME;
-    /// How long the rest of a request may take.
+    /// The time for the rest of a request.
     pub const REQUEST_TIME: Duration = limits::server::REQUEST_TIME;
-    /// How long a client may read none of what was written to it.
+    /// The time for which a client may read nothing of its replies.
     pub const STALLED_TIME: Duration = limits::server::STALLED_TIME;
 
-    /// It asked something that it may ask. Until then it is the first to make room for others.
+    /// Marks the client as known, after a request that it may make. Until then it is one of the first to be
+    /// disconnected when room is needed.
     pub fn mark_known(&self) {
         self.shared.connections.mark_known(self.id);
     }
 
-    /// Whether it reads what is written to it.
+    /// Marks whether the client reads what is written to it.
     pub fn mark_reading(&self, reads: bool) {
         self.shared.connections.mark_reading(self.id, &self.go, reads);
     }
 
-    /// Waits until it has to go, because others need the room.
+    /// Waits until the client must be disconnected to make room.
     pub async fn sent_away(&self) {
         self.go.notified().await;
     }
 
-    /// For what is kept for it, which is nothing yet.
+    /// Returns a hold for memory that is kept for the client, which is empty at first.
     #[must_use]
     pub fn hold(&self) -> Hold {
         Hold {
@@ -100,7 +101,8 @@ impl Guest {
         }
     }
 
-    /// Executes a request. One that may take long waits for those of others, and lets everybody have a turn after it.
+    /// Executes a request. A request that can be slow waits for other slow requests, and after it the other connections
+    /// get their turn.
     pub async fn run(&self, request: &Vec<Vec<u8>>) -> Reply {
         if is_quick(request) {
             return self.execute(request);
@@ -108,7 +110,8 @@ impl Guest {
         self.take_turn(|| self.execute(request)).await
     }
 
-    /// Executes one request after another, and lets others come in between. `tell` gets each reply, and may end it.
+    /// Executes the requests one after another, while requests of others can run in between. `tell` receives each
+    /// reply, and can stop the rest.
     pub async fn run_each(&self, requests: &[Vec<Vec<u8>>], mut tell: impl FnMut(Reply) -> ControlFlow<()>) {
         let mut began = Instant::now();
         for request in requests {
@@ -122,10 +125,10 @@ impl Guest {
         }
     }
 
-    /// Executes requests with nothing in between, and gives a reply to each.
+    /// Executes requests without any other in between, and returns a reply to each.
     ///
     /// # Errors
-    /// `EXECABORT` if one of them cannot be executed at all; then none was.
+    /// Fails with `EXECABORT` if one of them cannot be executed at all. In that case none was executed.
     pub async fn run_together(&self, requests: Vec<Vec<Vec<u8>>>) -> Result<Vec<Reply>, StoreError> {
         let mut transaction = Transaction::default();
         for request in requests {
@@ -145,10 +148,10 @@ impl Guest {
         }
     }
 
-    /// Listens on channels. Messages published after the return are heard.
+    /// Subscribes to channels. Messages that are published after the return are received.
     ///
     /// # Errors
-    /// If their names take too much.
+    /// Fails if the names of the channels are too long together.
     pub fn subscribe(&self, channels: &[Vec<u8>]) -> Result<Subscription, StoreError> {
         let bytes: usize = channels.iter().map(|channel| weight(channel)).sum();
         if bytes > limits::server::CHANNEL_BYTES {
@@ -171,7 +174,7 @@ impl Guest {
         })
     }
 
-    /// Whether there is a command of this name.
+    /// Returns whether there is a command with this name.
     #[must_use]
     pub fn knows(name: &[u8]) -> bool {
         commands::find(name).is_some()
@@ -193,7 +196,7 @@ impl Guest {
     }
 
     async fn take_turn(&self, work: impl FnOnce() -> Reply) -> Reply {
-        // Never closed.
+        // The semaphore is never closed.
         let _turn = self.shared.turn.acquire().await;
         let began = Instant::now();
         let reply = work();
@@ -218,14 +221,15 @@ impl fmt::Debug for Guest {
     }
 }
 
-/// What is kept for a guest, counted among what all connections hold. Dropping it gives that back.
+/// The memory that is kept for a guest, counted in the memory of all connections. Dropping it frees the memory in the
+/// count.
 pub struct Hold {
     held: Held,
     shared: Arc<Shared>,
 }
 
 impl Hold {
-    /// It is so many bytes now. Says whether there is room for them; if not, they should be dropped.
+    /// Sets the number of bytes. Returns whether there is room for them; if not, the caller should drop them.
     #[must_use]
     pub fn set(&mut self, bytes: usize) -> bool {
         let grows = bytes > self.held.bytes();
@@ -242,14 +246,15 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// Channels that a guest listens on. Dropping it ends that.
+/// A subscription of a guest. Dropping it unsubscribes.
 pub struct Subscription {
     mailbox: Arc<Mailbox>,
     _subscriber: Subscriber,
 }
 
 impl Subscription {
-    /// The next message, as channel and payload; `None` if more came than was taken, and some are lost.
+    /// Returns the next message, as channel and payload; `None` if messages came faster than they were taken, and some
+    /// are lost.
     pub async fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         loop {
             if self.mailbox.is_flooded() {
@@ -270,7 +275,7 @@ impl fmt::Debug for Subscription {
 }
 
 impl Reply {
-    /// A number with a fraction as RESP2 has it: a text.
+    /// Formats a number with a fraction as RESP2 does.
     #[must_use]
     pub fn number_text(number: f64) -> String {
         float::format(number)

@@ -1,4 +1,4 @@
-//! What clients say of themselves: `HELLO`, `AUTH` and `CLIENT`.
+//! The commands with which clients introduce themselves: `HELLO`, `AUTH` and `CLIENT`.
 
 use std::net::SocketAddr;
 
@@ -10,12 +10,12 @@ use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
 type Outcome = Result<Reply, StoreError>;
 
-/// Who is at the other end, and how it is spoken to.
+/// The client of a connection, and the protocol that it speaks.
 pub(super) struct Client {
     id: u64,
     peer: SocketAddr,
     protocol: Protocol,
-    /// Empty if it gave none.
+    /// The client's name; empty if it gave none.
     name: Vec<u8>,
     is_authenticated: bool,
 }
@@ -31,7 +31,7 @@ impl Client {
         }
     }
 
-    /// Forgets what it said.
+    /// Forgets everything that the client has set.
     pub(super) fn reset(&mut self, needs_password: bool) {
         *self = Self::new(self.id, self.peer, needs_password);
     }
@@ -44,12 +44,12 @@ impl Client {
         self.protocol
     }
 
-    /// Whether it has given the password, or needs none.
+    /// Returns whether the client has logged in, or needs no password.
     pub(super) const fn is_authenticated(&self) -> bool {
         self.is_authenticated
     }
 
-    /// `HELLO [version [AUTH user password] [SETNAME name]]`; `right` is the server's password, if it has one.
+    /// Executes `HELLO [version [AUTH user password] [SETNAME name]]`. `right` is the server's password, if it has one.
     pub(super) fn hello(&mut self, words: &[Vec<u8>], right: Option<&[u8]>) -> Outcome {
         let protocol = match words.get(1).map(Vec::as_slice) {
             None => self.protocol,
@@ -82,7 +82,7 @@ impl Client {
         let id = i64::try_from(self.id).unwrap_or(i64::MAX);
         let entry = |name: &str, value: Reply| (Reply::bytes(name), value);
         Ok(Reply::Map(vec![
-            // Clients look for this very name.
+            // Clients expect exactly this name.
             entry("server", Reply::bytes("redis")),
             entry("version", Reply::bytes(REDIS_VERSION)),
             entry("proto", Reply::Int(version)),
@@ -93,7 +93,7 @@ impl Client {
         ]))
     }
 
-    /// `AUTH [user] password`
+    /// Executes `AUTH [user] password`.
     pub(super) fn auth(&mut self, words: &[Vec<u8>], right: Option<&[u8]>) -> Outcome {
         match &words[1..] {
             [_] if right.is_none() => Err(StoreError::err(
@@ -117,7 +117,7 @@ impl Client {
         Ok(Reply::OK)
     }
 
-    /// `CLIENT subcommand …`: what clients send when they connect.
+    /// Executes `CLIENT subcommand …`, as far as clients send it when they connect.
     pub(super) fn client(&mut self, words: &[Vec<u8>], channels: usize) -> Outcome {
         let subcommand = words[1].to_ascii_lowercase();
         let expects = |count: usize, name: &str| {
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// The line of `CLIENT LIST`.
+    /// Returns the line of `CLIENT LIST`.
     fn description(&self, channels: usize) -> String {
         let version = match self.protocol {
             Protocol::Resp2 => 2,
@@ -172,7 +172,7 @@ impl Client {
     }
 }
 
-/// User and password, and a name, if a `HELLO` has them.
+/// The user and password, and the name, that a `HELLO` can contain.
 type HelloOptions<'a> = (Option<(&'a [u8], &'a [u8])>, Option<Vec<u8>>);
 
 fn hello_options(mut rest: &[Vec<u8>]) -> Result<HelloOptions<'_>, StoreError> {
@@ -196,7 +196,7 @@ fn hello_options(mut rest: &[Vec<u8>]) -> Result<HelloOptions<'_>, StoreError> {
     Ok((credentials, name))
 }
 
-/// Whether a password is the right one. Takes the same time wherever the difference is.
+/// Returns whether a password is correct. The time does not depend on where the first difference is.
 #[must_use]
 pub fn is_same(right: &[u8], given: &[u8]) -> bool {
     let difference = right.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));

@@ -1,4 +1,4 @@
-//! Messages that wait for one subscriber.
+//! The messages that wait for one subscriber.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 use super::connections::{Connections, Held};
 use crate::limits::server::{ALL_MESSAGE_BYTES, MESSAGE_BYTES, MESSAGE_EXTRA};
 
-/// A message as it came: channel and payload.
+/// A message: channel and payload.
 pub(super) type Message = (Vec<u8>, Vec<u8>);
 
-/// Filled by publishers, emptied by the connection. Bounded: a subscriber that
-/// does not keep up is cut off, for a gap in its messages would go unseen.
+/// A queue of messages that publishers fill and the connection empties. Its size is limited. A subscriber that does not
+/// keep up is disconnected, because it would not notice a gap in its messages.
 pub(super) struct Mailbox {
     waiting: Mutex<Waiting>,
     has_changed: Notify,
@@ -66,12 +66,12 @@ impl Mailbox {
         Some(message)
     }
 
-    /// More came than the client read.
+    /// Returns whether messages came faster than the client read them.
     pub(super) fn is_flooded(&self) -> bool {
         self.waiting().is_flooded
     }
 
-    /// Waits for a message, or a flood.
+    /// Waits for a message, or until there are too many.
     pub(super) async fn changed(&self) {
         self.has_changed.notified().await;
     }

@@ -1,4 +1,4 @@
-//! What the server counts, for Prometheus. `ci/api/metrics.json` has the same names, for the documents.
+//! The server's metrics for Prometheus. `ci/api/metrics.json` has the same names, for the documents.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use super::shared::Shared;
 use crate::store::Numbers;
 
-/// What a server counts. It has no names of keys, channels or clients.
+/// The metrics of a server. They contain no names of keys, channels or clients.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Shared>);
 
-/// One metric.
+/// A metric.
 struct Family {
     name: &'static str,
     kind: &'static str,
@@ -89,7 +89,7 @@ impl Metrics {
         Self(shared)
     }
 
-    /// In Prometheus' text format, version 0.0.4.
+    /// Returns the metrics in Prometheus' text format, version 0.0.4.
     #[must_use]
     pub fn text(&self) -> String {
         let numbers = self.0.store.with_store(|store, now| store.numbers(now));
@@ -111,7 +111,7 @@ impl Metrics {
 
 struct Text(String);
 
-/// Writing to a String cannot fail.
+/// Appends a line. Writing to a `String` cannot fail.
 macro_rules! line {
     ($text:expr, $($format:tt)*) => {{
         let _ = writeln!($text.0, $($format)*);

@@ -1,9 +1,8 @@
-//! The store behind a port: what `steadlock serve` runs.
+//! The store behind a port, as `steadlock serve` runs it.
 //!
-//! It speaks RESP2 and RESP3 to ordinary Redis clients, one task for each
-//! connection. Commands that change the connection (`HELLO`, `AUTH`, `CLIENT`,
-//! `SUBSCRIBE`, `MULTI`, …) are carried out here, all others by the store. Who
-//! speaks another protocol for it has the [`Door`].
+//! The server speaks RESP2 and RESP3 to ordinary Redis clients, with one task for each connection. It executes commands
+//! that change the connection (`HELLO`, `AUTH`, `CLIENT`, `SUBSCRIBE`, `MULTI`, …), and the store executes all others.
+//! Servers for other protocols use the [`Door`].
 
 mod connection;
 mod connections;
@@ -60,11 +59,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address; port 0 takes a free one. With a password, clients
-    /// must give it, as the user `default`.
+    /// Listens on an address; port 0 chooses a free port. With a password, clients must log in as the user `default`.
     ///
     /// # Errors
-    /// When the address is taken or is not this machine's.
+    /// Fails if the address is in use or does not belong to this machine.
     pub async fn bind(address: impl ToSocketAddrs, password: Option<Vec<u8>>, store: Embedded) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -77,32 +75,31 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Says how many files the process may have open; fewer clients are let in if that is little.
+    /// Sets how many files the process may have open. If the number is small, the server accepts fewer clients.
     pub fn set_open_files(&self, most: usize) {
         let clients = CLIENTS.min(most.saturating_sub(OTHER_FILES)).max(1);
         self.shared.most_clients.store(clients, Ordering::Relaxed);
     }
 
-    /// What it counts, also while it serves.
+    /// Returns the metrics, which can be read while the server runs.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::new(Arc::clone(&self.shared))
     }
 
-    /// A way in for clients of other protocols, also while it serves.
+    /// Returns the entry for clients of other protocols, which works while the server runs.
     #[must_use]
     pub fn door(&self) -> Door {
         Door::new(Arc::clone(&self.shared))
     }
 
-    /// Serves until `stop` is ready, then closes every connection at once.
-    /// Dropping the future does the same.
+    /// Serves until `stop` is ready, then closes every connection at once. Dropping the future does the same.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);
@@ -113,7 +110,7 @@ impl Server {
                     Ok((stream, peer)) => {
                         tasks.spawn(welcome(Arc::clone(&self.shared), stream, peer));
                     }
-                    // Out of file descriptors, most likely: somebody has to make room.
+                    // The process has probably run out of file descriptors, so the oldest stranger is disconnected.
                     Err(_) => {
                         self.shared.connections.send_strangers_away(1);
                         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -131,9 +128,9 @@ async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
         stream::turn_away(stream).await;
         return;
     }
-    // Small replies must not wait for more of them.
+    // A small reply must be sent at once, without waiting for more data.
     let _ = stream.set_nodelay(true);
     let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
-    // An error means that the client has gone, which is no news to anybody.
+    // An error means that the client has disconnected, which needs no report.
     let _ = Stream::new(&shared, id, peer).run(stream).await;
 }

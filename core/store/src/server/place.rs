@@ -1,11 +1,11 @@
-//! How many clients there are.
+//! The count of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::shared::Shared;
 
-/// A connection's place in the count of clients.
+/// A connection's share in the count of clients.
 pub(super) struct Place(Arc<Shared>);
 
 impl Place {
@@ -14,7 +14,7 @@ impl Place {
         Self(Arc::clone(shared))
     }
 
-    /// Whether there are not too many clients, or a stranger goes for this one.
+    /// Returns whether the connection can stay: there are not too many clients, or a stranger is closed for it.
     pub(super) fn is_free(&self) -> bool {
         let clients = self.0.clients.load(Ordering::Relaxed);
         clients <= self.0.most_clients.load(Ordering::Relaxed) || self.0.connections.send_strangers_away(1) > 0

@@ -1,4 +1,4 @@
-//! Bytes as requests: arrays of strings, or lines as a human types them.
+//! Decodes requests: arrays of strings, or lines as a human types them.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use crate::limits::server::{
     LINE_BYTES as MAX_LINE, READ_BYTES, REQUEST_BYTES, STRANGER_WORD_BYTES, STRANGER_WORDS, WORD_BYTES, WORDS,
 };
 
-/// A request's words; the first names the command.
+/// The words of a request. The first one is the name of the command.
 pub(super) type Request = Vec<Vec<u8>>;
 
-/// What a word takes beside its content.
+/// The memory that a word takes beside its content.
 const WORD_EXTRA: usize = 48;
 
-/// What a client sent is no request; the connection ends after saying so.
+/// The error for bytes that are no request. The connection closes after the error is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProtocolError(String);
 
@@ -22,47 +22,48 @@ impl fmt::Display for ProtocolError {
     }
 }
 
-/// Takes bytes as they come, gives requests as they are complete. A byte is
-/// looked at once, however small the pieces.
+/// Collects bytes and returns complete requests. Each byte is examined only once, even if the bytes arrive in small
+/// pieces.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
-    /// Where the bytes begin that are still to be decoded.
+    /// The position of the first byte that has not been decoded.
     at: usize,
-    /// How many bytes after `at` are known to hold no line break.
+    /// How many bytes after `at` are known to have no line break.
     scanned: usize,
     partial: Option<Partial>,
     is_trusted: bool,
 }
 
-/// A request of which some words have come.
+/// A request that has arrived only in part.
 #[derive(Debug)]
 struct Partial {
     words: Request,
     missing: usize,
     bytes: usize,
-    /// The length of the word that comes next, once it is known.
+    /// The length of the next word, once it is known.
     next: Option<usize>,
 }
 
 impl Decoder {
-    /// Whether the client has given its password, or needs none: the limits for strangers are not for it.
+    /// Sets whether the client has logged in, or needs no password. The limits before the login do not apply to it
+    /// then.
     pub(super) const fn set_trusted(&mut self, is_trusted: bool) {
         self.is_trusted = is_trusted;
     }
 
-    /// Where to append what was read.
+    /// Returns the buffer to which bytes must be appended.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.at > 0 {
             self.buffer.drain(..self.at);
             self.at = 0;
-            // The room of one huge request is not kept for ever.
+            // The memory of one huge request is not kept for ever.
             self.buffer.shrink_to(READ_BYTES);
         }
         &mut self.buffer
     }
 
-    /// Frees the buffer if no part of a request has come. Says whether that is so.
+    /// Frees the buffer if no part of a request has arrived. Returns whether that is the case.
     pub(super) fn rest(&mut self) -> bool {
         let left = self.buffer.len() - self.at;
         let is_empty = left == 0;
@@ -70,23 +71,23 @@ impl Decoder {
             self.buffer = Vec::new();
             self.at = 0;
         } else if left < READ_BYTES {
-            // Many who begin a request and never end it must not take much.
+            // Many clients that begin a request and never finish it must not use much memory.
             self.buffer().shrink_to_fit();
         }
         is_empty && self.partial.is_none()
     }
 
-    /// Bytes that requests take which have not come whole.
+    /// Returns the memory of incomplete requests, in bytes.
     pub(super) fn held(&self) -> usize {
         let buffer = match self.buffer.capacity() {
-            // It was just read into, and is about to be looked at.
+            // A buffer of this size has just been filled, and its contents are about to be decoded.
             capacity if capacity <= 2 * READ_BYTES => self.buffer.len() - self.at,
             capacity => capacity,
         };
         buffer + self.partial.as_ref().map_or(0, |partial| partial.bytes)
     }
 
-    /// The next complete request.
+    /// Returns the next complete request.
     pub(super) fn next(&mut self) -> Result<Option<Request>, ProtocolError> {
         loop {
             let request = if self.partial.is_some() {
@@ -97,7 +98,7 @@ impl Decoder {
             match request {
                 Step::NeedsMore => return Ok(None),
                 Step::GoesOn => {}
-                // An empty line or an empty array asks for nothing.
+                // An empty line or an empty array is no request.
                 Step::Done(words) if words.is_empty() => {}
                 Step::Done(words) => return Ok(Some(words)),
             }
@@ -126,7 +127,7 @@ impl Decoder {
             return Err(ProtocolError(format!("{whose} multibulk length")));
         };
         self.partial = Some(Partial {
-            // The promised number is not believed before the words have come.
+            // Memory is reserved only for words that have arrived, not for the announced number.
             words: Vec::with_capacity(missing.min(16)),
             missing,
             bytes: 0,
@@ -155,7 +156,7 @@ impl Decoder {
         partial.words.push(self.buffer[self.at..end].to_vec());
         partial.missing -= 1;
         partial.next = None;
-        // The break after the word is trusted to be one, as in Redis.
+        // As in Redis, the two bytes after the word are assumed to be a line break.
         self.at = end + 2;
         if partial.missing > 0 {
             return Ok(Step::GoesOn);
@@ -193,7 +194,7 @@ impl Decoder {
         Ok(Some(length))
     }
 
-    /// The next line, without its break.
+    /// Returns the next line, without its break.
     fn line(&mut self) -> Result<Option<Vec<u8>>, ProtocolError> {
         let rest = &self.buffer[self.at..];
         let Some(end) = rest[self.scanned..].iter().position(|byte| *byte == b'\n') else {
@@ -219,7 +220,7 @@ enum Step {
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
-    // `parse` would take a plus sign, which no client sends.
+    // `parse` would accept a plus sign, which no client sends.
     if digits.first() == Some(&b'+') || digits.len() > 20 {
         return None;
     }
@@ -244,7 +245,7 @@ fn split_line(line: &[u8]) -> Result<Request, ProtocolError> {
                     continue;
                 }
             }
-            // Something must part a quoted word from the next.
+            // A space must follow a quoted word.
             if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
                 return Err(unbalanced());
             }
@@ -257,7 +258,7 @@ fn split_line(line: &[u8]) -> Result<Request, ProtocolError> {
     Ok(words)
 }
 
-/// Reads up to the closing quote and gives what follows it.
+/// Reads up to the closing quote, and returns the rest after it.
 fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest {
@@ -287,7 +288,7 @@ fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]>
     }
 }
 
-/// Reads up to the closing quote and gives what follows it.
+/// Reads up to the closing quote, and returns the rest after it.
 fn single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest {

@@ -1,4 +1,4 @@
-//! What every connection of a server knows.
+//! The state that all connections of a server share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) clients: AtomicUsize,
     pub(super) most_clients: AtomicUsize,
     pub(super) connections: Connections,
-    /// Held by a request that may take long.
+    /// The semaphore that a request must hold if it can be slow.
     pub(super) turn: Semaphore,
 }
 
@@ -36,7 +36,7 @@ impl Shared {
         }
     }
 
-    /// For `INFO`.
+    /// Sets the facts for `INFO`.
     pub(super) fn tell_store(&self, clients: usize) {
         let front = Front {
             port: self.port,
@@ -48,7 +48,7 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the password.
+        // The password is left out.
         f.debug_struct("Shared")
             .field("port", &self.port)
             .finish_non_exhaustive()

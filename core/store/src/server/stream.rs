@@ -1,4 +1,4 @@
-//! A connection's bytes: what is read, what is written, and when it has to end.
+//! The bytes of a connection: reading, writing, and when it must close.
 //!
 //! ```text
 //!        ┌───────────────────────────────────────────────┐
@@ -8,8 +8,8 @@
 //!                                                   · the end of its time · being sent away
 //! ```
 //!
-//! Nothing here waits for a client that does not read: its replies stay in
-//! `out`, it is asked no further, and after a while it is cut off.
+//! The server never waits for a client that does not read. Its replies stay in
+//! `out`, its further requests are not answered, and after a while it is disconnected.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ use crate::limits::server::{
 };
 use crate::reply::{Reply, StoreError};
 
-/// Rounds that all other connections have after a piece of work that took long: to be accepted, read and answered.
+/// The number of rounds that other connections get after slow work: to be accepted, read and answered.
 pub(super) const ROUNDS: usize = 3;
 
 /// The bytes of a connection.
@@ -41,16 +41,16 @@ pub(super) struct Stream {
     connection: Connection,
     shared: Arc<Shared>,
     decoder: Decoder,
-    /// How much of what is to be written is on its way.
+    /// How much of the output has been written.
     written: usize,
-    /// Since when the client has read nothing of it.
+    /// The time since which the client has read nothing of the output.
     stalled_since: Option<Instant>,
-    /// When the request began of which a part has come.
+    /// The time at which an incomplete request began.
     request_began: Option<Instant>,
-    /// So many requests are taken for slow ones, as the last was.
+    /// The number of further requests that count as slow, because the last one was.
     slow_requests: u32,
     held: Held,
-    /// Somebody else needs the room.
+    /// The notification that the connection must close to make room.
     go: Arc<Notify>,
 }
 
@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// Serves the client until it goes, or has to.
+    /// Serves the client until it disconnects or must be disconnected.
     pub(super) async fn run(mut self, stream: TcpStream) -> io::Result<()> {
         loop {
             self.connection.take_messages();
@@ -105,7 +105,7 @@ impl Stream {
         }
     }
 
-    /// How many bytes came; `None` if there were none after all.
+    /// Returns the number of bytes that were read; `None` if there were none after all.
     fn read(&mut self, stream: &TcpStream) -> io::Result<Option<usize>> {
         let buffer = self.decoder.buffer();
         buffer.reserve(READ_BYTES);
@@ -145,12 +145,12 @@ impl Stream {
         self.written = 0;
         let out = self.connection.out();
         out.clear();
-        // An idle connection holds nothing.
+        // An idle connection keeps no buffer.
         out.shrink_to(0);
         Ok(())
     }
 
-    /// Answers requests that are complete, some at a time. Says whether there may be more.
+    /// Answers complete requests, a limited number at a time. Returns whether there may be more.
     async fn answer(&mut self, stream: &TcpStream) -> io::Result<bool> {
         let began = Instant::now();
         for _ in 0..REQUESTS_AT_ONCE {
@@ -185,11 +185,12 @@ impl Stream {
         Ok(true)
     }
 
-    /// Executes a request. One that may take long waits for those of others, and lets everybody have a turn after it.
+    /// Executes a request. A request that can be slow waits for other slow requests, and after it the other connections
+    /// get their turn.
     async fn take_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
         if self.slow_requests == 0 && !self.connection.is_in_transaction() && is_quick(&request) {
             self.execute(request);
-            // Not by the time it took: on a busy machine anything may take long.
+            // The size of the reply decides, not the time: on a busy machine any request can take long.
             if self.connection.out().len() >= WRITE_AT {
                 self.slow_requests = QUICK_AGAIN;
             }
@@ -216,7 +217,7 @@ impl Stream {
         self.decoder.set_trusted(self.connection.is_authenticated());
     }
 
-    /// Whether there is memory for what the client sent and is to be sent.
+    /// Returns whether there is memory for the client's requests and replies.
     fn may_hold_what_it_does(&mut self, stream: &TcpStream) -> bool {
         let bytes = self.decoder.held() + self.connection.bytes();
         let grows = bytes > self.held.bytes();
@@ -225,13 +226,13 @@ impl Stream {
             return true;
         }
         if self.connection.out().is_empty() {
-            // Said if it can be; the connection ends all the same.
+            // The error is sent if possible. The connection closes in any case.
             let _ = stream.try_write(b"-OOM requests and replies of all clients take too much memory\r\n");
         }
         false
     }
 
-    /// When the client must have gone on.
+    /// Returns the time by which the client must have made progress.
     fn end_of_time(&self) -> Option<TokioInstant> {
         let end = if let Some(since) = self.stalled_since {
             Some(since + STALLED_TIME)
@@ -246,7 +247,7 @@ impl Stream {
     }
 }
 
-/// Whether a request takes microseconds, whatever the store holds.
+/// Returns whether a request takes only microseconds, whatever the store holds.
 pub(super) fn is_quick(request: &Request) -> bool {
     let Some(command) = request.first().and_then(|name| commands::find(name)) else {
         return true;
@@ -258,7 +259,7 @@ pub(super) fn is_quick(request: &Request) -> bool {
     }
 }
 
-/// Says that there are too many clients.
+/// Answers that there are too many clients.
 pub(super) async fn turn_away(mut stream: TcpStream) {
     let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
 }

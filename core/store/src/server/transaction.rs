@@ -1,4 +1,4 @@
-//! `MULTI` to `EXEC`: requests that are kept, then executed in one go.
+//! `MULTI` to `EXEC`: requests that are queued, then executed without any other in between.
 
 use super::request::Request;
 use crate::commands::{self, Run};
@@ -12,12 +12,12 @@ use crate::time::ServerTime;
 pub(super) struct Transaction {
     requests: Vec<Request>,
     bytes: usize,
-    /// A request was refused: nothing will be executed.
+    /// Whether a request was refused, so that nothing will be executed.
     is_broken: bool,
 }
 
 impl Transaction {
-    /// Keeps a request, or refuses it and with it the transaction.
+    /// Queues a request. If the request is refused, the whole transaction fails.
     pub(super) fn queue(&mut self, request: Request) -> Reply {
         let bytes = request.iter().map(|word| word.len() + WORD_EXTRA).sum::<usize>();
         match check(&request).and_then(|()| self.has_room(bytes)) {
@@ -33,7 +33,7 @@ impl Transaction {
         }
     }
 
-    /// What the requests take.
+    /// Returns the memory of the requests.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -47,14 +47,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// Executes everything with nothing in between.
+    /// Executes all requests without any other in between.
     pub(super) fn execute(self, store: &mut Store, now: ServerTime) -> Reply {
         if self.is_broken {
             return Reply::Error(StoreError::parse(
                 "EXECABORT Transaction discarded because of previous errors.",
             ));
         }
-        // One piece of work: once it takes too long, or has too much to say, the rest is refused.
+        // All requests together are one piece of work. Once it has taken too long, or its replies are too large, the
+        // rest is refused.
         let mut left = store.limits().reply_bytes;
         let replies = self.requests.iter().map(|request| {
             if store.is_late() {
@@ -71,7 +72,7 @@ impl Transaction {
     }
 }
 
-/// What a word takes beside its content.
+/// The memory that a word takes beside its content.
 const WORD_EXTRA: usize = 48;
 
 fn check(request: &Request) -> Result<(), StoreError> {

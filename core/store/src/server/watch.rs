@@ -1,4 +1,4 @@
-//! How long a piece of work has taken, by the CPU time of its thread.
+//! Measures how long work has taken, in CPU time of its thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use crate::limits::CPU_TIME;
 use crate::lua::Watch;
 
-/// Below this no CPU clock is read: asking for it costs more than most scripts.
+/// During this time the CPU clock is not read, because reading it costs more than most scripts.
 const SHORT: Duration = Duration::from_millis(20);
 
 /// A watch for the one thread that holds the store.
 pub(super) struct CpuWatch {
     base: Instant,
-    /// When the work began, after `base`.
+    /// The time from `base` to the start of the work.
     started: AtomicU64,
-    /// The CPU time when it turned out not to be short; zero until then.
+    /// The CPU time at the first check after [`SHORT`]; zero until then.
     cpu: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What this thread has worked; a process that was stopped, or had to wait for a CPU, has not.
+/// Returns the CPU time of this thread. It does not advance while the process is stopped or waits for a processor.
 #[cfg(unix)]
 fn cpu_time(_base: Instant) -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -1,4 +1,4 @@
-//! When two replies are the same.
+//! Compares two replies.
 
 use steadlock_protocol as protocol;
 use steadlock_store::Reply;
@@ -10,18 +10,18 @@ pub(crate) enum Check {
     Exact,
     /// In everything but the order of a list.
     Unordered,
-    /// In everything but times: TTLs and tokens may differ by what passes between two calls.
+    /// In everything but times: TTLs and tokens may differ by the time between two calls.
     Times,
-    /// As `Times`, and a string may be any other: a time, or what is drawn at random.
+    /// Like `Times`, and a string may be any other one: a time, or a random value.
     TimesAndDrawn,
-    /// In kind and length: what is drawn at random.
+    /// In type and length only, because the value is random.
     Shape,
 }
 
-/// How far apart the two servers may execute a call, in milliseconds.
+/// The longest time between the executions of a call on the two servers, in milliseconds.
 const TOLERANCE_MS: i64 = 4_000;
 
-/// A reply in the words of RESP2, as the wire has it.
+/// Converts a reply to the form that RESP2 sends.
 pub(crate) fn resp2(reply: Reply) -> Reply {
     match reply {
         Reply::Double(_) => match protocol::Reply::from(reply) {
@@ -39,7 +39,7 @@ pub(crate) fn resp2(reply: Reply) -> Reply {
     }
 }
 
-/// What differs, in words.
+/// Describes the difference, if there is one.
 pub(crate) fn differences(ours: &Reply, theirs: &Reply, check: Check) -> Option<String> {
     let is_same = match check {
         Check::Exact => ours == theirs,
@@ -86,7 +86,7 @@ fn is_same_but_for_time(ours: &Reply, theirs: &Reply, is_drawn: bool) -> bool {
     }
 }
 
-/// A token or a time of day, in microseconds; as text it has those, or milliseconds.
+/// Reads a token or a time of day as microseconds. As text it has microseconds or milliseconds.
 fn micros(text: &[u8]) -> Option<i64> {
     let unit = match text.len() {
         16 => 1,

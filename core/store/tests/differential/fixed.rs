@@ -1,8 +1,8 @@
-//! Calls whose replies are worth pinning down: error texts, limits, conversions.
+//! Calls with special replies: error texts, limits, conversions.
 
 use crate::compare::Check;
 
-/// The words of a line; `"` keeps spaces together.
+/// Splits a line into words. A text in `"` is one word.
 pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     for (index, part) in line.split('"').enumerate() {
@@ -15,7 +15,7 @@ pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     words
 }
 
-/// Run in this order.
+/// Commands that run in this order.
 pub(crate) const COMMANDS: &[&str] = &[
     "flushall",
     "set k v",
@@ -260,7 +260,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "scan 0 count 0",
 ];
 
-/// Calls that show the time.
+/// Calls whose replies depend on the time.
 pub(crate) const TIMES: &[(&str, Check)] = &[
     ("set k v px 60000", Check::Exact),
     ("pttl k", Check::Times),
@@ -281,7 +281,7 @@ pub(crate) const TIMES: &[(&str, Check)] = &[
     ),
 ];
 
-/// Run with KEYS = {"k"}, a string, and ARGV = {"b"}.
+/// Scripts that run with KEYS = {"k"}, a string, and ARGV = {"b"}.
 pub(crate) const SCRIPTS: &[&str] = &[
     // Errors of Lua
     "error()",
@@ -311,7 +311,7 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "return 'a' + 1",
     "return '10' + 1",
     "return 'a' .. {}",
-    // What is read-only
+    // Read-only tables
     "x = 1",
     "redis.call = 1",
     "string.foo = 1",
@@ -328,7 +328,7 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "local x = string.nofn return x",
     "return redis.foo",
     "_G.x = 1",
-    // What is there and what is not
+    // Functions that exist, and functions that do not
     "return print",
     "return dofile",
     "return loadfile",
@@ -470,7 +470,7 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "return {'\\255\\254'}",
     "return -0.0",
     "return 9007199254740993",
-    // Its own generator
+    // Redis' own random generator
     "math.randomseed(3) return {math.random(1000), math.random(5, 9), math.floor(math.random() * 1e6)}",
     "math.randomseed(-7.5) return {math.random(1000), math.random(1000)}",
     "return math.random(0)",
@@ -480,7 +480,7 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "return math.random(1, 2, 3)",
     "return math.random('7') <= 7",
     "return math.randomseed()",
-    // Beginnings
+    // First lines of scripts
     "#!lua\nreturn 1",
     "#!lua flags=no-writes\nerror('x')",
     "#!ruby\nreturn 1",

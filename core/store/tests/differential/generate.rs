@@ -1,4 +1,4 @@
-//! Random calls, the same for the same seed.
+//! Random calls, which are the same for the same seed.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use steadlock_store::ServerTime;
 
 use crate::compare::Check;
 
-/// One call.
+/// A call.
 pub(crate) struct Step {
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) check: Check,
-    /// How long to wait afterwards, so that a short TTL has surely run out.
+    /// How long to wait afterwards, so that a short TTL has surely expired.
     pub(crate) wait: Option<Duration>,
 }
 
-/// A call's words for a human.
+/// Formats a call for people.
 pub(crate) fn show(words: &[Vec<u8>]) -> String {
     let shown = words.iter().map(|word| {
         let script = Script::ALL.iter().find(|script| script.text().as_bytes() == word);
@@ -24,7 +24,7 @@ pub(crate) fn show(words: &[Vec<u8>]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// Draws steps.
+/// A generator of steps.
 pub(crate) struct Generator {
     state: u64,
     start_s: u64,
@@ -60,7 +60,7 @@ impl Generator {
         }
     }
 
-    /// The next step: half of them scripts.
+    /// Returns the next step. Half of the steps are scripts.
     pub(crate) fn step(&mut self) -> Step {
         match self.below(100) {
             0..44 => {
@@ -74,7 +74,7 @@ impl Generator {
         }
     }
 
-    /// One of Steadlock's scripts, with arguments that are mostly right.
+    /// Draws one of Steadlock's scripts, with mostly correct arguments.
     fn lock_script(&mut self) -> Step {
         let script = *self.pick(Script::ALL);
         let is_strange = self.one_in(12);
@@ -92,7 +92,7 @@ impl Generator {
             Script::LockAcquire => (vec![name, &token], vec![lease, owner]),
             Script::LockRenew => (vec![name], vec![lease, owner]),
             Script::LockRelease | Script::MutexRelease => (vec![name], vec![owner, "channel"]),
-            // Whatever else there is or comes: three keys and arguments of all kinds.
+            // All other scripts, including future ones, get three keys and arguments of all kinds.
             _ => (vec![name, &token, "other"], vec![lease, owner, "1"]),
         };
         if self.one_in(8) && keys.len() > 1 {
@@ -102,7 +102,7 @@ impl Generator {
             args.pop();
         }
         if self.one_in(30) {
-            // A token that nobody of ours wrote.
+            // A token that Steadlock never writes.
             let value = *self.pick(&[
                 "x",
                 "9007199254740991",
@@ -117,12 +117,12 @@ impl Generator {
         let mut words = owned(&["EVAL", script.text(), &count]);
         words.extend(owned(&keys));
         words.extend(owned(&args));
-        // A hash of several fields names any of them as the holder.
+        // From a hash with several fields the script names any of them as the holder.
         let is_drawn = is_strange || script.text().contains("HRANDFIELD");
         exactly(words, if is_drawn { Check::TimesAndDrawn } else { Check::Times })
     }
 
-    /// A command, called by a script in one way or another.
+    /// Draws a command that a script calls in one of several ways.
     fn command_in_script(&mut self) -> Step {
         const WAYS: &[(&str, bool)] = &[
             ("return redis.call(unpack(ARGV))", true),
@@ -144,7 +144,7 @@ impl Generator {
         let (mut words, mut check) = self.command();
         let (text, is_plain) = *self.pick(WAYS);
         if !is_plain && check != Check::Exact {
-            // Only a reply that is passed on as it came can be compared loosely.
+            // A loose comparison is possible only if the script returns the reply unchanged.
             (words, check) = (owned(&["INCR", "a"]), Check::Exact);
         }
         let key = *self.pick(KEYS);
@@ -153,7 +153,7 @@ impl Generator {
         exactly(call, check)
     }
 
-    /// A script that computes something.
+    /// Draws a script that computes something.
     fn expression_script(&mut self) -> Step {
         let count = 1 + self.below(3);
         let parts: Vec<String> = (0..count).map(|_| self.expression(3)).collect();
@@ -167,7 +167,7 @@ impl Generator {
         exactly(owned(&["EVAL", &text, "1", key, arg, "7"]), Check::Exact)
     }
 
-    /// An expression of Lua that may well fail, but never shows an address.
+    /// Draws a Lua expression that can fail, but that never shows an address.
     fn expression(&mut self, depth: u32) -> String {
         const ATOMS: &[&str] = &[
             "0", "1", "-1", "2.5", "1e15", "2^53", "'a'", "'10'", "'x y'", "''", "nil", "true", "false", "{}",
@@ -196,7 +196,7 @@ impl Generator {
         }
     }
 
-    /// A key with a TTL of a few milliseconds, and the wait until it is gone.
+    /// Draws a key with a TTL of a few milliseconds, and the wait until it has expired.
     fn short_life(&mut self) -> Step {
         let key = *self.pick(KEYS);
         let words = match self.below(3) {
@@ -215,7 +215,7 @@ impl Generator {
         }
     }
 
-    /// A command on the few keys, so that types and errors meet.
+    /// Draws a command on a few keys, so that types conflict.
     fn command(&mut self) -> (Vec<Vec<u8>>, Check) {
         let key = *self.pick(KEYS);
         let other = *self.pick(KEYS);
@@ -224,7 +224,7 @@ impl Generator {
         let value = *self.pick(VALUES);
         let number = *self.pick(&["1", "-1", "0", "2", "-2", "5", "x", "1.5", ""]);
         let number2 = *self.pick(&["1", "-1", "0", "2", "-2", "5", "-100", "100"]);
-        // Far apart, so that a few milliseconds decide no comparison.
+        // The times are far apart, so that a few milliseconds decide no comparison.
         let ttl = *self.pick(&["10000", "20000", "30000"]);
         let ttl_ms = *self.pick(&["10000000", "20000000", "x", "30000000"]);
         let moment = (self.start_s + 5_000 + 10_000 * self.below(3)).to_string();
@@ -307,7 +307,7 @@ impl Generator {
             77 => return (owned(&["PTTL", key]), Check::Times),
             78 => return (owned(&["TTL", key]), Check::Times),
             79 => return (owned(&["KEYS", "[a-e]*"]), Check::Unordered),
-            // Not DBSIZE: Redis counts keys that have expired until it finds them.
+            // DBSIZE is left out: Redis counts expired keys until it finds them.
             80 => &["HLEN", other],
             81 => &["PUBLISH", key, value],
             82 => &[
@@ -316,7 +316,7 @@ impl Generator {
                 *self.pick(&["0", "-1", "-5000"]),
             ],
             _ => {
-                // Too few or too many words, or no command at all.
+                // Too few or too many words, or an unknown command.
                 let name = *self.pick(&["GET", "HSET", "SET", "ZADD", "DEL", "EXPIRE", "NOSUCH", "LPOP"]);
                 let words = [name, key, field, value, number];
                 let count = 1 + usize::try_from(self.below(5)).unwrap();

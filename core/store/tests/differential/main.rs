@@ -1,7 +1,7 @@
-//! The same calls against the store and a real redis-server: replies and state must agree.
+//! Sends the same calls to the store and to a real redis-server. Replies and state must agree.
 //!
-//! - `STEADLOCK_SEED` repeats a run: the seed is printed, and with every failure.
-//! - `STEADLOCK_STEPS` makes it longer or shorter; 25,000 if not set.
+//! - `STEADLOCK_SEED` repeats a run. The seed is printed at the start and with every failure.
+//! - `STEADLOCK_STEPS` sets the length of a run; the default is 25,000.
 
 mod compare;
 mod fixed;
@@ -35,14 +35,14 @@ impl Pair {
         }
     }
 
-    /// The replies of the store and of Redis.
+    /// Returns the replies of the store and of Redis.
     fn call(&mut self, words: &[Vec<u8>]) -> (Reply, Reply) {
         let ours = self.store.execute(words, wall_clock());
         let theirs = self.real.call(words);
         (resp2(ours), theirs)
     }
 
-    /// What differs between the two states, if anything does.
+    /// Returns the first difference between the two states, if there is one.
     fn state_differences(&mut self) -> Option<String> {
         let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
         let (ours, theirs) = self.call(&words(&[b"KEYS", b"*"]));
@@ -95,7 +95,7 @@ fn random_calls_agree() {
         let (ours, theirs) = pair.call(&words);
         let mut difference = differences(&ours, &theirs, check);
         if let Some(wait) = wait {
-            // Time runs at the real server; short TTLs are given only with a wait beyond them.
+            // The real server has its own clock, so a short TTL always comes with a wait that is longer.
             let until = Instant::now() + wait;
             while let Some(rest) = until
                 .checked_duration_since(Instant::now())
@@ -176,7 +176,7 @@ fn scripts_see_what_redis_offers_and_no_more() {
             other => format!("{other:?}"),
         })
         .collect();
-    // Libraries that no script of ours uses, what loads or measures code, and Redis' own handler.
+    // Libraries that Steadlock's scripts do not use, functions that load or measure code, and Redis' own error handler.
     let left_out = [
         "__redis__err__handler",
         "bit",
@@ -191,7 +191,7 @@ fn scripts_see_what_redis_offers_and_no_more() {
     assert_eq!(missing, left_out);
 }
 
-/// Says it also when the test passes: the harness keeps back what `println!` says.
+/// Prints a line even if the test passes. The test harness hides the output of `println!`.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "differential test: {text}");
 }

@@ -1,4 +1,4 @@
-//! A real redis-server, and a client that shows replies as they are.
+//! A real redis-server, and a client that shows replies unchanged.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use steadlock_store::{Reply, StoreError};
 
-/// A redis-server of the test's own, stopped when dropped.
+/// A redis-server for one test, stopped when dropped.
 pub struct RealRedis {
     process: Child,
     folder: PathBuf,
@@ -18,9 +18,10 @@ pub struct RealRedis {
 }
 
 impl RealRedis {
-    /// Starts one and waits until it answers.
+    /// Starts a server, and waits until it answers.
     pub fn start() -> Self {
-        // Free a moment ago; should another process take it first, redis-server says so and we try again.
+        // The port was free a moment ago. If another process takes it first, redis-server fails and the test tries
+        // another port.
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             if let Some(server) = Self::start_on(port) {
@@ -60,7 +61,7 @@ impl RealRedis {
         None
     }
 
-    /// Where it listens.
+    /// Returns the server's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -74,7 +75,7 @@ impl Drop for RealRedis {
     }
 }
 
-/// A connection that knows nothing but the protocol.
+/// A connection that knows only the protocol.
 pub struct Wire {
     stream: BufReader<TcpStream>,
 }
@@ -113,17 +114,17 @@ impl Wire {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
-    /// Sends these bytes, unless the server has had enough.
+    /// Sends these bytes. An error is ignored, because the server may have closed the connection.
     pub fn send_raw_or_closed(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes);
     }
 
-    /// The same connection, to send on from another thread.
+    /// Returns the same connection, for writing on another thread.
     pub fn second_half(&self) -> TcpStream {
         self.stream.get_ref().try_clone().unwrap()
     }
 
-    /// Reads a reply or a push; a push is an array.
+    /// Reads a reply or a push. A push becomes an array.
     pub fn read(&mut self) -> Reply {
         let line = self.read_line().expect("the connection is open");
         let (kind, rest) = line.split_at(1);
@@ -149,16 +150,16 @@ impl Wire {
         }
     }
 
-    /// Whether the server has closed the connection, all replies being read.
+    /// Returns whether the server has closed the connection, after all replies were read.
     pub fn is_closed(&mut self) -> bool {
         match self.stream.fill_buf() {
             Ok(more) => more.is_empty(),
-            // Not that nothing came in time.
+            // A timeout is not a closed connection.
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
     }
 
-    /// The next line as text, or `None` at the end.
+    /// Returns the next line as text, or `None` at the end.
     pub fn read_line(&mut self) -> Option<String> {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line).ok()?;

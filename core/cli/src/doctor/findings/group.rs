@@ -1,4 +1,4 @@
-//! What is to be said of all servers together: a cluster, sentinels, RedLock.
+//! Findings about all servers together: a cluster, sentinels, RedLock.
 
 use super::times::{CLOCK_TOLERANCE, slow_failover};
 use crate::doctor::catalogue::{Check, Finding};
@@ -101,7 +101,7 @@ fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
     }
 }
 
-/// Whether sentinels name different primaries.
+/// Returns a finding if sentinels name different primaries.
 fn disagreement(sentinels: &Sentinels) -> Option<Finding> {
     let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
     for sentinel in &sentinels.all {

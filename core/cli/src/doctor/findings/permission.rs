@@ -1,4 +1,4 @@
-//! What is to be said of the user's rights on one server.
+//! Findings about the user's rights on one server.
 
 use crate::acl;
 use crate::doctor::catalogue::{Check, Finding};
@@ -81,7 +81,7 @@ fn patterns(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
     }
 }
 
-/// Rights that the user has, but in different selectors.
+/// Adds findings for rights that the user has, but in different selectors.
 fn apart(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
     let mut groups: Vec<(&[Pattern], Vec<&str>)> = Vec::new();
     for (right, patterns) in &rights.apart {
@@ -115,7 +115,7 @@ fn apart(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
 
 const BY_POLLING: &str = "waiters are not notified of releases and work by polling only, every 500–750 ms";
 
-/// The patterns, of all names and of those with a brace alone.
+/// Splits the patterns, as texts, into those for all names and those for names with a brace only.
 fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
     let mut needed: Vec<String> = patterns.iter().map(|pattern| pattern.of(&facts.prefix)).collect();
     acl::leave_out_covered(&mut needed);

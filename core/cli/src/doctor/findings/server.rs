@@ -1,4 +1,4 @@
-//! What is to be said of one server.
+//! Findings about one server.
 
 use std::time::Duration;
 
@@ -6,13 +6,14 @@ use super::{times, untold};
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server, Writes};
 
-/// A replica that was not heard of for longer, in seconds, is behind. It says something every second.
+/// A replica that has been silent for more than this many seconds is behind. A healthy replica reports every second.
 const LATE: u64 = 5;
-/// What a client does at least this often keeps its connections open.
+/// While a client holds or waits for a lock, it checks the server's role at least this often, which keeps its
+/// connections open.
 const ROLE_CHECK: Duration = Duration::from_secs(5);
-/// The smallest buffer for a subscriber, in bytes: ten thousand messages of a lock.
+/// The smallest acceptable buffer for a subscriber, in bytes: ten thousand messages of a lock.
 const LEAST_BUFFER: u64 = 1 << 20;
-/// The shortest time after which a script may make others hear BUSY, in milliseconds.
+/// The shortest acceptable script limit, in milliseconds. After it, other clients are answered BUSY.
 const LEAST_SCRIPT_LIMIT: u64 = 1_000;
 
 pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
@@ -196,7 +197,7 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
 }
 
 fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
-    // A connection for renewals says nothing between two of them.
+    // The connection for renewals is idle between two renewals, which are a third of the lease apart.
     let quiet = facts.lease / 3 + ROLE_CHECK;
     if let Fact::Known(seconds @ 1..) = &server.idle_timeout
         && Duration::from_secs(*seconds) < quiet
@@ -305,7 +306,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, Persistence, Replica, RoundTrip, samples};
 
-    /// What is said of a server that is good but for one thing.
+    /// Returns the findings about a good server that `change` has spoiled.
     fn told(layout: Layout, change: impl FnOnce(&mut Server)) -> Vec<Check> {
         let mut facts = samples::facts(layout, &["a:6379"]);
         change(&mut facts.servers[0]);
@@ -320,7 +321,7 @@ mod tests {
         let clock = |ahead, within| {
             told(Layout::OneServer, |server| {
                 server.clock = Fact::Known(Clock { ahead, within });
-                // Its replica has the same.
+                // The replica has the same clock. Otherwise its clock would be a second finding.
                 if let Fact::Known(replicas) = &mut server.replicas {
                     replicas[0].clock = server.clock.clone();
                 }

@@ -1,13 +1,13 @@
-//! Clocks, round trips and failovers beside the lease.
+//! Compares clocks, round trips and failover times with the lease.
 
 use std::time::Duration;
 
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server};
 
-/// A clock that is off by more, in microseconds, is told.
+/// A clock that is off by more than this many microseconds is a finding.
 pub(super) const CLOCK_TOLERANCE: i64 = 1_000_000;
-/// What a promotion takes, from the moment when the primary counts as down.
+/// The time that a promotion takes, from the moment when the primary counts as down.
 const PROMOTION: Duration = Duration::from_secs(2);
 
 pub(super) fn judge(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
@@ -59,13 +59,13 @@ pub(super) fn judge(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a record would end early, or late, once a replica is promoted: the primary sends the time when it ends,
-/// and the replica compares that with its own clock.
+/// Finds records that would end early or late once a replica is promoted. The primary sends its replicas the time at
+/// which a record ends, and a promoted replica compares that with its own clock.
 fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     let (Fact::Known(own), Fact::Known(replicas)) = (&server.clock, &server.replicas) else {
         return;
     };
-    // A holder's deadline comes so much before the record's end.
+    // A holder's deadline comes this long before the end of its record.
     let margin = facts.lease / 100 + Duration::from_millis(20);
     let margin = i64::try_from(margin.as_micros()).unwrap_or(i64::MAX);
     for replica in replicas {
@@ -95,7 +95,8 @@ fn replica_clocks(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a lease ends before a replica has taken over: what is left of one that is renewed at a third of it.
+/// Returns a finding if a lease could end before a replica has taken over. Two thirds of a lease are left when its
+/// renewal is due, at a third of its length.
 pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> Option<Finding> {
     if noticed + PROMOTION <= facts.lease * 2 / 3 {
         return None;
@@ -112,7 +113,7 @@ pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> 
     ))
 }
 
-/// How far a clock is off, in seconds.
+/// Describes how far a clock is off, in seconds.
 fn apart(ahead: i64) -> String {
     let seconds = Duration::from_micros(ahead.unsigned_abs()).as_secs_f64();
     let side = if ahead < 0 { "behind that" } else { "ahead" };
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, samples};
 
-    /// The finding on a replica whose clock is so many milliseconds ahead of its primary's, for a lease of 10 s.
+    /// Returns the finding about a replica whose clock is `ahead_ms` ahead of its primary's, for a lease of 10 s.
     fn told(ahead_ms: i64, within_ms: i64) -> Option<String> {
         let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
         facts.lease = Duration::from_secs(10);

@@ -1,9 +1,9 @@
-//! What could not be read.
+//! Findings about facts that could not be read.
 
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server};
 
-/// One note for each reason.
+/// Returns one note for each reason, with all facts that it hides.
 pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
     let node = server.node.as_ref();
     let told = [
@@ -18,7 +18,7 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
         ("client-output-buffer-limit", server.pubsub_buffer.why_unknown()),
         ("lua-time-limit", server.script_limit.why_unknown()),
         ("its open connections", server.connections.why_unknown()),
-        // Without the right that is a finding of its own.
+        // A missing right to `TIME` is reported as another finding.
         (
             "its clock",
             server
@@ -63,7 +63,7 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
     by_reason.into_iter().map(finding).collect()
 }
 
-/// Why the first replica whose clock is not known has not told it.
+/// Returns the reason why the first replica with an unknown clock could not be read.
 fn clock_of_a_replica(server: &Server) -> Option<&str> {
     let replicas = server.replicas.known()?;
     replicas.iter().find_map(|replica| replica.clock.why_unknown())

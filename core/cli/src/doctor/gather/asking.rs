@@ -1,4 +1,4 @@
-//! One question to one server, and its answer as a fact.
+//! Sends one command to one server, and turns the answer into a fact.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use steadlock::admin::{CallError, Reply, Server};
 
 use crate::doctor::facts::Fact;
 
-/// What a command is answered by, or why it is not.
+/// Returns the answer to a command, or the reason why there is none.
 pub(super) async fn ask(server: &mut Server, command: &[&str]) -> Fact<Reply> {
     match server.ask(command).await {
         Ok(answer) => fact(answer, command),
@@ -15,12 +15,12 @@ pub(super) async fn ask(server: &mut Server, command: &[&str]) -> Fact<Reply> {
     }
 }
 
-/// As a fact, an answer or a refusal.
+/// Turns an answer or a refusal into a fact.
 pub(super) fn fact(answer: Result<Reply, CallError>, command: &[&str]) -> Fact<Reply> {
     match answer {
         Ok(reply) => Fact::Known(reply),
         Err(error) => {
-            // A name of a setting or of a key says nothing about why.
+            // The reason names the command alone, without a setting or a key, so that equal reasons can be merged.
             let name = command.iter().take(if command[0] == "CONFIG" { 2 } else { 1 });
             let name: Vec<&str> = name.copied().collect();
             let code = match error {
@@ -32,7 +32,7 @@ pub(super) fn fact(answer: Result<Reply, CallError>, command: &[&str]) -> Fact<R
     }
 }
 
-/// Why a server said nothing.
+/// Returns the reason why a server did not answer.
 pub(super) fn silence(error: &Error) -> String {
     error.cause().unwrap_or("it does not answer").into()
 }
@@ -51,7 +51,7 @@ pub(super) fn number(reply: &Reply) -> Option<i64> {
     }
 }
 
-/// The values of a reply of keys and values in turn, by their keys.
+/// Reads a reply of alternating keys and values.
 pub(super) fn map(reply: &Reply) -> HashMap<String, String> {
     let Reply::Array(items) = reply else {
         return HashMap::new();

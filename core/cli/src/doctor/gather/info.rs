@@ -1,4 +1,4 @@
-//! Reads what INFO and CONFIG say.
+//! Reads the answers to INFO and CONFIG.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ impl Info {
         })
     }
 
-    /// The replicas that are connected, in their order.
+    /// Returns the replicas that are connected, in the server's order.
     pub(super) fn replicas(&self) -> Option<Vec<Replica>> {
         let count = self.number("connected_slaves")?;
         let replica = |number| {
@@ -71,13 +71,14 @@ impl Info {
     }
 }
 
-/// The hard limit of a subscriber's buffer in `client-output-buffer-limit`, in bytes.
+/// Returns the hard limit of a subscriber's buffer in `client-output-buffer-limit`, in bytes.
 pub(super) fn pubsub_buffer(setting: &str) -> Option<u64> {
     let mut words = setting.split(' ').skip_while(|word| *word != "pubsub");
     words.nth(1)?.parse().ok()
 }
 
-/// Whether a server that is bound like this listens on loopback alone. A `-` says that an address may be missing.
+/// Returns whether a server with this `bind` setting listens on loopback alone. A leading `-` marks an address that may
+/// be missing.
 pub(super) fn is_loopback_only(bind: &str) -> bool {
     let mut addresses = bind.split_whitespace().peekable();
     addresses.peek().is_some()

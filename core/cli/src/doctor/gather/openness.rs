@@ -1,4 +1,4 @@
-//! How one gets in: what the URL says, and whether one gets in without a password.
+//! How the doctor logs in: what the URL says, and whether a login works without a password.
 
 use std::net::ToSocketAddrs as _;
 use std::thread;
@@ -11,15 +11,17 @@ use super::asking::silence;
 use crate::doctor::facts::Fact;
 use crate::server::ServerOptions;
 
-/// The way in that a URL describes.
+/// The address and login that a URL describes.
 pub(super) struct Door<'a> {
     url: ServerUrl,
     options: &'a ServerOptions,
 }
 
 impl<'a> Door<'a> {
+    /// Parses the URL.
+    ///
     /// # Errors
-    /// `InvalidArgument` if it is no URL of a server.
+    /// Fails with `InvalidArgument` if the text is not the URL of a server.
     pub(super) fn new(url: &str, options: &'a ServerOptions) -> Result<Self, Error> {
         let url = ServerUrl::parse(url)?;
         Ok(Self { url, options })
@@ -29,12 +31,12 @@ impl<'a> Door<'a> {
         self.url.has_tls()
     }
 
-    /// The number of the database, as the URL has it.
+    /// The number of the database in the URL.
     pub(super) const fn database(&self) -> i64 {
         self.url.database()
     }
 
-    /// Whether the default user of the server at an address may read a key without a password.
+    /// Returns whether the default user can read a key without a password, at the server with this address.
     pub(super) async fn is_open(&self, address: &str, is_node: bool, key: &[u8]) -> Fact<bool> {
         if !self.url.has_password() {
             return Fact::Known(true);
@@ -50,14 +52,14 @@ impl<'a> Door<'a> {
         };
         match asked(stranger, address, key).await {
             Ok(is_open) => Fact::Known(is_open),
-            // The server answers others, so it is the login that it refuses.
+            // The server answers other logins, so `Misconfigured` means that it refuses this one.
             Err(error) if error.kind() == ErrorKind::Misconfigured => Fact::Known(false),
             Err(error) => Fact::Unknown(silence(&error)),
         }
     }
 }
 
-/// Whether a server lets such a stranger read a key.
+/// Returns whether a server lets this client, which has no password, read a key.
 async fn asked(stranger: Builder, address: &str, key: &[u8]) -> Result<bool, Error> {
     let mut servers = Servers::open(stranger).await?;
     let all = servers.deployments_mut().iter_mut().flat_map(|one| one.primaries_mut());
@@ -68,7 +70,7 @@ async fn asked(stranger: Builder, address: &str, key: &[u8]) -> Result<bool, Err
     Ok(!matches!(answer, Err(CallError::Server { code, .. }) if matches!(code.as_str(), "NOPERM" | "NOAUTH")))
 }
 
-/// Whether the way to an address stays on this machine.
+/// Returns whether the connection to an address stays on this machine.
 pub(super) async fn is_local(address: &str) -> bool {
     if address.starts_with('/') {
         return true;
@@ -76,10 +78,10 @@ pub(super) async fn is_local(address: &str) -> bool {
     let address = address.to_owned();
     let (tell, told) = oneshot::channel();
     let look_up = move || {
-        // Nobody who went away before the answer can be told.
+        // The send fails only if the receiver is gone, and then the result is not needed.
         let _ = tell.send(address.to_socket_addrs().map(Vec::from_iter));
     };
-    // tokio's own look-up panics where no thread can be had.
+    // The look-up of tokio itself panics where the system refuses a new thread.
     if thread::Builder::new().spawn(look_up).is_err() {
         return false;
     }

@@ -8,11 +8,11 @@ use crate::doctor::facts::{Fact, Layout, Writes};
 use crate::doctor::rights::{CHANNEL, KEY, LIFE_MS, NO_SCRIPT, Need, Pattern, Probe, Rights, Verdict, probes, verdict};
 use crate::doctor::version::Version;
 
-/// One command on scratch keys.
+/// A command on scratch keys.
 type Words = Vec<Vec<u8>>;
 type Answers = Vec<Result<Reply, CallError>>;
 
-/// Whether the server writes, and what its user may not do.
+/// Returns whether the server accepts writes, and which rights its user lacks.
 pub(super) async fn look_at(
     server: &mut Server,
     layout: Layout,
@@ -42,7 +42,8 @@ pub(super) async fn look_at(
         .into_iter()
         .flatten()
         .flat_map(|scratch| [&scratch.key, &scratch.name]);
-    // Whoever may not delete a key may end it. What is not removed ends by its TTL.
+    // A user without the right to delete a key may still have the right to expire it. A key that is not removed ends by
+    // its TTL.
     let end = |key| words(&["PEXPIRE"], key).into_iter().chain([b"0".to_vec()]).collect();
     let removals: Vec<Words> = used.flat_map(|key| [words(&["DEL"], key), end(key)]).collect();
     let _ = server.ask_all(&removals).await;
@@ -76,7 +77,7 @@ async fn commands(
     Ok(())
 }
 
-/// The key has to be there while others are tried.
+/// Returns the probes with `DEL` last, because the other commands need the key.
 fn in_order(layout: Layout, version: &Fact<Version>) -> Vec<&'static Probe> {
     let all = probes(layout, version.known().copied());
     let (last, mut all): (Vec<_>, Vec<_>) = all.partition(|probe| probe.right == "del");
@@ -106,7 +107,8 @@ async fn keys(
     ];
     for (key, pattern) in forms {
         let Some(key) = key else { continue };
-        // Since Redis 7.0 reading and writing are two rights. Whoever may do neither with SET and GET may with others.
+        // Since Redis 7.0 reading and writing a key are separate rights. A user without the commands SET and GET may
+        // have another one that tests the key.
         let tries = [
             set(key),
             words(&["GET"], key),
@@ -123,8 +125,8 @@ async fn keys(
     Ok(())
 }
 
-/// Each command on keys of each form, and a script that gets keys of two forms: since Redis 7.0 the selectors of a
-/// user may have each right, and no single one of them all that one command needs.
+/// Tries each command on keys of each form, and a script on keys of two forms together. Since Redis 7.0 a user can have
+/// each right in some selector, but no single selector with all rights that one command needs.
 async fn together(
     server: &mut Server,
     layout: Layout,
@@ -156,7 +158,7 @@ async fn together(
     let answers: Answers = server.ask_all(&commands).await?;
     for ((right, patterns, _), answer) in tries.into_iter().zip(&answers) {
         let is_refused = matches!(judged(answer), Verdict::NoCommand | Verdict::NoKey);
-        // Commands that are missing altogether are named already.
+        // A finding already names commands and keys that the user lacks altogether.
         let is_said = rights.commands.contains(&right)
             || patterns.iter().any(|pattern| rights.keys.contains(pattern))
             || rights.apart.contains(&(right, patterns.clone()));
@@ -188,7 +190,7 @@ async fn channels(
         let subscribe = words(&["SUBSCRIBE"], channel);
         let mut is_missing = verdict_of(server, &publish).await? == Verdict::NoChannel;
         is_missing |= verdict_of(server, &subscribe).await? == Verdict::NoChannel;
-        // Refused or not, nothing is listened to any more.
+        // The connection must not stay subscribed, whether or not the server refused.
         verdict_of(server, &words(&["UNSUBSCRIBE"], channel)).await?;
         if is_missing {
             rights.channels.push(pattern);
@@ -218,7 +220,7 @@ fn words(start: &[&str], key: &[u8]) -> Words {
         .collect()
 }
 
-/// A string that ends by itself.
+/// Returns a command that sets a string with a TTL.
 fn set(key: &[u8]) -> Words {
     words(&["SET"], key)
         .into_iter()

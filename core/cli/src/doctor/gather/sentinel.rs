@@ -59,7 +59,7 @@ pub(super) async fn look_at(servers: &mut [Server], service: &str) -> Sentinels 
     found
 }
 
-/// Whether a sentinel thinks that they could agree.
+/// Returns whether a sentinel reports that the sentinels could agree on a failover.
 async fn can_fail_over(server: &mut Server, service: &str) -> Fact<Result<(), String>> {
     match server.ask(&["SENTINEL", "CKQUORUM", service]).await {
         Ok(Ok(_)) => Fact::Known(Ok(())),
@@ -69,21 +69,21 @@ async fn can_fail_over(server: &mut Server, service: &str) -> Fact<Result<(), St
     }
 }
 
-/// The first answer that is known.
+/// Keeps the first answer that is known.
 fn prefer<T>(known: &mut Fact<T>, other: Fact<T>) {
     if known.known().is_none() {
         *known = other;
     }
 }
 
-/// The first answer that is known, or one that they could not.
+/// Keeps the first answer that is known, but lets a later answer that a failover is impossible replace it.
 fn worst(known: &mut Fact<Result<(), String>>, other: Fact<Result<(), String>>) {
     if known.known().is_none() || other.is(Result::is_err) {
         *known = other;
     }
 }
 
-/// A host and a port.
+/// Reads a host and a port.
 fn address(reply: Reply) -> Option<String> {
     let Reply::Array(parts) = reply else { return None };
     let (host, port) = (text(parts.first()?)?, text(parts.get(1)?)?);

@@ -1,4 +1,4 @@
-//! Asks one server what it is and how it is set.
+//! Asks one server for its version, state and settings.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{permission, timing};
 use crate::doctor::facts::{Connections, Fact, Layout, Node, Openness, Server};
 use crate::doctor::version::{Product, Version};
 
-/// Which server it is, and how one gets to it.
+/// How to reach and test one server.
 pub(super) struct Subject<'a> {
     pub(super) layout: Layout,
     pub(super) is_node: bool,
@@ -21,10 +21,10 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// All facts of a server.
+    /// Gathers all facts of a server.
     ///
     /// # Errors
-    /// As [`Link::ask`], if it does not answer at all.
+    /// Fails like [`Link::ask`] if the server does not answer at all.
     pub(super) async fn look_at(&self, link: &mut Link) -> Result<Server, Error> {
         let hello = link.ask(&["HELLO"]).await?;
         let hello = hello.map(|reply| map(&reply)).unwrap_or_default();
@@ -83,7 +83,7 @@ async fn info(link: &mut Link) -> Fact<Info> {
     }
 }
 
-/// Something that INFO says.
+/// Reads a fact from INFO.
 fn of<T>(info: &Fact<Info>, read: impl FnOnce(&Info) -> Option<T>, what: &str) -> Fact<T> {
     match info {
         Fact::Known(info) => match read(info) {
@@ -94,10 +94,10 @@ fn of<T>(info: &Fact<Info>, read: impl FnOnce(&Info) -> Option<T>, what: &str) -
     }
 }
 
-/// The version, by INFO; else by the greeting, which every user may ask for.
+/// Reads the version from INFO, or else from `HELLO`, which every user may send.
 fn version(info: &Fact<Info>, product: Option<&String>, greeted: Option<&String>) -> Fact<Version> {
     let by_info = info.known().and_then(|info| {
-        // Others also give the version of the Redis that they are compatible with.
+        // Other products also report the Redis version that they are compatible with.
         let fields = [
             ("steadlock_version", Product::Steadlock),
             ("valkey_version", Product::Valkey),
@@ -134,18 +134,18 @@ fn connections(info: &Fact<Info>, settings: &Settings) -> Fact<Connections> {
     of(info, read, "how many clients it takes")
 }
 
-/// Whether a user without a password is let in from other machines.
+/// Returns whether the server accepts a user without a password from other machines.
 fn from_elsewhere(settings: &Settings, version: &Fact<Version>) -> Fact<bool> {
     let (Fact::Known(bind), Fact::Known(protected)) = (settings.text("bind"), settings.text("protected-mode")) else {
         return Fact::Unknown("CONFIG GET is refused".into());
     };
-    // Before 7.0 an address to bind to turned the protection off.
+    // Before 7.0 a `bind` address turned the protected mode off.
     let heeds_mode = bind.is_empty() || version.is(|version| version.number.0 >= 7);
     let is_protected = protected == "yes" && heeds_mode;
     Fact::Known(!is_loopback_only(&bind) && !is_protected)
 }
 
-/// The settings that are asked for, by name.
+/// The settings that were requested, by name.
 struct Settings(Vec<(&'static str, Fact<String>)>);
 
 const EVERYWHERE: &[&str] = &[

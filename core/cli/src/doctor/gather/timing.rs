@@ -1,4 +1,4 @@
-//! How long a round trip takes, and how the server's clock stands beside ours.
+//! Measures the round trip to a server, and the difference between the server's clock and this machine's.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,10 +7,11 @@ use steadlock::admin::{Reply, Server};
 use super::asking::{fact, number, silence};
 use crate::doctor::facts::{Clock, Fact, RoundTrip};
 
-/// So many round trips are made.
+/// The number of round trips that are measured.
 const TRIPS: usize = 21;
 
-/// Asks the server for its time, some times. The shortest round trip tells the clocks best.
+/// Asks the server for its time, [`TRIPS`] times. The shortest round trip gives the most exact difference of the
+/// clocks.
 pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip>) {
     let mut trips: Vec<Duration> = Vec::new();
     let mut best: Option<(Duration, Clock)> = None;
@@ -47,7 +48,7 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
     (clock, Fact::Known(trips))
 }
 
-/// A server's clock beside ours, if it was read between `before` and the end of the round trip.
+/// Returns the difference of the clocks, if the server's was read between `before` and the end of the round trip.
 fn beside(theirs: i64, before: i64, trip: Duration) -> Clock {
     let half = i64::try_from(trip.as_micros() / 2).unwrap_or(i64::MAX);
     Clock {
@@ -56,7 +57,7 @@ fn beside(theirs: i64, before: i64, trip: Duration) -> Clock {
     }
 }
 
-/// The time that TIME says, in microseconds since 1970.
+/// Returns the time in a reply to TIME, in microseconds since 1970.
 fn micros(reply: &Reply) -> Option<i64> {
     let Reply::Array(parts) = reply else { return None };
     let seconds = number(parts.first()?)?;

@@ -1,4 +1,4 @@
-//! What callers ask for, as the session is asked.
+//! Passes the requests of callers to the session.
 
 use steadlock_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
@@ -10,7 +10,7 @@ use crate::engine::requests::Request;
 use crate::port::{Checked, Command, Completion, Endings, Lease, Sink, session_id};
 
 impl Engine {
-    /// Does what a caller, or the host's end, wants.
+    /// Executes a command of a caller or of the host.
     pub(super) fn obey(&mut self, command: Command, now: Instant) {
         match command {
             Command::Run { request, op, sink } => self.start(request, op, sink, now),
@@ -30,7 +30,6 @@ impl Engine {
         }
     }
 
-    /// Starts an operation.
     pub(super) fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
         if let (Checked::Release(lease), Some(closing)) = (&op, &mut self.closing)
             && closing.is_owed(*lease)
@@ -74,7 +73,7 @@ impl Engine {
             }
             Checked::Refused(error) => return self.outbox.answer(asked.sink, Err(error)),
         };
-        // Only what waits for a lock has its name.
+        // Only a request that waits for a lock has a name at this point.
         if let (Some(observing), Some(name)) = (&mut self.observing, &asked.name) {
             observing.asked(ticket, kind, name, now);
         }
@@ -127,8 +126,8 @@ impl Engine {
         }
     }
 
-    /// From here on the holder must not rely on it, whatever the server says. One that was
-    /// lost and forgotten a moment ago is lost, though that is not told yet.
+    /// Marks a lease as released: its holder must not rely on it from now on, whatever the server replies. A lease that
+    /// the session has just lost and forgotten stays lost, even if that loss is not reported yet.
     fn mark_released(&self, lease: LeaseId) {
         if self.session.has_lease(lease) {
             self.leases.mark_released(lease);
@@ -147,13 +146,13 @@ impl Engine {
                     if let Some(observing) = &mut self.observing {
                         observing.releases_on(ticket, lease);
                     }
-                    // One that was lost was answered at once.
+                    // The session answers the release of a lost lease at once, and does not have the lease any more.
                     if self.leases.is_released(lease) || !self.session.has_lease(lease) {
                         self.leases.forget(lease);
                     }
                 }
             }
-            // Its event was queued while the caller went away.
+            // The request was answered before its caller went away: the result is still in the queue.
             None => {
                 if let Some(Ok(Completion::Granted(lease))) = self.port.take_event(request) {
                     self.discard(&lease, now);
@@ -162,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Releases a lease that nobody took.
+    /// Releases a lease whose grant no caller received.
     pub(super) fn discard(&mut self, lease: &Lease, now: Instant) {
         let id = LeaseId::from_u64(session_id(lease.id()));
         self.start(0, Checked::Release(id), Sink::Discard, now);

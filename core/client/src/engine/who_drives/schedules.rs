@@ -5,12 +5,12 @@ use loom::thread::spawn;
 use super::*;
 use crate::schedules::in_every_schedule;
 
-/// Time stands still.
+/// Returns the same time always: the clock stands still.
 fn now() -> Instant {
     Instant::from_micros(86_400_000_000)
 }
 
-/// An engine that a thread may take over at its next call.
+/// Returns an engine that a thread can take over with its next call.
 fn before_a_take_over() -> Arc<WhoDrives> {
     let who = WhoDrives::default();
     who.allow_callers(true, None, now);
@@ -22,7 +22,7 @@ fn before_a_take_over() -> Arc<WhoDrives> {
     Arc::new(who)
 }
 
-/// One that a thread has taken over.
+/// Returns an engine that a thread has taken over.
 fn driven_by_callers() -> Arc<WhoDrives> {
     let who = before_a_take_over();
     assert!(who.enter());
@@ -30,7 +30,7 @@ fn driven_by_callers() -> Arc<WhoDrives> {
     who
 }
 
-/// A thread's call. One that drives has its result then; one that waits waits on.
+/// Plays one call of a thread. A thread that drives has its result at the end; one that waits keeps waiting.
 fn call(who: &WhoDrives) -> Role {
     let role = match who.enter() {
         true => who.elect(now),
@@ -83,7 +83,7 @@ fn the_engines_thread_comes_back_when_a_lane_closes_under_a_caller() {
     });
 }
 
-/// What a caller does while a lane closes; the engine's thread stands by if it was taken over.
+/// Plays `calls` of a caller while a lane closes. The engine's thread stands by if the caller took over.
 fn play_a_lane_that_closes(calls: fn(&WhoDrives) -> Role) {
     in_every_schedule(move || {
         let who = before_a_take_over();
@@ -101,7 +101,7 @@ fn play_a_lane_that_closes(calls: fn(&WhoDrives) -> Role) {
 fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
     play_a_lane_that_closes(|who| {
         let role = call(who);
-        // It calls again, and waits for long.
+        // The thread calls again, and waits for a long time.
         if role != Role::Waits && who.enter() {
             who.elect(now);
         }
@@ -111,6 +111,6 @@ fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
 
 #[test]
 fn the_engines_thread_stands_by_for_nobody_when_a_lane_closed_just_before() {
-    // It takes the engine over and leaves, and nobody calls again.
+    // The caller takes the engine over and leaves, and no further call follows.
     play_a_lane_that_closes(call);
 }

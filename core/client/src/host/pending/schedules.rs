@@ -16,7 +16,7 @@ use crate::schedules::in_every_schedule;
 use crate::settings::{Options, Settings};
 use crate::world::World;
 
-/// A client without an engine, and what an engine would take its commands from.
+/// Opens a client without an engine. Returns it with the receiver of its commands.
 fn open() -> (Arc<Core>, Commands) {
     let url = Some("memory://".into());
     let options = Options {
@@ -39,7 +39,7 @@ fn acquire(core: &Arc<Core>) -> Pending {
     Pending::new(Arc::clone(core), request, Operation::Acquire, slot)
 }
 
-/// The next commands; sleeps until there are some.
+/// Returns the next commands; sleeps until there are some.
 fn next(commands: &Commands) -> Vec<Command> {
     let mut came = Vec::new();
     park_on(Duration::MAX, |waker| {
@@ -48,7 +48,7 @@ fn next(commands: &Commands) -> Vec<Command> {
     came
 }
 
-/// Grants what is asked for first. Says whether the caller was there to take it, and what else it said.
+/// Grants the first request. Returns whether its caller was still waiting, and the later commands.
 fn grant(commands: &Commands) -> (bool, Vec<Command>) {
     let mut said = next(commands);
     let Command::Run {
@@ -104,7 +104,7 @@ fn a_lock_that_is_granted_while_its_caller_gives_up_is_released_once() {
         let releases = said
             .iter()
             .filter(|command| matches!(command, Command::Run { op: Checked::Release(lease), .. } if lease.get() == 7));
-        // What comes back to the engine is released by it.
+        // A result that returns to the engine is released by the engine.
         let ends = usize::from(has_it) + releases.count() + usize::from(!was_there);
         assert_eq!(ends, 1, "{said:?}");
         let is_cancelled = said.iter().any(|command| matches!(command, Command::Cancel { .. }));
@@ -118,7 +118,7 @@ fn after_the_engines_end_nobody_waits_for_ever() {
         let (core, commands) = open();
         let engine = Arc::clone(&core);
         let engine = spawn(move || {
-            // In the order of `Engine::drop`; by an error that nothing else gives.
+            // In the order of `Engine::drop`, and with an error that nothing else returns.
             let failed = || Error::new(ErrorKind::Misconfigured, Operation::Acquire, "it failed");
             engine.engine().port().end(failed(), None);
             commands.close();

@@ -1,4 +1,4 @@
-//! All that one client counts.
+//! All counts of one client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +10,10 @@ use super::series::Series;
 use super::text;
 use crate::observe::observation::Link;
 
-/// What one client counts in one process.
+/// The counts of one client in one process.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// By their labels.
+    /// The series, sorted by their labels.
     series: Mutex<Vec<Arc<Series>>>,
     links: Links,
     breakers: BreakerCounts,
@@ -21,7 +21,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// A new series of a kind and group that has none yet.
+    /// Adds a series for a kind and group that has none yet.
     pub(crate) fn add(&self, kind: &'static str, group: Arc<str>) -> Arc<Series> {
         let new = Arc::new(Series::new(kind, group));
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,28 +30,28 @@ impl Metrics {
         new
     }
 
-    /// The counts of a connection.
+    /// Returns the counts of a connection.
     pub(crate) const fn link(&self, link: Link) -> &LinkCounts {
         self.links.of(link)
     }
 
-    /// The counts of the circuit breakers.
+    /// Returns the counts of the circuit breakers.
     pub(crate) const fn breakers(&self) -> &BreakerCounts {
         &self.breakers
     }
 
-    /// The groups that something was counted for.
+    /// Returns the groups that have counts.
     pub(super) fn groups(&self) -> SortedSet<Arc<str>> {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         series.iter().map(|series| Arc::clone(series.group())).collect()
     }
 
-    /// The lengths of queues on the server.
+    /// Returns the lengths of queues on the server.
     pub(crate) const fn queues(&self) -> &QueueLengths {
         &self.queues
     }
 
-    /// All of it in Prometheus' text format, version 0.0.4.
+    /// Returns all counts in Prometheus' text format, version 0.0.4.
     pub(crate) fn text(&self) -> String {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         text::text(&series, &self.links, &self.breakers, &self.queues)

@@ -1,4 +1,4 @@
-//! The metrics' names, types and meanings. `ci/api/metrics.json` has the same, for the documents.
+//! The names, types and meanings of the metrics. `ci/api/metrics.json` repeats them for the documents.
 
 /// One metric.
 pub(super) struct Family {
@@ -85,7 +85,7 @@ pub(super) const FAIR_QUEUE: Family = Family {
     meaning: "Callers of all clients in the queue of a fair lock on the server, of the locks that were chosen.",
 };
 
-/// The upper bounds of a histogram's buckets: microseconds, and as Prometheus shows them in seconds.
+/// The upper bounds of a histogram's buckets, in microseconds and as Prometheus' text in seconds.
 pub(super) const BUCKETS: [(u64, &str); 16] = [
     (1_000, "0.001"),
     (2_500, "0.0025"),

@@ -1,4 +1,4 @@
-//! Which group a lock counts for: never its whole name, and never too many groups.
+//! The group under which a lock is counted: never its whole name, and never too many groups.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,25 +11,25 @@ use super::all::Metrics;
 use super::series::Series;
 use crate::unwind::caught;
 
-/// How many groups there may be, if nothing else is asked for, and at the most.
+/// The default and the highest limit of the number of groups.
 const DEFAULT_GROUPS: usize = 100;
 pub(crate) const MOST_GROUPS: u32 = 10_000;
 
 /// The group of the locks that have none.
 const NONE: &str = "none";
-/// That of all locks whose groups are too many.
+/// The group of all locks beyond the limit of groups.
 const OTHER: &str = "other";
-/// A label is no longer than this, in bytes.
+/// The limit of a label's length in bytes.
 const LABEL_BYTES: usize = 128;
 
-/// Says which group a lock's metrics count for, by its name; see
+/// A function that returns a lock's group for the metrics; see
 /// [`Builder::metrics_group`](crate::Builder::metrics_group).
 #[derive(Clone)]
 pub struct GroupBy(Arc<dyn Fn(&str) -> String + Send + Sync>);
 
 impl GroupBy {
-    /// By this function, which is given a lock's name without the client's key prefix; of a
-    /// multi-lock, all names with `, ` between them.
+    /// Groups locks by this function. Its argument is a lock's name without the client's key prefix; for a multi-lock,
+    /// all names joined by `, `.
     pub fn new(group: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self(Arc::new(group))
     }
@@ -41,21 +41,21 @@ impl fmt::Debug for GroupBy {
     }
 }
 
-/// How locks are put into groups.
+/// The rule for grouping locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
-    /// By what stands before the first `:`, if there is no function.
+    /// Without a function, the part of the name before the first `:` is the group.
     pub(crate) by: Option<GroupBy>,
-    /// How many groups there may be, beside `none` and `other`.
+    /// The limit of the number of groups, without `none` and `other`.
     pub(crate) most: usize,
 }
 
 impl Grouping {
-    /// The group of a lock, before it is known whether there are too many; empty for none.
+    /// Returns the group of a lock before the limit is applied; empty for no group.
     fn group<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match &self.by {
             None => beginning(name.split_once(':').map_or("", |(group, _)| group)).into(),
-            // Its panic must not end the engine, which keeps the locks.
+            // A panic of the function must not end the engine, which keeps the locks.
             Some(GroupBy(by)) => match caught(|| by(name)) {
                 Some(group) => beginning(&shown(&group)).to_owned().into(),
                 None => OTHER.into(),
@@ -63,7 +63,7 @@ impl Grouping {
         }
     }
 
-    /// The label that a lock of this name has for its group.
+    /// Returns the label of the group of a lock with this name.
     pub(crate) fn label(&self, metrics: &Metrics, name: &str) -> Arc<str> {
         let counted = metrics.groups();
         let group = self.group(name);
@@ -87,13 +87,13 @@ impl Default for Grouping {
     }
 }
 
-/// Finds the series of a lock. One engine's.
+/// The series of all locks, by group and kind. Belongs to one engine.
 pub(crate) struct Groups {
     metrics: Arc<Metrics>,
     grouping: Grouping,
-    /// The groups' places in `series`.
+    /// The index of each group in `series`.
     places: HashMap<Box<str>, usize>,
-    /// Of each group those of its kinds, which are few.
+    /// For each group the series of its kinds, which are few.
     series: Vec<Vec<(&'static str, Arc<Series>)>>,
 }
 
@@ -107,7 +107,7 @@ impl Groups {
         }
     }
 
-    /// The series of a lock of this kind and name.
+    /// Returns the series of a lock of this kind and name.
     pub(crate) fn series(&mut self, kind: &'static str, name: &str) -> &Arc<Series> {
         match self.grouping.group(name) {
             Cow::Borrowed(group) => self.of_group(kind, group),
@@ -116,8 +116,8 @@ impl Groups {
     }
 
     fn of_group(&mut self, kind: &'static str, group: &str) -> &Arc<Series> {
-        // Never looked up when empty: a key that is empty lies nowhere, and to compare with it takes some processors
-        // longer than all else here.
+        // An empty group is not looked up in the table: on some processors, comparing an empty key takes longer than
+        // all other steps here, because such a key has no memory.
         let known = if group.is_empty() {
             Some(&0)
         } else {
@@ -144,7 +144,7 @@ impl Groups {
     }
 }
 
-/// As much of a label as is kept.
+/// Returns the part of a label that fits the limit.
 fn beginning(label: &str) -> &str {
     let whole = (0..=LABEL_BYTES.min(label.len())).rev();
     let end = whole.into_iter().find(|end| label.is_char_boundary(*end));

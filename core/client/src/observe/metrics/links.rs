@@ -3,23 +3,23 @@
 use super::series::Counter;
 use crate::observe::observation::Link;
 
-/// What became of the connections of one sort.
+/// The counts of one of the client's connections.
 #[derive(Debug, Default)]
 pub(crate) struct LinkCounts {
-    /// One was lost.
+    /// The connections that were lost.
     pub(crate) lost: Counter,
-    /// One was there again.
+    /// The connections that were opened again.
     pub(crate) reconnects: Counter,
-    /// An attempt to connect failed.
+    /// The attempts to connect that failed.
     pub(crate) failures: Counter,
 }
 
-/// The circuit breakers.
+/// The counts of the circuit breakers.
 #[derive(Debug, Default)]
 pub(crate) struct BreakerCounts {
-    /// How many have opened.
+    /// The number of times that a breaker opened.
     pub(super) opened: Counter,
-    /// How many are open.
+    /// The number of breakers that are open.
     pub(super) open: Counter,
 }
 
@@ -34,7 +34,7 @@ impl BreakerCounts {
     }
 }
 
-/// The counts of each sort.
+/// The counts of both connections.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     calls: LinkCounts,

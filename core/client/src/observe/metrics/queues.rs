@@ -1,18 +1,18 @@
-//! How many wait in the server's queues of the fair locks that somebody chose.
+//! The numbers of waiters in the server's queues of the chosen fair locks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use steadlock_protocol::SortedMap;
 
-/// More than so many are not asked for.
+/// The limit of chosen locks.
 pub(crate) const MOST_QUEUES: usize = 100;
 
-/// The last answers, by the locks' names. What could not be asked is not known, and not there.
+/// The last answers, by lock name. A lock without an answer is not in the table.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLengths(Mutex<SortedMap<Arc<str>, u32>>);
 
 impl QueueLengths {
-    /// What the server said; `None` if nothing.
+    /// Sets the server's last answer; `None` if there is none.
     pub(crate) fn set(&self, name: &Arc<str>, length: Option<u32>) {
         let mut lengths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match length {

@@ -9,23 +9,23 @@ use steadlock_protocol::{ErrorKind, LostReason};
 
 use super::families::BUCKETS;
 
-/// A number that one thread at a time changes, and any reads: the engine's.
+/// A number that any thread can read and only the engine changes, on one thread at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// So many more.
+    /// Adds to the number.
     pub(crate) fn add(&self, number: u64) {
-        // Whoever writes is the only one, so no read-modify-write is needed, which would cost more.
+        // Only one thread writes, so this needs no atomic read-modify-write, which would cost more.
         self.set(self.0.load(Ordering::Relaxed).wrapping_add(number));
     }
 
-    /// One less.
+    /// Subtracts one.
     pub(super) fn take_one(&self) {
         self.set(self.0.load(Ordering::Relaxed).saturating_sub(1));
     }
 
-    /// A reader that sees this number also sees what was counted before it.
+    /// Stores the number. A reader that sees it also sees everything counted before.
     fn set(&self, number: u64) {
         self.0.store(number, Ordering::Release);
     }
@@ -35,7 +35,7 @@ impl Counter {
     }
 }
 
-/// How an acquisition ended, as it is counted.
+/// The outcome of an acquisition, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted,
@@ -64,7 +64,7 @@ impl Outcome {
         Self::Closed,
     ];
 
-    /// What an error is counted as.
+    /// Returns the outcome under which an error is counted.
     pub(crate) const fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::LockTimeout => Self::TimedOut,
@@ -73,12 +73,12 @@ impl Outcome {
             ErrorKind::LockLost => Self::Lost,
             ErrorKind::Closed => Self::Closed,
             ErrorKind::InvalidArgument | ErrorKind::NotOwner | ErrorKind::Forked => Self::Refused,
-            // A kind that comes later is counted as trouble until it has a word of its own.
+            // A new kind of error counts as unavailable until it has an outcome of its own.
             _ => Self::Unavailable,
         }
     }
 
-    /// Whether somebody has to do something about it.
+    /// Whether the outcome needs attention.
     #[cfg(all(feature = "tracing", feature = "native"))]
     pub(crate) const fn is_failure(self) -> bool {
         matches!(
@@ -87,7 +87,7 @@ impl Outcome {
         )
     }
 
-    /// The word that hosts see.
+    /// Returns the word that hosts use.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
@@ -104,10 +104,10 @@ impl Outcome {
     }
 }
 
-/// Times, by how long they were.
+/// Counts of times, by their length.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// The last one has what is longer than every bound.
+    /// The last bucket has the times beyond every bound.
     buckets: [Counter; BUCKETS.len() + 1],
     micros: Counter,
 }
@@ -122,18 +122,18 @@ impl Histogram {
         self.micros.add(micros);
     }
 
-    /// How many there were in each bucket, not counting those in lower ones.
+    /// Returns the count of each bucket, without the lower buckets.
     pub(super) fn buckets(&self) -> impl Iterator<Item = u64> {
         self.buckets.iter().map(Counter::get)
     }
 
-    /// All times together.
+    /// Returns the sum of all times.
     pub(super) fn seconds(&self) -> Duration {
         Duration::from_micros(self.micros.get())
     }
 }
 
-/// One kind of lock in one group.
+/// The counts of one kind of lock in one group.
 #[derive(Debug)]
 pub(crate) struct Series {
     kind: &'static str,
@@ -164,12 +164,12 @@ impl Series {
         }
     }
 
-    /// A caller begins to wait.
+    /// Counts a caller that begins to wait.
     pub(crate) fn asked(&self) {
         self.waiting.add(1);
     }
 
-    /// A caller waits no longer.
+    /// Counts the end of a caller's wait.
     pub(crate) fn answered(&self, outcome: Outcome, waited: Duration) {
         self.waiting.take_one();
         self.acquisitions[outcome as usize].add(1);
@@ -179,13 +179,13 @@ impl Series {
         }
     }
 
-    /// A lease was released.
+    /// Counts the release of a lease.
     pub(crate) fn released(&self, held: Duration) {
         self.held.take_one();
         self.holds.record(held);
     }
 
-    /// A lease was lost.
+    /// Counts the loss of a lease.
     pub(crate) fn lost(&self, reason: LostReason, held: Duration) {
         self.released(held);
         if let Some(place) = LostReason::ALL.iter().position(|known| *known == reason) {
@@ -193,7 +193,7 @@ impl Series {
         }
     }
 
-    /// A renewal was confirmed, or came to nothing.
+    /// Counts a renewal that was confirmed or that failed.
     pub(crate) fn renewed(&self, is_confirmed: bool) {
         if is_confirmed {
             self.renewed.add(1);
@@ -206,7 +206,7 @@ impl Series {
         &self.group
     }
 
-    /// The group, then the kind.
+    /// Returns the group, then the kind.
     pub(super) fn labels(&self) -> (&str, &'static str) {
         (&self.group, self.kind)
     }

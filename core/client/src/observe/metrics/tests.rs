@@ -10,7 +10,7 @@ fn groups(most: usize) -> (Arc<Metrics>, Groups) {
     (Arc::clone(&metrics), Groups::new(metrics, Grouping { by: None, most }))
 }
 
-/// The line that starts so, without its start.
+/// Returns the number at the end of the line that begins with `start`.
 fn number<'a>(text: &'a str, start: &str) -> &'a str {
     let line = text.lines().find(|line| line.starts_with(start));
     line.and_then(|line| line.rsplit(' ').next())

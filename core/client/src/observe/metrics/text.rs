@@ -1,4 +1,4 @@
-//! The metrics as Prometheus reads them: its text format, version 0.0.4.
+//! The metrics in Prometheus' text format, version 0.0.4.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::links::{BreakerCounts, LinkCounts, Links};
 use super::queues::QueueLengths;
 use super::series::{Counter, Histogram, Series};
 
-/// Of these series, which are sorted, of the connections and the circuit breakers.
+/// Returns the text for these series, which are sorted, the connections, the circuit breakers and the queues.
 pub(super) fn text(series: &[Arc<Series>], links: &Links, breakers: &BreakerCounts, queues: &QueueLengths) -> String {
     let mut text = Text(String::new());
     text.by_word(&ACQUISITIONS, series, "outcome", Series::acquisitions);
@@ -33,7 +33,7 @@ pub(super) fn text(series: &[Arc<Series>], links: &Links, breakers: &BreakerCoun
 
 struct Text(String);
 
-/// Writing to a String cannot fail.
+/// Writes a line. Writing to a String cannot fail.
 macro_rules! line {
     ($text:expr, $($format:tt)*) => {{
         let _ = writeln!($text.0, $($format)*);
@@ -85,7 +85,7 @@ impl Text {
                 line!(self, "{}_bucket{{{labels},le=\"{bound}\"}} {count}", family.name);
             }
             line!(self, "{}_sum{{{labels}}} {}", family.name, Seconds(times.seconds()));
-            // Not counted by itself, so that it is never another number than the last bucket's.
+            // The sum of the buckets, so that it always equals the last bucket.
             line!(self, "{}_count{{{labels}}} {count}", family.name);
         }
     }
@@ -111,7 +111,7 @@ fn labels(series: &Series) -> String {
     format!("kind=\"{kind}\",group=\"{}\"", escaped(group))
 }
 
-/// A time as Prometheus counts it, exactly.
+/// A time in seconds for Prometheus, without rounding.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -124,7 +124,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A label's value: its quotes, backslashes and line breaks do not end it.
+/// Escapes a label's value: quotes, backslashes and line breaks must not end it.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

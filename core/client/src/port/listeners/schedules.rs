@@ -10,7 +10,7 @@ use crate::park::park_on;
 use crate::schedules::in_every_schedule;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Something that happens once, and who is to be told.
+/// An event that happens once, and its listeners.
 #[derive(Default)]
 struct Happening {
     has_happened: AtomicBool,
@@ -28,7 +28,7 @@ impl Happening {
     }
 }
 
-/// A history of a thread that tells, and of a thread that waits twice at the same time.
+/// Plays a history of a thread that signals the event and a thread that waits twice at the same time.
 fn play(wait: fn(&Happening)) {
     in_every_schedule(move || {
         let happening = Arc::new(Happening::default());

@@ -8,14 +8,14 @@ use super::{Command, Commands, Sender, queue};
 use crate::park::park_on;
 use crate::schedules::in_every_schedule;
 
-/// Takes what is there into `came`; sleeps until there is something.
+/// Takes the queued commands into `came`; sleeps until there are some.
 fn take(commands: &Commands, came: &mut Vec<Command>) {
     park_on(Duration::MAX, |waker| {
         commands.poll_many(&mut Context::from_waker(waker), came, 16)
     });
 }
 
-/// Whether it was taken.
+/// Sends a command. Returns whether the queue accepted it.
 fn send(sender: &Sender, request: u64) -> bool {
     sender.send(Command::Cancel { request }).is_none()
 }

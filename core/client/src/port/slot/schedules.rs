@@ -8,7 +8,7 @@ use super::{Completion, Slot};
 use crate::park::park_on;
 use crate::schedules::in_every_schedule;
 
-/// A thread that puts a result in. It says whether somebody was there to take it.
+/// Starts a thread that stores a result. Returns whether a caller was waiting for it.
 fn complete(slot: &Arc<Slot>, with: Completion) -> JoinHandle<bool> {
     let slot = Arc::clone(slot);
     spawn(move || slot.complete(Ok(with)).is_ok())
@@ -19,7 +19,7 @@ fn who_sleeps_is_woken_and_has_the_result_once() {
     in_every_schedule(|| {
         let slot = Arc::new(Slot::default());
         let engine = complete(&slot, Completion::Extended);
-        // One waits that was another task's before.
+        // Another task may have polled before: this poll leaves a waker to be replaced.
         let mut came = slot.poll(Waker::noop());
         if came.is_pending() {
             came = park_on(Duration::MAX, |waker| slot.poll(waker)).map_or(Poll::Pending, Poll::Ready);

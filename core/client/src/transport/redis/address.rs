@@ -1,4 +1,4 @@
-//! Where a server is, as others say.
+//! The address of a server that another server announces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,9 @@ use steadlock_protocol::is_harmful;
 
 use crate::target;
 
-/// The most bytes of a host's name; a domain name has no more.
+/// The limit of a host name in bytes, which is that of a domain name.
 const LONGEST: usize = 255;
 
-/// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address {
     pub(super) host: Arc<str>,
@@ -25,14 +24,16 @@ impl Address {
         }
     }
 
-    /// The address that a server gives of another; `None` if no host has that name. Errors and logs repeat it.
+    /// Returns an address that a server announces for another one. `None` if the host is not a possible name: errors
+    /// and logs repeat it, so it must be harmless.
     pub(super) fn announced(host: &str, port: u16) -> Option<Self> {
         let is_odd = |character: char| is_harmful(character) || character.is_whitespace();
         let is_host = !host.is_empty() && host.len() <= LONGEST && !host.contains(is_odd);
         is_host.then(|| Self::new(host, port))
     }
 
-    /// What a node says of another; without a host, it is its own.
+    /// Returns the address that a node announces for another one. An empty host stands for the node's own host,
+    /// `asked`.
     pub(super) fn told(host: &str, port: u16, asked: &str) -> Option<Self> {
         match host {
             "?" => None,
@@ -41,7 +42,7 @@ impl Address {
         }
     }
 
-    /// Reads `host:port`, as a node says it that was asked at `asked`.
+    /// Reads the `host:port` that the node at the host `asked` announces.
     pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         Self::told(host, port.parse().ok()?, asked)

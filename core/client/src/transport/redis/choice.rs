@@ -1,14 +1,13 @@
-//! Which of a host's addresses is used: that of the server where the client is, or else of the only
-//! primary.
+//! The choice among a host's addresses: the server where the client is, or else the only primary.
 //!
 //! ```text
 //!   every address is tried at once
-//!     ├─ the client is at a server ─► the first that is that one
-//!     └─ it is nowhere ─► those that are primaries within the round:
-//!            one ─► it    several that are one server, or where it was last ─► that    others ─► refused
+//!     ├─ the client is at a server ─► the first connection to that server
+//!     └─ it is at none ─► the primaries that answer within the round:
+//!            one ─► it    the same server, or where it was last ─► that    several servers ─► refused
 //! ```
 //!
-//! A replica, and an address where nobody answers, is passed over while another will do.
+//! Replicas and addresses without an answer are skipped while another address is usable.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,16 +30,16 @@ use super::wire::Wire;
 use crate::sleep::timeout_at;
 use crate::world::Defect;
 
-/// A round ends so long after its first primary.
+/// The time from the first primary of a round to the end of the round.
 const ROUND: Duration = Duration::from_millis(250);
-/// The key that shows whether two connections are to one server lives so many milliseconds.
+/// The lifetime, in milliseconds, of the key that shows whether two connections go to one server.
 const LIFE: &[u8] = b"10000";
 
-/// Where a connection may go: an address, or what needs none.
+/// The target of an attempt: an address, or none for a Unix socket or an announced server.
 type Route = Option<SocketAddr>;
 
 impl Connector {
-    /// Connects to the server that is meant, and makes sure that it will do.
+    /// Connects to the right server, and verifies that locks can work with it.
     pub(super) async fn find(&self, way: &Way<'_>) -> Result<Wire, Failure> {
         let mut candidate = self.candidate(way).await?;
         let admitted = self.admit(&mut candidate, way).await;
@@ -56,22 +55,23 @@ impl Connector {
         if way.purpose.is_at_server() {
             return self.choose(way, routes).await;
         }
-        // It is asked what any of them knows.
+        // A connection for topology may go to any of them: all can answer its question.
         let tries = routes.into_iter().map(|route| Box::pin(self.greeted(way, route)));
         select_ok(tries).await.map(|(candidate, _)| candidate)
     }
 
-    /// Where the host is, and where the client is already: its name may lead elsewhere by now.
+    /// Returns the addresses of the host and of the server where the client is, because the name may lead elsewhere by
+    /// now.
     async fn routes(&self, dialer: &Dialer) -> Result<Vec<Route>, Failure> {
         let Some(tcp) = dialer.tcp() else {
             return Ok(vec![None]);
         };
-        // Sentinels and nodes know better than a connection where the server is.
+        // Sentinels and cluster nodes know the server's address better than an open connection does.
         let here = self.here().filter(|_| !self.is_led());
         let known = here.and_then(|server| server.mark().address);
         let mut routes: Vec<Route> = match tcp.addresses(&self.world).await {
             Ok(addresses) => addresses.into_iter().map(Some).collect(),
-            // Nobody knows where the name leads, but for the connection that is there.
+            // The name cannot be looked up, but an open connection knows the address.
             Err(_) if known.is_some() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
@@ -81,7 +81,7 @@ impl Connector {
         Ok(routes)
     }
 
-    /// The server where the client is.
+    /// Returns the server where the client is.
     fn here(&self) -> Option<Arc<Server>> {
         self.identity.server().filter(|_| !self.world.has(Defect::LanesSplit))
     }
@@ -123,7 +123,7 @@ impl Connector {
         Ok(chosen)
     }
 
-    /// Makes sure that two primaries that are found at once are one server.
+    /// Verifies that two primaries found in one round are the same server.
     async fn tell_one(&self, chosen: &mut Candidate, other: &mut Candidate, way: &Way<'_>) -> Result<(), Failure> {
         if chosen.mark.says_same(&other.mark) == Some(true) {
             return Ok(());
@@ -144,8 +144,8 @@ impl Connector {
         }
     }
 
-    /// Makes sure that the server is the one where the client is, which it is from now on if the connection is for
-    /// calls; and none of the other primaries.
+    /// Verifies that the server is the one where the client is, and none of the other primaries. If the client is at no
+    /// server, a connection for calls puts it at this one.
     async fn admit(&self, candidate: &mut Candidate, way: &Way<'_>) -> Result<(), Failure> {
         if let Some(peers) = self.peers.as_ref().filter(|_| way.purpose.is_for_calls()) {
             let is_newcomer = way.purpose != Purpose::Proof;
@@ -154,7 +154,8 @@ impl Connector {
                 .check(run_id, &mut candidate.wire, self.database(), is_newcomer)
                 .await?;
         }
-        // Last: others ask whoever is there, and nobody answers on a connection that is still being made.
+        // This comes last: as soon as the client is at this server, other attempts ask an open connection there, and
+        // one that is still being made answers nothing.
         if way.purpose.is_at_server() && !self.world.has(Defect::LanesSplit) {
             let server = self.enter(candidate, way).await?;
             if way.purpose != Purpose::Proof {
@@ -179,7 +180,8 @@ impl Connector {
             if candidate.mark.says_same(&there) == Some(true) {
                 return Ok(server);
             }
-            // Held no longer: it would be there as long as somebody asks for it.
+            // Drops the reference during the question: it would keep the client at this server even if all connections
+            // are lost.
             drop(server);
             match self.is_seen_there(candidate).await? {
                 Seen::Yes => {}
@@ -197,9 +199,9 @@ impl Connector {
         }
     }
 
-    /// Whether a connection that is at the server sees a key that is set by the new one.
+    /// Whether an open connection at the server sees a key that the new connection sets.
     async fn is_seen_there(&self, candidate: &mut Candidate) -> Result<Seen, Failure> {
-        // A key belongs to one node of a cluster, and any other would only say so.
+        // A key belongs to one node of a cluster, and every other node would only redirect the command.
         if self.membership != Membership::Alone {
             return Ok(Seen::Unknown);
         }
@@ -216,7 +218,7 @@ impl Connector {
         })
     }
 
-    /// Sets a key of nobody else; `None` if the server refuses it.
+    /// Sets a key that no other client uses. Returns `None` if the server refuses.
     async fn set_key(&self, wire: &mut Wire) -> Result<Option<Arc<[u8]>>, Failure> {
         if self.membership != Membership::Alone || self.writes_nothing.load(Ordering::Relaxed) {
             return Ok(None);
@@ -230,8 +232,8 @@ impl Connector {
         Ok(set.is_ok().then_some(key))
     }
 
-    /// Another server than the one where the client is. One that is at its address has taken its place: what is
-    /// left there cannot be connected to any more.
+    /// Returns the failure for a connection to another server than the client's. If both have the same address, the new
+    /// server has replaced the old one, and no new connection to the old one is possible.
     fn elsewhere(&self, way: &Way<'_>, is_in_its_place: bool) -> Failure {
         if matches!(way.purpose, Purpose::FirstCalls(_)) && !self.is_led() {
             several(way.node)
@@ -250,7 +252,7 @@ enum Seen {
     NobodyIsThere,
 }
 
-/// Whether a server is where the client is, or was if it is nowhere.
+/// Whether this is the server where the client is, or where it was last if it is at none.
 fn is_meant(mark: &Mark, here: Option<&Mark>, last: Option<&Mark>) -> bool {
     match here {
         Some(here) => mark.says_same(here).unwrap_or_else(|| mark.is_where(here)),
@@ -258,13 +260,13 @@ fn is_meant(mark: &Mark, here: Option<&Mark>, last: Option<&Mark>) -> bool {
     }
 }
 
-/// Whether a key is seen that was set on another connection.
+/// Whether the other connection saw the key. `None` if that is unknown.
 fn is_seen(read: Option<Result<Reply, ServerError>>) -> Option<bool> {
     let read = read?.ok()?;
     Some(read != Reply::Nil)
 }
 
-/// Leaves nothing behind, if the user may delete; else the key ends by itself.
+/// Deletes the key if the user has the right; otherwise the key expires.
 async fn delete(wire: &mut Wire, key: &[u8]) -> Result<(), Failure> {
     resp::command(wire.out(), [b"DEL".as_slice(), key].into_iter());
     wire.reply().await.map(drop)
@@ -286,7 +288,7 @@ fn undecided(node: &str) -> Failure {
     )
 }
 
-/// Why none of a host's addresses will do.
+/// Returns the reason why no address of a host is usable.
 fn none_of(failures: Vec<(Route, Failure)>) -> Failure {
     let is_one_reason = failures.windows(2).all(|two| two[0].1.cause() == two[1].1.cause());
     if is_one_reason || failures.iter().all(|(_, failure)| failure.is_lasting()) {

@@ -8,10 +8,9 @@
 //!             └── TRYAGAIN, CLUSTERDOWN: later      ◄─┘
 //! ```
 //!
-//! To the session it is one node, whose lanes are open while any of the cluster's is. Nodes are
-//! connected to when a call or a channel needs them, and one that is lost, slow or silent delays
-//! only what is in its slots: that waits in the queue, no longer than an answer may take, and
-//! goes to whatever node has the slot next.
+//! The session sees the cluster as one node, whose lanes are open while any cluster node's are. The client connects to
+//! a node when a call or a channel needs it. A node that is lost, slow or silent delays only the calls of its slots.
+//! They wait in the queue, no longer than the response timeout, for whichever node has the slot next.
 
 mod channels;
 #[cfg(feature = "admin")]
@@ -51,7 +50,7 @@ pub(in crate::transport) struct Cluster {
     target: Target,
     first: Failing,
     state: State,
-    /// With them, the cluster must be none of theirs.
+    /// With several primaries, the cluster must share no node with another one.
     peers: Option<Peers>,
     topology: Topology,
     slots: Slots,
@@ -59,13 +58,13 @@ pub(in crate::transport) struct Cluster {
     queue: Queue,
     channels: Channels,
     numbers: Numbers,
-    /// A slot has another owner since the channels were placed.
+    /// Whether a slot has changed its owner since the channels were placed.
     has_moved: bool,
-    /// Which lanes the session thinks open.
+    /// The lanes that the session considers open.
     open: BTreeSet<Lane>,
-    /// Which lanes some node lost since the session was told that they are open.
+    /// The lanes that a node has lost since the session was told that they are open.
     lost: BTreeSet<Lane>,
-    /// Why the topology is not known, or a node has no connection.
+    /// The reason why the topology is unknown, or why a node has no connection.
     cause: Option<Cause>,
     is_in_use: bool,
     shortest_lease: Option<Duration>,
@@ -74,10 +73,10 @@ pub(in crate::transport) struct Cluster {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has said which node has which slot.
+    /// The owners of the slots are unknown.
     First,
     Known,
-    /// Connecting failed at first; nothing is tried again.
+    /// The first attempt failed, and no other follows.
     Failed,
 }
 
@@ -135,7 +134,7 @@ impl Cluster {
         }
     }
 
-    /// The circuit breakers are each primary's own.
+    /// Reports the owners of the slots, because each primary has a circuit breaker of its own.
     fn tell_slots(&mut self, seen: &mut Vec<Seen>) {
         if self.settings.breaker.is_some() {
             let (slots, names) = self.numbers.number(&self.slots);
@@ -150,7 +149,7 @@ impl Cluster {
             return;
         }
         if self.first == Failing::IsFatal || self.first == Failing::MayPass && failure.is_lasting() {
-            // Of several primaries the others may do meanwhile, so this one is asked again.
+            // With several primaries the others may suffice meanwhile, so this one is asked again.
             match self.peers {
                 Some(_) => self.first = Failing::IsAnOutage,
                 None => self.state = State::Failed,
@@ -177,14 +176,14 @@ impl Cluster {
     }
 
     fn pass_all_on(&mut self, address: &Address, of_shard: &mut Vec<Seen>, now: Instant, seen: &mut Vec<Seen>) {
-        // First, so that what answers find waiting is all that waits.
+        // This comes first: every call that waits must be in the queue when a reply is checked against it.
         self.take_back(address, now, seen);
         for item in of_shard.drain(..) {
             self.pass_on(address, item, seen);
         }
     }
 
-    /// What one node saw, as the cluster's.
+    /// Passes on an event of one node as an event of the cluster.
     fn pass_on(&mut self, address: &Address, item: Seen, seen: &mut Vec<Seen>) {
         match item {
             Seen::Opened(_, lane) => {
@@ -226,7 +225,7 @@ impl Cluster {
         }
     }
 
-    /// Takes back what a node turned away, and what it cannot be sent.
+    /// Takes back the calls that a node turned away, and those that cannot be sent to it.
     fn take_back(&mut self, address: &Address, now: Instant, seen: &mut Vec<Seen>) {
         for lane in LANES {
             let Some(shard) = self.shards.get_mut(address) else {
@@ -252,7 +251,8 @@ impl Cluster {
         }
     }
 
-    /// A node did not run a call, and may have said who does. Gives its answer, if that is all there is to do.
+    /// Handles a call that a node did not run, and follows a redirection. Returns the answer to the call, if nothing
+    /// else is left to do.
     fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) -> Option<Seen> {
         // `MOVED 3999 host:port`
         let (slot, node) = call.said.message.split_once(' ').unwrap_or_default();
@@ -261,7 +261,7 @@ impl Cluster {
         match (call.said.code.as_str(), node, slot.parse()) {
             ("MOVED", ..) if self.settings.world.has(Defect::MovedIsNotFollowed) => {}
             ("MOVED", Some(node), Ok(slot)) => {
-                // Whoever says that it is where it is not yet: later.
+                // False if this owner was known already. The call is then sent again after a pause.
                 follows = self.slots.moved(slot, &node);
                 self.has_moved |= follows;
                 self.topology.want();
@@ -276,7 +276,7 @@ impl Cluster {
         self.queue.turned_away(call, asking, follows, now)
     }
 
-    /// The node at this address.
+    /// Returns the node at this address.
     fn shard(&mut self, address: &Address, now: Instant) -> &mut Shard {
         let shard = self.shards.entry(address.clone()).or_insert_with(|| {
             let target = self.target.node(&address.host, address.port);
@@ -306,7 +306,7 @@ impl Cluster {
         }
     }
 
-    /// Leaves nodes that have no slots and nothing to do.
+    /// Leaves the nodes that have no slots and nothing to do.
     fn leave_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {
@@ -319,8 +319,8 @@ impl Cluster {
         });
     }
 
-    /// Gives up the connections to nodes that say nothing and have no slots any more: what is on its way there
-    /// holds up what could go elsewhere.
+    /// Gives up the connections to nodes that do not answer and have no slots any more. Calls on such a connection
+    /// delay later calls of their slots, which must go elsewhere.
     fn leave_silent(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         let failure = Failure::unavailable("it does not answer, and its slots are another node's");
         let mut of_shard = Vec::new();
@@ -338,8 +338,7 @@ impl Cluster {
         }
     }
 
-    /// Has the cluster asked again while a node with slots is missing, and tells which lanes are
-    /// open or are no more.
+    /// Asks for the topology again while a node with slots is missing, and reports changes of the lanes.
     fn look_around(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         if self.state != State::Known {
             return;
@@ -355,7 +354,8 @@ impl Cluster {
         }
         for lane in LANES {
             let open = |shard: &Shard| shard.is_open(lane);
-            // Else there is a node that nobody has tried: the next call does.
+            // The lane counts as open until every owner has failed: the next call connects to an owner that was not
+            // tried yet.
             let has_failed = |owner: &Address| self.shards.get(owner).is_some_and(|shard| shard.cause().is_some());
             let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
@@ -390,7 +390,7 @@ impl Transport for Cluster {
             return;
         }
         if self.channels.any_is_nowhere() {
-            // What is placed for the first time was never heard.
+            // These channels were never confirmed, so their placement loses no subscription.
             self.place_channels(now, &mut Vec::new());
         }
         let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO, &self.settings.world));

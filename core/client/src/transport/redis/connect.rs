@@ -1,4 +1,4 @@
-//! Opening a connection: address, credentials, TLS, and whether the server will do.
+//! Opens connections: dials, logs in, and checks that locks can work with the server.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -34,51 +34,51 @@ use crate::target::{Mapping, Scheme, Target};
 use crate::tls::Tls;
 use crate::world::World;
 
-/// Something that is on its way.
+/// A boxed future that can move between threads.
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Opens connections to one server.
 pub(super) struct Connector {
     dialer: Dialer,
-    /// Where announced addresses are reached.
+    /// The addresses at which announced servers are reached.
     mapping: Mapping,
-    /// How soon a peer is noticed that is gone without a word.
+    /// The time after which a peer that vanished without closing the connection is noticed.
     silence: Duration,
     login: Login,
-    /// What no message may repeat.
+    /// The texts that no message may repeat.
     secrets: Vec<String>,
-    /// The server as messages name it.
+    /// The name of the server in messages.
     pub(super) node: String,
     pub(super) limits: Limits,
     pub(super) peers: Option<Peers>,
     pub(super) membership: Membership,
-    /// Where the connections are.
+    /// The server where the client is.
     pub(super) identity: Identity,
-    /// For keys that are of no lock.
+    /// The prefix of keys that belong to no lock.
     pub(super) key_prefix: KeyPrefix,
-    /// The user may not ask which server it is.
+    /// Whether the user lacks the right to ask for the run id.
     asks_nothing: AtomicBool,
-    /// The user may not set a key that shows it.
+    /// Whether the user lacks the right to set a key that identifies the server.
     pub(super) writes_nothing: AtomicBool,
-    /// The server is the node of a cluster and has sharded channels, as its last greeting said.
+    /// Whether the server is a cluster node with sharded channels, by its last greeting.
     is_sharded: AtomicBool,
-    /// The server has answered as it should.
+    /// Whether a connection has ever succeeded.
     is_known: AtomicBool,
-    /// Between two attempts.
+    /// The longest pause between two attempts.
     longest_pause: Duration,
     pub(super) world: World,
 }
 
-/// Who this client is, as it says on each connection.
+/// The identity of this client, sent on each connection.
 struct Login {
     username: Option<String>,
     password: Option<String>,
     database: i64,
-    /// What the server lists the connection as.
+    /// The name of the connection in the server's client list.
     name: String,
 }
 
-/// The first that has sharded channels.
+/// The first version with sharded channels.
 const SHARDED_SINCE: (u32, u32) = (7, 0);
 
 impl Connector {
@@ -86,7 +86,7 @@ impl Connector {
         Self::with(settings, target, dialer(settings, target), membership, peers)
     }
 
-    /// To a node or a sentinel that others announce.
+    /// Creates a connector to a cluster node or a sentinel that others announce.
     pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
         let dialer = match &target.scheme {
             Scheme::Tcp { host, port, tls } if settings.address_map.is_given() => Dialer::Announced(Announced {
@@ -98,7 +98,7 @@ impl Connector {
         Self::with(settings, target, dialer, membership, None)
     }
 
-    /// To the primary that sentinels name.
+    /// Creates a connector to the primary that sentinels name.
     pub(super) fn elected(
         settings: &Settings,
         target: &Target,
@@ -150,13 +150,13 @@ impl Connector {
         }
     }
 
-    /// The same, with this as the longest pause between two attempts.
+    /// Sets the longest pause between two attempts.
     pub(super) const fn pausing(mut self, longest: Duration) -> Self {
         self.longest_pause = longest;
         self
     }
 
-    /// Opens a connection.
+    /// Opens a connection after the pause that the outage requires.
     pub(super) fn open(
         self: &Arc<Self>,
         purpose: Purpose,
@@ -164,7 +164,7 @@ impl Connector {
         now: Instant,
     ) -> Boxed<Result<Wire, Failure>> {
         if let (Dialer::Elected(elected), Purpose::Calls(_)) = (&self.dialer, purpose) {
-            // There was a connection, or a try: the primary may be another one by now.
+            // `Calls` follows an earlier connection or attempt, and the primary may have changed since.
             elected.doubt();
         }
         let this = Arc::clone(self);
@@ -185,17 +185,17 @@ impl Connector {
         })
     }
 
-    /// Whether messages go by sharded channels.
+    /// Whether messages use sharded channels.
     pub(super) fn is_sharded(&self) -> bool {
         self.is_sharded.load(Ordering::Relaxed)
     }
 
-    /// What a server said later, without secrets.
+    /// Returns the failure for an error of an open connection, without secrets.
     pub(super) fn refused(&self, error: ServerError) -> Failure {
         Failure::from(error).without(&self.secrets)
     }
 
-    /// What a server said to a tool's command, without secrets.
+    /// Returns the error of a tool's command, without secrets.
     #[cfg(feature = "admin")]
     pub(super) fn discreet(&self, error: &ServerError) -> CallError {
         let of_user = |message: String, user: &String| message.replace(&format!("User {user} has"), "it has");
@@ -208,7 +208,7 @@ impl Connector {
         CallError::server(&error.code, if repeats { &hidden } else { &message })
     }
 
-    /// Asks a node of a cluster something, on a connection for that alone.
+    /// Sends a question to a cluster node on a connection of its own.
     pub(super) fn ask(
         self: &Arc<Self>,
         question: &'static [&'static [u8]],
@@ -240,7 +240,7 @@ impl Connector {
         }
     }
 
-    /// Connects to where an announced address is reached.
+    /// Connects to an announced server, at the address that the `address_map` gives for it.
     async fn reach(
         &self,
         announced: &Address,
@@ -282,7 +282,7 @@ impl Connector {
         }
     }
 
-    /// Connects to one address, and hears whether the server there will do.
+    /// Connects to one address, logs in, and checks the server's greeting.
     pub(super) async fn greeted(&self, way: &Way<'_>, address: Option<SocketAddr>) -> Result<Candidate, Failure> {
         let (wire, outcome) = self.dial(way, address).await?;
         let mark = Mark { run_id: None, address };
@@ -320,8 +320,9 @@ impl Connector {
         })
     }
 
-    /// Says who this is, and asks what shows whether the server will do, and which it is. The first time, also whether
-    /// its user may load scripts: else that would show when one is needed.
+    /// Writes the login and the questions that show the kind and the identity of the server. The first connection for
+    /// calls also loads a script: if the user lacks that right, the client fails at once and not when it first needs a
+    /// script.
     fn introduce(&self, wire: &mut Wire, purpose: Purpose, is_asked: bool) {
         self.login.write(wire.out());
         if is_asked {
@@ -332,7 +333,7 @@ impl Connector {
         }
     }
 
-    /// Makes sure that the server will do, by its first answer and by those that follow.
+    /// Checks the server by its answers to the login and the questions.
     async fn greet(
         &self,
         answer: Result<Reply, ServerError>,
@@ -346,7 +347,7 @@ impl Connector {
             Membership::Alone | Membership::Shard => error.into(),
         })?;
         for _ in LIBRARY {
-            // Servers before 7.2 do not know the command, and users may lack the right.
+            // Errors are ignored: servers before 7.2 do not know the command, and the user may lack the right.
             let _ = wire.reply().await?;
         }
         if self.login.database != 0 {
@@ -378,30 +379,30 @@ impl Connector {
         Ok(())
     }
 
-    /// The database of the URL.
+    /// Returns the number of the database in the URL.
     pub(super) const fn database(&self) -> i64 {
         self.login.database
     }
 
-    /// Whether sentinels or nodes say where the server is.
+    /// Whether sentinels or cluster nodes announce the server's address.
     pub(super) const fn is_led(&self) -> bool {
         matches!(self.dialer, Dialer::Elected(_) | Dialer::Announced(_))
             || !matches!(self.membership, Membership::Alone)
     }
 }
 
-/// What `CLIENT SETINFO` tells an operator who lists the server's clients.
+/// The library name and version that `CLIENT SETINFO` shows to an operator who lists the server's clients.
 const LIBRARY: [(&str, &str); 2] = [("LIB-NAME", "steadlock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
 
 impl Login {
     fn write(&self, out: &mut Vec<u8>) {
-        // RESP3: a message cannot be taken for a reply.
+        // RESP3, because it separates messages from replies.
         let mut hello: Vec<&[u8]> = vec![role::QUESTION, b"3"];
         if let Some(password) = &self.password {
             let username = self.username.as_deref().unwrap_or("default");
             hello.extend([b"AUTH", username.as_bytes(), password.as_bytes()]);
         }
-        // Unlike `CLIENT SETNAME`, no right of its own.
+        // Needs no right of its own, unlike `CLIENT SETNAME`.
         hello.extend([b"SETNAME", self.name.as_bytes()]);
         command(out, &hello);
         for (what, value) in LIBRARY {
@@ -413,12 +414,13 @@ impl Login {
     }
 }
 
-/// Whether the user may not do that, now or later: each further try would be one more line in the server's log.
+/// Whether the user lacks the right to a command. Such a command is not repeated, because the server would log each
+/// refusal.
 pub(super) fn is_forbidden(said: &Result<Reply, ServerError>) -> bool {
     said.as_ref().is_err_and(|error| error.code == "NOPERM")
 }
 
-/// What shows whether scripts may be loaded.
+/// Returns a script whose loading shows whether the user may load scripts.
 fn shortest_script() -> Script {
     let shortest = Script::ALL.iter().copied().min_by_key(|script| script.text().len());
     shortest.expect("there are scripts")
@@ -428,7 +430,7 @@ fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
     resp::command(out, parts.iter().copied());
 }
 
-/// A peer that is gone without a word is noticed within a third of a lease.
+/// Returns the time after which a vanished peer is noticed: a third of the lease, within limits.
 fn silence(settings: &Settings) -> Duration {
     (settings.lease.get() / 3).clamp(Duration::from_millis(500), Duration::from_secs(20))
 }

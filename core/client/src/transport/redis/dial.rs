@@ -1,4 +1,4 @@
-//! Opening a socket to a server's address.
+//! Opens a socket to a server's address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,19 +13,18 @@ use super::socket::Socket;
 use crate::sleep::note_lost;
 use crate::world::{Stream, World};
 
-/// A host and a port.
 pub(super) struct Tcp {
     pub(super) host: String,
     pub(super) port: u16,
-    /// A peer that is gone without a word is noticed after so long.
+    /// The time after which a peer that vanished without closing the connection is noticed.
     pub(super) silence: Duration,
 }
 
-/// The most addresses of one host that are tried.
+/// The largest number of a host's addresses that are tried.
 const MOST: usize = 16;
 
 impl Tcp {
-    /// The addresses that the host has now, each once.
+    /// Looks up the addresses of the host, each once.
     pub(super) async fn addresses(&self, world: &World) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in resolve(world, &self.host, self.port).await? {
@@ -39,7 +38,7 @@ impl Tcp {
         Ok(addresses)
     }
 
-    /// Connects to one of them.
+    /// Connects to one of the addresses.
     pub(super) async fn connect(&self, address: SocketAddr) -> io::Result<Socket<TcpStream>> {
         let tcp = TcpStream::connect(address).await.inspect_err(note_if_closed)?;
         tcp.set_nodelay(true)?;
@@ -59,7 +58,8 @@ pub(super) async fn unix(path: &PathBuf) -> io::Result<impl Stream + use<>> {
     connected.inspect_err(note_if_closed).map(Socket::new)
 }
 
-/// No new socket is refused for a descriptor that is gone, but for one of the runtime.
+/// Notes a closed descriptor of the runtime. A new socket cannot be closed yet, so the error can only be about one of
+/// the runtime's own.
 fn note_if_closed(error: &io::Error) {
     const BAD_DESCRIPTOR: i32 = 9;
     if cfg!(unix) && error.raw_os_error() == Some(BAD_DESCRIPTOR) {

@@ -1,4 +1,4 @@
-//! Why there is no connection.
+//! The reasons for a missing connection.
 
 use std::fmt;
 use std::io;
@@ -10,24 +10,24 @@ use steadlock_protocol::{Cause, Error, ErrorKind, Operation, brief};
 use super::address::Address;
 use super::resp::ServerError;
 
-/// Why there is no connection.
+/// The reason for a missing connection.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     kind: ErrorKind,
     cause: Cause,
-    /// The cause has words that the server chose.
+    /// Whether the cause repeats words of the server.
     quotes: bool,
-    /// It is the server's own answer: the server runs, and the address is right.
+    /// Whether the server itself answered this: it is running, and the address is right.
     is_answer: bool,
-    /// The server was the primary that is meant, and is not any more.
+    /// Whether the server was the right primary and no longer is.
     is_demotion: bool,
 }
 
 const WITHOUT_TLS: &str = "if the server has none, the URL begins with redis, not with rediss (or valkey, not valkeys)";
 
-/// Only the first failures stand in a message.
+/// The number of failures that a message lists.
 const SHOWN: usize = 3;
-/// Letters of a secret by which its repetition is noticed.
+/// The length of a secret's beginning by which its repetition is noticed.
 const SHOWN_START: usize = 8;
 
 impl Failure {
@@ -48,23 +48,22 @@ impl Failure {
         }
     }
 
-    /// The descriptors of the client's connections are gone.
+    /// Returns the failure after the program closed the descriptors of the client's connections.
     pub(super) fn descriptors_closed() -> Self {
         Self::unavailable("the program closed the descriptors of the client's connections")
     }
 
-    /// The causes of several, the first of them.
+    /// Joins the causes of the first few failures.
     pub(super) fn joined<'a>(failures: impl Iterator<Item = &'a Self> + Clone) -> Cause {
         Cause::joined(failures.map(Self::cause), SHOWN)
     }
 
-    /// The server is a replica.
     pub(super) fn replica() -> Self {
         Self::misconfigured("the server is a replica, which cannot grant locks (READONLY)")
             .advising("connect to its primary")
     }
 
-    /// What a sentinel answered while a connection to it was made.
+    /// Returns the failure for the error that a sentinel answered to the login.
     pub(super) fn of_sentinel(error: ServerError) -> Self {
         match error.code.as_str() {
             "WRONGPASS" => Self::misconfigured("the sentinel refused the user name or password")
@@ -75,22 +74,23 @@ impl Failure {
         }
     }
 
-    /// Time was up for a handshake. A server without TLS says nothing to one, as it waits for the end of a line.
+    /// Returns the failure of a TLS handshake without an answer in time. A server without TLS does not answer a
+    /// handshake, because it waits for the end of a line.
     pub(super) fn tls_unanswered(limit: Duration) -> Self {
         Self::unavailable(format!("no answer to TLS within {}", brief(limit))).advising(WITHOUT_TLS)
     }
 
-    /// A server answered something else to a handshake.
+    /// Returns the failure of a TLS handshake with an answer that is not TLS.
     pub(super) fn tls_unknown() -> Self {
         Self::unavailable("the server's answer is not TLS").advising(WITHOUT_TLS)
     }
 
-    /// The server gave no answer without TLS, or none that is understood.
+    /// Adds advice for a server that gave no valid answer without TLS.
     pub(super) fn before_an_answer(self) -> Self {
         self.advising("if the server wants TLS, the URL begins with rediss or valkeys")
     }
 
-    /// The same of a server that has answered before, so that nobody need ask whether it has TLS.
+    /// Removes the advice for a server that has answered before: whether it uses TLS is no longer a question.
     pub(super) fn of_known_server(mut self) -> Self {
         if !self.is_lasting() {
             self.cause = Cause::new(self.cause.text());
@@ -98,7 +98,7 @@ impl Failure {
         self
     }
 
-    /// The sentinels that answered watch other services.
+    /// Returns the failure if the sentinels that answered watch other services.
     pub(super) fn unknown_service(service: &str) -> Self {
         Self::misconfigured(format!("the sentinels know no service '{service}'"))
             .advising("give the name that `sentinel monitor` has in their settings")
@@ -109,7 +109,8 @@ impl Failure {
             .advising("Redis 6.2 or Valkey 7.2 is the oldest that works")
     }
 
-    /// The server was a primary when it was connected to, and says that it is none any more.
+    /// Returns the failure of a server that was a primary when the connection was made and now says that it is a
+    /// replica.
     pub(super) fn demoted(said: &str) -> Self {
         Self {
             is_demotion: true,
@@ -117,7 +118,7 @@ impl Failure {
         }
     }
 
-    /// Another server has the address of the one that was connected to.
+    /// Returns the failure if another server now has the address.
     pub(super) fn moved() -> Self {
         Self {
             is_demotion: true,
@@ -125,55 +126,55 @@ impl Failure {
         }
     }
 
-    /// The same, saying what to do.
+    /// Adds advice.
     pub(super) fn advising(mut self, advice: &str) -> Self {
         self.cause = self.cause.with_advice(advice);
         self
     }
 
-    /// The same, saying where.
+    /// Adds the address.
     pub(super) fn at(mut self, address: &Address) -> Self {
         self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self
     }
 
-    /// The same, saying at which of a host's addresses.
+    /// Adds the address, of several addresses of a host.
     pub(super) fn at_socket(mut self, address: SocketAddr) -> Self {
         self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self
     }
 
-    /// The same, saying where the address led that was announced.
+    /// Adds the address that the `address_map` gave for the announced one.
     pub(super) fn mapped_to(mut self, address: &Address) -> Self {
         self.cause = self.cause.reworded(|text| format!("mapped to {address}: {text}"));
         self
     }
 
-    /// Whether the server is not the primary that is meant any more.
+    /// Whether the server is no longer the right primary.
     pub(super) const fn is_demotion(&self) -> bool {
         self.is_demotion
     }
 
-    /// The same, said by the server itself.
+    /// Marks the failure as an answer of the server itself.
     const fn answered(mut self) -> Self {
         self.is_answer = true;
         self
     }
 
-    /// The same with words that the server chose.
+    /// Marks the cause as one that repeats words of the server.
     fn quoting(mut self) -> Self {
         self.quotes = true;
         self
     }
 
-    /// The same without the server's words, if they repeat one of the secrets: a server
-    /// that does not know a command may answer with its arguments, cut off somewhere.
+    /// Removes the server's words if they repeat one of the secrets. A server that does not know a command may answer
+    /// with its arguments, cut off somewhere.
     pub(super) fn without(mut self, secrets: &[String]) -> Self {
         if !self.quotes {
             return self;
         }
         for user in secrets {
-            // In this place there is always the user's name.
+            // Errors about rights always have the user's name here, and stay useful without it.
             self.cause = self
                 .cause
                 .reworded(|text| text.replace(&format!("User {user} has"), "it has"));
@@ -190,12 +191,12 @@ impl Failure {
         self
     }
 
-    /// Whether the server said nothing at all, and another time may.
+    /// Whether the server gave no answer, and another attempt can succeed.
     pub(super) fn is_without_answer(&self) -> bool {
         !self.is_lasting() && !self.quotes
     }
 
-    /// Whether another try would fail the same way.
+    /// Whether another attempt would fail in the same way.
     pub(super) fn is_lasting(&self) -> bool {
         self.kind != ErrorKind::Unavailable
     }
@@ -228,7 +229,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What a server answered while a connection was made.
+/// Returns the failure for a server's error during the login.
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error.code.as_str() {
@@ -239,7 +240,7 @@ impl From<ServerError> for Failure {
             "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
                 .advising("SECURITY.md has the rights that locks need")
                 .quoting(),
-            // Texts are compared because these errors have no code. This one passes when others leave.
+            // Texts are compared because these errors have no code. This one ends when other clients disconnect.
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("the server has as many connections as it takes (max number of clients reached)")
                     .advising("close clients that are not needed, or raise the server's maxclients")

@@ -1,4 +1,4 @@
-//! Which server a client is at: its connections are all to one, wherever their name leads.
+//! The server that a client is at: all its connections go to one server, even if its name leads to several.
 //!
 //! ```text
 //!   nowhere ── the first connection for calls ─► at a server ── the last of them is lost ─► nowhere
@@ -8,8 +8,8 @@
 //!                  that is there                   else it is to another server, and closed
 //! ```
 //!
-//! A server says its run id to those who may ask for it. To others, and behind a proxy that says now
-//! this id and now that, a key shows it: the new connection sets it, and one that is there reads it
+//! A server tells its run id to users with the right to ask. For other users, and behind a proxy that returns the run
+//! ids of different servers, a key identifies the server: the new connection sets it, and an open connection reads it
 //! (`lane.rs`).
 
 use std::net::SocketAddr;
@@ -20,51 +20,52 @@ use tokio::sync::oneshot;
 
 use super::resp::ServerError;
 
-/// Data that tells one server from another.
+/// Data that distinguishes one server from another.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
-    /// `None` if it does not say it to this user.
+    /// `None` if this user may not ask for the run id.
     pub(super) run_id: Option<String>,
-    /// `None` for a socket in the file system.
+    /// `None` for a Unix socket.
     pub(super) address: Option<SocketAddr>,
 }
 
-/// The server that connections for calls are to. Each of them has it, and with the last one it is gone.
+/// The server to which the connections for calls go. Each of these connections has a reference, and the client leaves
+/// the server with the last one.
 #[derive(Debug)]
 pub(super) struct Server {
     number: u64,
     mark: Mark,
 }
 
-/// The server of a connection that keeps nobody there: one for subscriptions.
+/// The server of a connection that does not keep the client there: one for subscriptions.
 #[derive(Clone, Debug)]
 pub(super) struct Visit {
     number: u64,
     run_id: Option<String>,
 }
 
-/// Where a client is.
+/// The server where the client is, if any.
 #[derive(Default)]
 pub(super) struct Identity(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     at: Weak<Server>,
-    /// Counts the servers that were gone to.
+    /// The number of servers at which the client has been.
     count: u64,
-    /// Where it was last.
+    /// The last server where the client was.
     last: Option<Mark>,
     questions: Vec<Question>,
 }
 
-/// A question of a connection that is being made to one that is there.
+/// A question of a connection that is being made to an open one: the value of a key.
 pub(super) struct Question {
     pub(super) key: Arc<[u8]>,
     pub(super) answer: oneshot::Sender<Result<Reply, ServerError>>,
 }
 
 impl Mark {
-    /// Whether both are one server, by what it says of itself; `None` if that does not show it.
+    /// Whether both marks are one server by their run ids. `None` if the run ids do not show it.
     pub(super) fn says_same(&self, other: &Self) -> Option<bool> {
         match (&self.run_id, &other.run_id) {
             (Some(a), Some(b)) => Some(a == b),
@@ -72,7 +73,7 @@ impl Mark {
         }
     }
 
-    /// Whether both are at one address.
+    /// Whether both have the same address.
     pub(super) fn is_where(&self, other: &Self) -> bool {
         self.address == other.address
     }
@@ -90,19 +91,19 @@ impl Server {
         }
     }
 
-    /// Whether a visitor is there for sure.
+    /// Whether a subscription connection is certainly at this server.
     pub(super) fn has(&self, visit: &Visit) -> bool {
         self.number == visit.number || (visit.run_id.is_some() && visit.run_id == self.mark.run_id)
     }
 }
 
 impl Identity {
-    /// The server that connections for calls are to.
+    /// Returns the server to which the connections for calls go.
     pub(super) fn server(&self) -> Option<Arc<Server>> {
         self.state().at.upgrade()
     }
 
-    /// Goes to a server, unless another connection is at one.
+    /// Makes this the client's server. Returns `None` if another connection keeps the client at one.
     pub(super) fn go(&self, mark: Mark) -> Option<Arc<Server>> {
         let mut state = self.state();
         if state.at.strong_count() > 0 {
@@ -118,12 +119,12 @@ impl Identity {
         Some(server)
     }
 
-    /// Where the client was last, also if no connection is there any more.
+    /// Returns the last server where the client was, even if no connection is left.
     pub(super) fn last(&self) -> Option<Mark> {
         self.state().last.clone()
     }
 
-    /// Has a connection that is at the server read a key. No answer comes if there is none any more.
+    /// Asks an open connection at the server to read a key. No answer arrives if there is no such connection any more.
     pub(super) fn ask(&self, key: Arc<[u8]>) -> oneshot::Receiver<Result<Reply, ServerError>> {
         let (answer, asked) = oneshot::channel();
         self.state().questions.push(Question { key, answer });

@@ -1,10 +1,10 @@
-//! What was sent on a lane's connection and has no reply yet, oldest first.
+//! The commands that were sent on a lane's connection and have no reply yet, oldest first.
 //!
 //! ```text
-//!   call ─► Call ── reply ─► told ── NOSCRIPT ─► unknown ── all others are answered ─► Load, Call
-//!   load ─► Load ── OK / refused: the calls behind it that find no script are told why
-//!   look ─► Look ── a replica: the connection is of no use any more
-//!   read ─► Read ── whatever it is ─► told to the connection that is being made
+//!   call ─► Call ── reply ─► reported ── NOSCRIPT ─► unknown ── all others are answered ─► Load, Call
+//!   load ─► Load ── OK / refused: the calls of this script behind it fail with the reason
+//!   look ─► Look ── a replica: the connection is given up
+//!   read ─► Read ── any reply ─► passed to the connection that is being made
 //!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► turned away
 //! ```
 
@@ -23,36 +23,36 @@ use crate::transport::interface::Seen;
 #[derive(Default)]
 pub(super) struct InFlight {
     entries: VecDeque<Entry>,
-    /// Calls that were answered NOSCRIPT.
+    /// Calls with the reply NOSCRIPT.
     unknown: Vec<Routed>,
-    /// Of a node of a cluster: calls that it did not run.
+    /// Calls that the node did not run; only for a node of a cluster.
     turned_away: Option<Vec<TurnedAway>>,
-    /// Messages go by sharded channels.
+    /// Whether messages use sharded channels.
     is_sharded: bool,
-    /// Scripts whose text was sent to some server.
+    /// Scripts whose text was sent on any connection of this lane.
     loaded: BTreeSet<Script>,
-    /// Scripts that the server did not take when they were sent last.
+    /// Scripts that the server refused when they were last sent, with its error.
     refused: BTreeMap<Script, ServerError>,
 }
 
-/// A call, and how it goes.
+/// A call and its routing.
 pub(super) struct Routed {
     pub(super) call: Call,
-    /// The node is to run it though the slot is still on its way there.
+    /// Whether to ask the node to run the call although the slot is still migrating to it.
     pub(super) asking: bool,
 }
 
-/// A call that the node of a cluster did not run, and what it said.
+/// A call that a cluster node did not run, and the node's error.
 pub(super) struct TurnedAway {
     pub(super) call: Call,
     pub(super) said: ServerError,
 }
 
-/// The codes with which a node of a cluster turns a call away, before it runs any of it.
+/// The error codes with which a cluster node turns a call away before it runs any part of it.
 pub(super) const NOT_HERE_NOT_NOW: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
 
-/// What a node says that stopped a script in the midst of it: one of its own commands had removed a key, and a
-/// node that is giving a slot away lets no command look for what it does not have.
+/// Parts of the errors with which a node stops a script midway. While a node gives a slot away, it refuses commands on
+/// keys that it does not have. An earlier command of the script can have removed such a key.
 const STOPPED_MIDWAY: [&str; 2] = [
     "attempted to access a non local key",
     // Redis 8.
@@ -65,23 +65,22 @@ struct Entry {
 }
 
 enum What {
-    /// `is_repeated` says that its script was loaded just before it, so that it is not
-    /// repeated once more.
+    /// `is_repeated` is true if the script was loaded just before this call. Such a call is not repeated again.
     Call {
         routed: Routed,
         is_repeated: bool,
     },
-    /// That the next call is to run though its slot is still on its way.
+    /// The request to run the next call although its slot is still migrating to the node.
     Asking,
     Load(Script),
     /// The question whether the server is a primary.
     Look,
-    /// A key that another connection wants to know of.
+    /// The value of a key, for another connection.
     Read(oneshot::Sender<Result<Reply, ServerError>>),
 }
 
 impl InFlight {
-    /// Of a node of a cluster.
+    /// Creates it for a node of a cluster.
     pub(super) fn of_shard() -> Self {
         Self {
             turned_away: Some(Vec::new()),
@@ -89,27 +88,27 @@ impl InFlight {
         }
     }
 
-    /// Whether messages go by sharded channels on this connection.
+    /// Sets whether messages use sharded channels on this connection.
     pub(super) const fn set_sharded(&mut self, is_sharded: bool) {
         self.is_sharded = is_sharded;
     }
 
-    /// The calls that the node turned away since this was asked last.
+    /// Removes and returns the calls that the node has turned away.
     pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
         self.turned_away.as_mut().map(mem::take).unwrap_or_default()
     }
 
-    /// Since when the oldest waits.
+    /// Returns the time at which the oldest command was sent.
     pub(super) fn since(&self) -> Option<Instant> {
         self.entries.front().map(|entry| entry.sent)
     }
 
-    /// Whether calls wait for their script: no others may go before them.
+    /// Whether calls wait for their script to be loaded. No other call may be sent before them.
     pub(super) fn is_repeating(&self) -> bool {
         !self.unknown.is_empty()
     }
 
-    /// Writes a call; before the first one of a script its text.
+    /// Writes a call, preceded by the script's text if this is the script's first call.
     pub(super) fn call(&mut self, routed: Routed, now: Instant, out: &mut Vec<u8>) {
         if !self.loaded.contains(&routed.call.script) {
             self.load(routed.call.script, now, out);
@@ -144,19 +143,19 @@ impl InFlight {
         self.push(What::Load(script), now);
     }
 
-    /// Writes the question what the server is.
+    /// Writes the question whether the server is a primary.
     pub(super) fn look(&mut self, now: Instant, out: &mut Vec<u8>) {
         resp::command(out, [role::QUESTION].into_iter());
         self.push(What::Look, now);
     }
 
-    /// Reads a key for a connection that is being made.
+    /// Writes the question of a connection that is being made: the value of a key.
     pub(super) fn read(&mut self, question: Question, now: Instant, out: &mut Vec<u8>) {
         resp::command(out, [b"GET".as_slice(), &question.key].into_iter());
         self.push(What::Read(question.answer), now);
     }
 
-    /// Whether a connection that is being made waits.
+    /// Whether a connection that is being made waits for an answer.
     pub(super) fn is_asked(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry.what, What::Read(_)))
     }
@@ -165,20 +164,20 @@ impl InFlight {
         self.entries.push_back(Entry { what, sent: now });
     }
 
-    /// Takes the reply to the oldest.
+    /// Handles the reply to the oldest command.
     ///
     /// # Errors
-    /// The server is no primary any more, or answers what was not asked.
+    /// The server is no longer a primary, or its reply matches no command.
     pub(super) fn answered(&mut self, reply: Result<Reply, ServerError>, seen: &mut Vec<Seen>) -> Result<(), Failure> {
         let Some(entry) = self.entries.pop_front() else {
             return Err(Failure::unavailable("the server's replies do not match the calls"));
         };
         let (routed, is_repeated) = match entry.what {
-            // What it is refused for, the call behind it is too.
+            // An error of `ASKING` also fails the call after it.
             What::Asking => return Ok(()),
             What::Look => return role::still_primary(&reply),
             What::Read(answer) => {
-                // Nobody is told who does not wait any more.
+                // The other connection may no longer wait.
                 let _ = answer.send(reply);
                 return Ok(());
             }
@@ -219,7 +218,7 @@ impl InFlight {
             }
             let message = error.message.to_ascii_lowercase();
             if STOPPED_MIDWAY.iter().any(|text| message.contains(text)) {
-                // As if the connection had closed: it may have been done, and is to be asked again.
+                // Reported like a closed connection: the script may have taken effect, so the call is unresolved.
                 let cause = Cause::new("the lock's slot is on its way to another node");
                 seen.push(Seen::Reply(call.id, Err(CallError::Disconnected(cause))));
                 return Ok(());
@@ -229,8 +228,8 @@ impl InFlight {
         role::no_primary(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
     }
 
-    /// Loads the scripts and repeats the calls that found none, once all replies are in.
-    /// True if anything was written.
+    /// Loads the missing scripts and repeats their calls, once all replies have arrived. Returns whether it wrote
+    /// anything.
     pub(super) fn repeat(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if self.unknown.is_empty() || !self.entries.is_empty() {
             return false;
@@ -246,7 +245,7 @@ impl InFlight {
         true
     }
 
-    /// Takes the calls that will have no reply, oldest first.
+    /// Removes and returns the calls that will get no reply, oldest first.
     pub(super) fn take(&mut self) -> Vec<Call> {
         self.refused.clear();
         let unknown = mem::take(&mut self.unknown).into_iter();
@@ -260,5 +259,5 @@ impl InFlight {
     }
 }
 
-/// The server does not know the script (any more).
+/// The error code of a server that does not know the script.
 const NO_SCRIPT: &str = "NOSCRIPT";

@@ -1,4 +1,4 @@
-//! The connection of one lane: script calls out, replies in, in order.
+//! The connection of one lane: sends script calls and receives their replies in order.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -21,36 +21,35 @@ use crate::settings::Settings;
 use crate::transport::interface::{NODE, Seen};
 use crate::world::Defect;
 
-/// A lane's connection and the calls on their way.
+/// A lane's connection and its calls.
 ///
-/// Calls follow one another without waiting for replies. The first call of each
-/// script takes its text along. When the server does not know a script later
-/// (NOSCRIPT), nothing new is sent until all replies are in; then what was missing is
-/// loaded and the calls are repeated, so that the order of calls stands.
+/// Calls are sent without waiting for earlier replies. The first call of each script is preceded by the script's text.
+/// If the server forgets a script later (NOSCRIPT), nothing new is sent until all replies have arrived. Then the
+/// missing scripts are loaded and their calls repeated, which keeps the order of the calls.
 pub(super) struct LaneLink {
     connector: Arc<Connector>,
     lane: Lane,
     state: State,
-    /// The session was told that it is open.
+    /// Whether the session was told that the lane is open.
     is_told: bool,
-    /// Calls that were not handed to a connection.
+    /// Calls that were not given to a connection yet.
     waiting: VecDeque<Waiting>,
-    /// What is on the connection.
+    /// The commands on the connection.
     in_flight: InFlight,
-    /// Since when there is no connection, and how often one was tried.
+    /// The time since when there is no connection, and the number of attempts.
     outage: Outage,
-    /// Something is held or waited for: the server has to be a primary.
+    /// Whether anything is held or waited for. Then the server must be a primary.
     is_in_use: bool,
-    /// When the server is asked again what it is. One lane asks now and then, the other
-    /// one when that has a new connection.
+    /// The time of the next question whether the server is a primary. The command lane asks regularly, and each lane
+    /// also asks when the other one has a new connection.
     look_due: Option<Instant>,
-    /// A call that could not be sent for so long is answered "disconnected".
+    /// The time after which a call that cannot be sent is answered as disconnected.
     patience: Duration,
-    /// A connection that leaves a call unanswered for so long is given up.
+    /// The time without a reply after which a connection is given up.
     silence: Duration,
-    /// The same while a connection that is being made waits for its answer.
+    /// The limit of `silence` while a connection that is being made waits for an answer.
     urgent: Duration,
-    /// The same while no lease is shorter than the client's.
+    /// The value of `silence` while no lease is shorter than the client's.
     longest_silence: Duration,
 }
 
@@ -64,12 +63,12 @@ struct Waiting {
     since: Instant,
 }
 
-/// How often a server in use is asked whether it is still a primary. Who only waits
-/// would not notice: a replica, too, says that another holds the lock.
+/// The interval at which a server in use is asked whether it is still a primary. Waiters alone would not notice a
+/// demotion: a replica, too, replies that another owner holds the lock.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How long a renewal may go without an answer: one that waits for a dead connection is a
-/// lock lost.
+/// Returns how long a renewal may stay without a reply. A lock is lost if its renewals wait too long on a dead
+/// connection.
 fn silence_of(lease: Duration) -> Duration {
     (lease / 3).max(Duration::from_millis(250))
 }
@@ -109,12 +108,12 @@ impl LaneLink {
     pub(super) fn push(&mut self, call: Call, asking: bool) {
         self.waiting.push_back(Waiting {
             routed: Routed { call, asking },
-            // Set by the first flush: pushing reads no clock.
+            // Set by the first flush, because `push` reads no clock.
             since: Instant::ZERO,
         });
     }
 
-    /// Hands everything that waits to the connection in one write.
+    /// Sends all waiting calls in one write.
     pub(super) fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
         for waiting in self.waiting.iter_mut().rev() {
             if waiting.since != Instant::ZERO {
@@ -142,30 +141,30 @@ impl LaneLink {
         }
     }
 
-    /// Since when the oldest call on the connection has no answer.
+    /// Returns the time since when the oldest command on the connection has no reply.
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
         self.in_flight.since()
     }
 
-    /// Takes the calls that the node of a cluster turned away.
+    /// Removes and returns the calls that the cluster node turned away.
     pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
         self.in_flight.take_turned_away()
     }
 
-    /// Takes the calls back that no connection has.
+    /// Removes and returns the calls that were not sent.
     pub(super) fn take_unsent(&mut self) -> impl Iterator<Item = Call> {
         self.waiting.drain(..).map(|waiting| waiting.routed.call)
     }
 
-    /// The shortest lease that is renewed, if it has a length of its own.
+    /// Sets the length of the shortest auto-renewed lease that has its own length.
     pub(super) fn set_shortest_lease(&mut self, lease: Option<Duration>) {
         self.silence = lease.map_or(self.longest_silence, |lease| {
             self.longest_silence.min(silence_of(lease))
         });
     }
 
-    /// Reads a key for a connection that is being made, which may have found that the primary is elsewhere by now: so
-    /// the server is asked, too, whether it is one. Gives the question back if there is no connection.
+    /// Reads a key for a connection that is being made, and asks whether the server is still a primary: the new
+    /// connection may have found a newer primary. Returns the question if this lane has no connection.
     pub(super) fn read(&mut self, question: Question, now: Instant) -> Result<(), Question> {
         let State::Open { wire, .. } = &mut self.state else {
             return Err(question);
@@ -176,34 +175,34 @@ impl LaneLink {
         Ok(())
     }
 
-    /// When the connection is given up, if no answer comes.
+    /// Returns the time at which the connection is given up if no reply arrives.
     fn silent_at(&self) -> Option<Instant> {
         self.in_flight.since().map(|since| since + self.silence())
     }
 
-    /// The longest time that the oldest on the connection may go without an answer.
+    /// Returns how long the oldest command may stay without a reply.
     fn silence(&self) -> Duration {
         if self.in_flight.is_asked() {
-            // The connection that is being made may have to take its place.
+            // The connection that is being made may have to replace this one.
             self.silence.min(self.urgent)
         } else {
             self.silence
         }
     }
 
-    /// Something is held or waited for, or no longer.
+    /// Sets whether anything is held or waited for.
     pub(super) fn set_in_use(&mut self, is_in_use: bool) {
         self.is_in_use = is_in_use && !self.connector.world.has(Defect::DemotedServerStays);
     }
 
-    /// Has the server asked what it is with the next flush.
+    /// Makes the next flush ask whether the server is a primary.
     pub(super) fn look_soon(&mut self, now: Instant) {
         self.look_due = Some(self.look_due.map_or(now, |due| due.min(now)));
     }
 
-    /// Moves the connection on. Says why, if there is none any more or still none.
+    /// Advances the connection. Returns the reason why it was lost or could not be opened.
     ///
-    /// A connection's end is told before its calls are answered.
+    /// The end of a connection is reported before the calls on it are answered.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
         let mut failure = None;
         loop {
@@ -213,7 +212,7 @@ impl LaneLink {
                     Poll::Ready(Ok(wire)) => {
                         self.state = State::Open { wire, since: now };
                         self.in_flight.set_sharded(self.connector.is_sharded());
-                        // Those that were connected together do not look together.
+                        // A random start: clients that connected at the same moment do not ask at the same moment.
                         self.look_due =
                             Some(now + up_to(&self.connector.world, LOOK)).filter(|_| self.lane == Lane::Command);
                         continue;
@@ -237,7 +236,7 @@ impl LaneLink {
         failure
     }
 
-    /// Tells the session once that the lane is open. Returns true if it did so now.
+    /// Reports to the session once that the lane is open. Returns whether it did so now.
     pub(super) fn tell_open(&mut self, seen: &mut Vec<Seen>) -> bool {
         if !self.is_open() || mem::replace(&mut self.is_told, true) {
             return false;
@@ -246,27 +245,26 @@ impl LaneLink {
         true
     }
 
-    /// Whether the session was told that it is open.
+    /// Whether the session was told that the lane is open.
     pub(super) const fn is_told(&self) -> bool {
         self.is_told
     }
 
-    /// Gives the connection up, if it is open.
+    /// Gives up the connection, if it is open.
     pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
         if self.is_open() {
             self.close(failure, now, seen);
         }
     }
 
-    /// Gives the connection up, also one that is still being made, and connects to where the server
-    /// is now.
+    /// Gives up the connection, or the attempt to open one, and connects to the server's new address.
     pub(super) fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
         self.close(failure, now, seen);
         self.outage.moved();
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
     }
 
-    /// Gives the connection up, answers what was on it, and connects again.
+    /// Gives up the connection, answers the calls on it, and connects again.
     fn close(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
         if let State::Open { since, .. } = self.state {
             self.outage.began(since, now);
@@ -282,7 +280,7 @@ impl LaneLink {
         }
     }
 
-    /// Answers what has waited too long for a connection.
+    /// Answers the calls that have waited too long for a connection.
     fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, seen: &mut Vec<Seen>) {
         let cause = || failure.map_or_else(|| "not connected".into(), |failure| failure.cause().clone());
         while let Some(front) = self.waiting.front()
@@ -308,7 +306,7 @@ impl LaneLink {
     }
 }
 
-/// Takes what has come, and repeats what found no script.
+/// Handles the replies that have arrived, and repeats calls whose script was missing.
 fn poll_open(
     wire: &mut Wire,
     in_flight: &mut InFlight,
@@ -318,14 +316,14 @@ fn poll_open(
 ) -> Result<(), Failure> {
     let mut demotion = Ok(());
     while let Poll::Ready(frame) = wire.poll(context) {
-        // Nothing is listened to on this connection; a server may still tell something.
+        // This connection has no subscriptions, but a server can still push something.
         let frame = match frame {
             Ok(frame) => frame,
-            // What the server said of itself before is why.
+            // An earlier reply that shows a demotion is the real cause.
             Err(end) => return Err(demotion.err().unwrap_or(end)),
         };
         let Frame::Reply(reply) = frame else { continue };
-        // The replies behind this one are as good as it is.
+        // A demotion does not invalidate the replies behind it.
         if let Err(failure) = in_flight.answered(reply, seen) {
             demotion = demotion.and(Err(failure));
         }

@@ -1,5 +1,4 @@
-//! One connection for commands of a tool's own. What keeps locks is left out: nothing is tried again, and a
-//! replica will do.
+//! One connection for the commands of a tool. Unlike a connection for locks, it never retries, and accepts a replica.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,21 +17,21 @@ use crate::settings::Settings;
 use crate::sleep::timeout;
 use crate::target::{Scheme, Target};
 
-/// One server, connected to at the first command.
+/// One server. The first command connects.
 pub(crate) struct Link {
     connector: Arc<Connector>,
-    /// So long an answer may take.
+    /// The response timeout of a command.
     patience: Duration,
     wire: Option<Wire>,
 }
 
 impl Link {
-    /// To the server of a URL.
+    /// Creates a link to the server of a URL.
     pub(super) fn given(settings: &Settings, target: &Target, membership: Membership) -> Self {
         Self::with(settings, Connector::new(settings, target, membership, None))
     }
 
-    /// To one that the URL of `whole` names, or that others announce.
+    /// Creates a link to a server that the URL of `whole` names or that other servers announce.
     pub(super) fn of(settings: &Settings, whole: &Target, target: &Target, membership: Membership) -> Self {
         match &target.scheme {
             Scheme::Tcp { host, port, .. } if !whole.lists(host, *port) => {
@@ -42,7 +41,7 @@ impl Link {
         }
     }
 
-    /// To one that others announce.
+    /// Creates a link to a server that others announce.
     pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
         Self::with(settings, Connector::announced(settings, target, membership))
     }
@@ -55,17 +54,18 @@ impl Link {
         }
     }
 
-    /// The server as messages name it.
+    /// Returns the name of the server in messages.
     pub(crate) fn address(&self) -> &str {
         &self.connector.node
     }
 
-    /// Sends the commands at once, and gives what each came to.
+    /// Sends all commands in one batch, and returns the result of each.
     pub(crate) async fn send<C: AsRef<[P]>, P: AsRef<[u8]>>(
         &mut self,
         commands: &[C],
     ) -> Result<Vec<Result<Reply, CallError>>, Error> {
-        // Not put back before all has been answered: whoever gives up leaves no answer for the next one.
+        // The connection is put back only after all replies: if this future is dropped, late replies must not reach the
+        // next caller.
         let mut wire = match self.wire.take() {
             Some(wire) => wire,
             None => self.connect().await?,
@@ -97,7 +97,7 @@ impl Link {
         Ok(answers)
     }
 
-    /// Not a function of `&self`, which no other thread could go on with.
+    /// Borrows `self` only while it begins: a future that holds `&self` could not move between threads.
     fn connect(&mut self) -> impl Future<Output = Result<Wire, Error>> + Send + use<> {
         let connector = Arc::clone(&self.connector);
         let connecting = connector.open(Purpose::Topology, &Outage::default(), Instant::ZERO);
@@ -105,7 +105,7 @@ impl Link {
     }
 }
 
-/// The next reply; of a command that is answered by a push, that.
+/// Returns the next reply, or the push that answers a command such as `SUBSCRIBE`.
 async fn answer(wire: &mut Wire, is_pushed: bool) -> Result<Result<Reply, ServerError>, Failure> {
     if !is_pushed {
         return wire.reply().await;
@@ -116,7 +116,7 @@ async fn answer(wire: &mut Wire, is_pushed: bool) -> Result<Result<Reply, Server
     }
 }
 
-/// Whether a command's answer comes as a message does.
+/// Whether the server answers this command by a push.
 fn is_pushed(command: &[u8]) -> bool {
     let known = ["SUBSCRIBE", "UNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE"];
     known.iter().any(|known| command.eq_ignore_ascii_case(known.as_bytes()))

@@ -1,24 +1,24 @@
-//! What a server is to be, and whether it is that.
+//! The kind of server that a connection expects, and the check of it.
 
 use super::failure::Failure;
 use super::role::Greeting;
 
-/// What a server is to be.
+/// The kind of server that a connection expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Membership {
-    /// One that has every key.
+    /// A server that has every key.
     Alone,
-    /// A node of a cluster, with its part of the keys.
+    /// A node of a cluster, which has a part of the keys.
     Shard,
-    /// One that has no keys and knows where the primary is.
+    /// A sentinel: it has no keys, and knows where the primary is.
     Sentinel,
 }
 
-/// The oldest server whose scripts may do what ours do.
+/// The oldest server version whose scripting can run the lock scripts.
 const OLDEST: (u32, u32) = (6, 2);
 
 impl Membership {
-    /// Whether the server is that, and locks can work with it, by what it says of itself.
+    /// Checks by the server's greeting that it is of this kind and that locks can work with it.
     pub(super) fn check(self, greeting: &Greeting<'_>) -> Result<(), Failure> {
         let Some(version) = greeting.version else {
             return Err(

@@ -1,4 +1,4 @@
-//! How the client connects again after it lost a connection: after what pause, and how long an attempt may take.
+//! The reconnection after a lost connection: the pause before an attempt, and the time limit of an attempt.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,37 +10,36 @@ use super::failure::Failure;
 use crate::sleep::{sleep, timeout_at};
 use crate::world::World;
 
-/// A connection that lived so long was good.
+/// A connection that lived at least this long was good.
 const GOOD: Duration = Duration::from_secs(1);
-/// The pause before the first attempt after a connection was good is at most so long; before every
-/// further attempt it doubles.
+/// The longest pause before the first attempt after a good connection. The pause doubles with every further attempt.
 const BACK_OFF: Duration = Duration::from_millis(50);
-/// Up to so long, with most servers.
+/// The limit of the pause, for most servers.
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
-/// A handshake with TLS over a slow network may take so long; no attempt is cut off before.
+/// The smallest limit that a lease can set for an attempt: a TLS handshake over a slow network can take this long.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Since when a connection is missing, and how many attempts failed.
+/// The time since when a connection is missing, and the number of failures.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     since: Option<Instant>,
-    /// Since one proved good.
+    /// The number of failures since the last good connection.
     failures: u32,
 }
 
-/// What limits the time of an attempt.
+/// The limits on the time of an attempt.
 #[derive(Debug)]
 pub(super) struct Limits {
     connect_timeout: Duration,
-    /// The client's.
+    /// The lease of the client's settings.
     lease: Duration,
-    /// In microseconds: the shortest one that is renewed.
+    /// The length of the shortest auto-renewed lease, in microseconds.
     shortest: AtomicU64,
 }
 
 impl Outage {
-    /// A connection is gone that was open since `opened`.
+    /// Notes the loss of a connection that was open since `opened`.
     pub(super) fn began(&mut self, opened: Instant, now: Instant) {
         if now >= opened + GOOD {
             self.failures = 0;
@@ -49,19 +48,19 @@ impl Outage {
         self.since = Some(now);
     }
 
-    /// There is still none.
+    /// Notes a failed attempt.
     pub(super) fn failed(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         self.since.get_or_insert(now);
     }
 
-    /// The server is to be found elsewhere: the next try is like the first after a connection was good.
+    /// Notes that the server has moved. The next attempt counts as the first after a good connection.
     pub(super) const fn moved(&mut self) {
         self.failures = 1;
     }
 
-    /// How long to wait before the next attempt, never more than `longest`. At random, from the first one on: many
-    /// clients that lost one server do not come back in step.
+    /// Returns the pause before the next attempt, at most `longest`. Even the first pause is random, so that many
+    /// clients that lost the same server do not reconnect at the same moment.
     pub(super) fn pause(&self, world: &World, longest: Duration) -> Duration {
         let Some(failures) = self.failures.checked_sub(1) else {
             return Duration::ZERO;
@@ -83,15 +82,15 @@ impl Limits {
         }
     }
 
-    /// The shortest lease that is renewed, if it has a length of its own.
+    /// Sets the length of the shortest auto-renewed lease that has its own length.
     pub(super) fn set_shortest_lease(&self, lease: Option<Duration>) {
         let shortest = lease.map_or(self.lease, |lease| lease.min(self.lease));
         self.shortest.store(micros(shortest), Ordering::Relaxed);
     }
 
-    /// How long one attempt may take. While a lease may still be held that another attempt can
-    /// save, no attempt takes more than a third of it, or half a second if that is more. After
-    /// that, an attempt may take the whole connect timeout, as on a slow network.
+    /// Returns the time limit of one attempt. While an unexpired lease may still be saved by another attempt, the limit
+    /// is a third of that lease, but at least half a second. After that, an attempt may take the whole connect timeout,
+    /// as a slow network can require.
     pub(super) fn of(&self, outage: &Outage, now: Instant) -> Duration {
         let shortest = Duration::from_micros(self.shortest.load(Ordering::Relaxed));
         let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);
@@ -106,7 +105,7 @@ fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The end of the time that an attempt has.
+/// The end of an attempt's time.
 pub(super) struct Until {
     at: tokio::time::Instant,
     limit: Duration,
@@ -120,13 +119,13 @@ impl Until {
         }
     }
 
-    /// Waits for a step of the attempt, no longer than there is time.
+    /// Waits for a step of the attempt until the time is up.
     pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let late = |limit| Failure::unavailable(format!("no answer within {}", brief(limit)));
         self.wait_or(step, late).await
     }
 
-    /// Waits for a part of the attempt within which time runs out for a reason of its own.
+    /// Waits for a step of the attempt until the time is up. `late` gives the failure in that case.
     pub(super) async fn wait_or<T>(
         &self,
         step: impl Future<Output = Result<T, Failure>>,
@@ -137,14 +136,14 @@ impl Until {
     }
 }
 
-/// A time of at most so long, at random.
+/// Returns a random time of at most `longest`.
 pub(super) fn up_to(world: &World, longest: Duration) -> Duration {
     let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
     Duration::from_micros(world.below(micros.saturating_add(1)))
 }
 
 pub(super) async fn wait(pause: Duration) {
-    // The first connection does not wait for a tick of the timer.
+    // The first connection must not wait for a tick of the timer.
     if !pause.is_zero() {
         sleep(pause).await;
     }
@@ -195,7 +194,7 @@ mod tests {
             let range = Duration::from_millis(least)..=Duration::from_millis(most);
             assert!(range.contains(&pause), "{pause:?} is not in {range:?}");
         }
-        // What closes at once was not good.
+        // A connection that closes at once was not good.
         outage.began(at(61_000), at(61_900));
         assert!(outage.pause(&World::default(), LONGEST) >= Duration::from_millis(500));
         outage.began(at(70_000), at(71_000));

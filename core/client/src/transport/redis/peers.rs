@@ -1,21 +1,22 @@
-//! What makes sure that several primaries are several servers.
+//! Verifies that several primaries are several servers.
 //!
-//! A server says its run id, and a cluster the ids of its nodes: what has one id is one. A server
-//! whose run id is hidden from this client is told apart by a key of the client's own, that has the
-//! number of the primary in it. It is set only where it is not: of several primaries that are one
-//! server the first one sets it, and the others find its number there.
+//! A server tells its run id, and a cluster the ids of its nodes; equal ids mean one server. A server that hides its
+//! run id from this client is identified by a key of the client, whose value is the number of the primary. The key is
+//! only set where it does not exist. If several primaries are one server, the first of them sets the key, and the
+//! others find its number there.
 //!
 //! ```text
 //!   run id ──── another's ────────────────────────────► refused
-//!     │  └───── new, and nobody's is hidden ──────────► good
+//!     │  └───── new, and none is hidden ──────────────► good
 //!     └ hidden, or another's is ─► SET key me NX PX, GET key ── me ──► good
 //!                                                        └─ another ► refused
 //! ```
 //!
-//! A primary that sets the key, finds the key of another primary, or is the first whose run id is
-//! hidden, makes the others look again (`proof.rs`), unless they did lately: an address may lead
-//! elsewhere than it did, and a key ends. A primary that connects while the keys of others may have
-//! ended makes them look first, and waits a moment, so that it is the newcomer that is refused.
+//! Three events make the other primaries check again (`proof.rs`), unless they did so recently: a primary sets the key,
+//! finds the key of another primary, or is the first with a hidden run id. They must check again because an address can
+//! lead to another server later, and because keys expire. If the keys of others may have expired when a primary
+//! connects, it makes the others check first, and waits a moment. As a result the newcomer is refused, and not a
+//! primary in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -30,18 +31,18 @@ use super::wire::Wire;
 use crate::settings::Settings;
 use crate::sleep::timeout;
 
-/// What asks a server for its run id.
+/// The command that asks a server for its run id.
 pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
-/// How long the key lives.
+/// The lifetime of the key.
 const LIFE: Duration = Duration::from_secs(30);
-/// A key that was set so lately, or made to last, is there for as long again: half its life.
+/// Half the lifetime of the key. A key that was set or extended less than this ago still exists for as long again.
 const FRESH: Duration = Duration::from_secs(LIFE.as_secs() / 2);
-/// How long the first one that hides its run id gives the others to set their keys.
+/// How long the first primary with a hidden run id waits for the others to set their keys.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How long a later one does, when nobody waits for the client's first connection any more.
+/// How long a later primary waits for the others, when no caller waits for the client's first connection any more.
 const LATER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What one primary knows of the others.
+/// The knowledge of one primary about the others.
 #[derive(Clone)]
 pub(in crate::transport) struct Peers {
     shared: Arc<Shared>,
@@ -50,31 +51,31 @@ pub(in crate::transport) struct Peers {
 
 struct Shared {
     settings: Arc<Settings>,
-    /// Made when it is needed.
+    /// Created when it is first needed.
     key: OnceLock<Arc<[u8]>>,
     known: Mutex<Known>,
-    /// Some have set their keys.
+    /// Notified when a primary has proved its key.
     proved: Notify,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The run id of each server that says it.
+    /// The run ids of the servers that tell it.
     run_ids: BTreeMap<usize, String>,
     /// The ids of each cluster's nodes.
     clusters: BTreeMap<usize, BTreeSet<String>>,
-    /// Some server does not say its run id.
+    /// Whether any server hides its run id.
     is_hidden: bool,
-    /// When each last made sure that its server has its own key.
+    /// The time at which each primary last verified that its server has the primary's own key.
     proved: BTreeMap<usize, Instant>,
-    /// Which found another one's key.
+    /// The primaries that found the key of another primary.
     refused: BTreeSet<usize>,
-    /// How often the others had reason to look again.
+    /// The number of requests to check again.
     changes: u64,
 }
 
 impl Peers {
-    /// One for each of the primaries.
+    /// Creates one for each of the primaries.
     pub(in crate::transport) fn new(settings: &Arc<Settings>) -> Vec<Self> {
         let shared = Arc::new(Shared {
             settings: Arc::clone(settings),
@@ -89,7 +90,7 @@ impl Peers {
         (0..settings.targets.len()).map(peer).collect()
     }
 
-    /// Makes sure that a cluster is none of the others, by the ids of its nodes.
+    /// Verifies by the ids of its nodes that a cluster is none of the others.
     pub(super) fn check_nodes(&self, own: BTreeSet<String>) -> Result<(), Failure> {
         if own.is_empty() {
             return Err(Failure::misconfigured(
@@ -105,8 +106,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Makes sure that a server is none of the others, by the run id that it said, if it does. One that is connected
-    /// to waits for nobody, as others wait for it: then it is no newcomer.
+    /// Verifies that a server is none of the others, by its run id if it tells it. A primary that is connected already
+    /// (not `is_newcomer`) waits for no others, because they wait for it.
     pub(super) async fn check(
         &self,
         run_id: Option<String>,
@@ -129,24 +130,25 @@ impl Peers {
         self.prove(wire, database).await
     }
 
-    /// How often somebody had reason to look again.
+    /// Returns the number of requests to check again.
     pub(super) fn changes(&self) -> u64 {
         self.known().changes
     }
 
-    /// Whether this one has to look again when another had reason to.
+    /// Whether this primary must follow such a request.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let known = self.known();
         known.is_hidden && !known.is_fresh(self.node, now)
     }
 
-    /// Whether its server is another one's, as far as it knows.
+    /// Whether this primary's server is another primary's, as far as is known.
     pub(super) fn is_refused(&self) -> bool {
         self.known().refused.contains(&self.node)
     }
 
-    /// Those that were told apart by their run ids, or whose keys may have ended, set theirs first. So
-    /// it is the one that connects last that is refused, while somebody waits to be told.
+    /// Waits until the others have set their keys: those that were identified by run id so far, and those whose keys
+    /// may have expired. If they come first, the primary that connects last is refused, while a caller still waits for
+    /// its connection.
     async fn wait_for_others(&self, limit: Duration) {
         let all = async {
             loop {
@@ -169,13 +171,13 @@ impl Peers {
         let (is_refused, is_new) = (set.is_err(), set.as_ref().is_ok_and(|reply| *reply != Reply::Nil));
         if !self.has_own(found, &me)? {
             let failure = set.err().map_or_else(vanished, of_key);
-            // A server that takes no writes for now is still the one that it was.
+            // A server that refuses writes for now is still the same server.
             let is_believed = is_refused && self.is_proved() && !failure.is_lasting();
             return if is_believed { Ok(()) } else { Err(failure) };
         }
         let was_fresh = self.known().is_fresh(self.node, start);
         if !is_new && !was_fresh {
-            // Looked at once more: meanwhile it may have ended, and be another's.
+            // Checked once more, because the key may have expired meanwhile and been set by another primary.
             let longer: [&[u8]; 3] = [b"PEXPIRE", &key, life.as_bytes()];
             let (longer, found) = in_first_database(wire, database, &longer, &key).await?;
             if !self.has_own(found, &me)? {
@@ -183,12 +185,12 @@ impl Peers {
             }
             if let Err(error) = longer {
                 let failure = of_key(error);
-                // It takes no writes for now, and has the key all the same: it is looked at again soon.
+                // The server refuses writes for now but still has the key. The next check comes soon.
                 return if failure.is_lasting() { Err(failure) } else { Ok(()) };
             }
         }
         let mut known = self.known();
-        // What was only seen ends when it would have ended.
+        // A key that was only read expires at its old time.
         if is_new || !was_fresh {
             known.proved.insert(self.node, start);
         }
@@ -198,7 +200,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether the server has this one's key, and not another one's.
+    /// Whether the server has the key of this primary. Fails if it has the key of another one.
     fn has_own(&self, found: Result<Reply, ServerError>, me: &str) -> Result<bool, Failure> {
         match text(&found.map_err(of_key)?) {
             Some(node) if node == me => Ok(true),
@@ -207,12 +209,12 @@ impl Peers {
         }
     }
 
-    /// The server has the key of another one.
+    /// Notes that the server has the key of another primary.
     fn refuse(&self) -> Failure {
         let mut known = self.known();
         known.proved.remove(&self.node);
         known.refused.insert(self.node);
-        // The primary that has it keeps it, or else it ends.
+        // The other primary extends the key when it checks again. If it has left the server, the key expires.
         known.changes += 1;
         same_server()
     }
@@ -241,7 +243,7 @@ impl Peers {
 }
 
 impl Known {
-    /// Notes what a server said. Says whether it hides its run id and was not looked at before.
+    /// Notes the run id of a server. Returns whether the server hides it and was not checked before.
     fn note(&mut self, node: usize, run_id: Option<String>) -> Result<bool, Failure> {
         let Some(run_id) = run_id else {
             self.run_ids.remove(&node);
@@ -260,7 +262,7 @@ impl Known {
         Ok(false)
     }
 
-    /// Has the others look again if the keys of some may have ended. Says whether that is so.
+    /// Requests another check if the keys of some may have expired. Returns whether that is so.
     fn call_others(&mut self, node: usize, now: Instant) -> bool {
         let is_called = self
             .proved
@@ -270,7 +272,7 @@ impl Known {
         is_called
     }
 
-    /// Whether the keys of all others are there that were looked at, or are to be.
+    /// Whether the keys of all others are fresh: those with a known run id, and those that have proved a key.
     fn others_are_fresh(&self, node: usize, now: Instant) -> bool {
         let mut others = self
             .run_ids
@@ -285,7 +287,7 @@ impl Known {
     }
 }
 
-/// What a server calls itself; `None` if it does not say it to this user, or to nobody.
+/// Returns the run id of a server; `None` if the server hides it from this user or from all users.
 pub(super) fn run_id(said: Result<Reply, ServerError>) -> Result<Option<String>, Failure> {
     let info = match said {
         Ok(info) => info,
@@ -296,8 +298,8 @@ pub(super) fn run_id(said: Result<Reply, ServerError>) -> Result<Option<String>,
     Ok(told.filter(|id| !id.is_empty()).map(str::to_owned))
 }
 
-/// Runs a command on the key, and looks what is there then. In database 0, whatever the URL says: two
-/// primaries with two databases of one server are to meet.
+/// Runs a command on the key and reads the key afterwards. Uses database 0, whatever the URL says: two primaries that
+/// are two databases of one server must find the same key.
 async fn in_first_database(
     wire: &mut Wire,
     database: i64,
@@ -332,7 +334,7 @@ fn vanished() -> Failure {
     Failure::unavailable("the key by which primaries are told apart was not there any more")
 }
 
-/// The server does not say its run id, and refused what was to tell it apart.
+/// Returns the failure for a server that hides its run id and refused the key.
 fn of_key(error: ServerError) -> Failure {
     let failure = Failure::from(error);
     if failure.is_lasting() {

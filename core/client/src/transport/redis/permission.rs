@@ -1,19 +1,19 @@
-//! Which right the server's user lacks, where the server does not say it itself.
+//! Finds the right that the server's user lacks, where the server's error does not name it.
 //!
-//! A call may be refused whole, for one of its keys, or from inside its script.
-//! Redis before 7.2 then names neither the key nor the command. It does say in
-//! which line the script ended, and that line names the command.
+//! The server can refuse a call as a whole, for one of its keys, or within its script. Redis before 7.2 then names
+//! neither the key nor the command. The error does name the line at which the script stopped, and that line of the
+//! script names the command.
 
 use steadlock_protocol::{Call, CallError, Script, shown_words};
 
 use super::resp::ServerError;
 
-/// The server's answer to a call that is an error.
+/// Returns the error of a call, with the missing right if that is the reason.
 pub(super) fn explained(error: &ServerError, call: &Call) -> CallError {
     missing(&error.code, &error.message, call).unwrap_or_else(|| error.to_call_error())
 }
 
-/// The same, if it is that a right is missing.
+/// Returns the error of a call if the reason is a missing right.
 fn missing(code: &str, message: &str, call: &Call) -> Option<CallError> {
     // Texts are compared here because Redis 6.2 and 7.0 give these errors no code of their own.
     let in_script =
@@ -45,14 +45,15 @@ fn keys(call: &Call) -> String {
     keys.join(", ")
 }
 
-/// The line of the script in which it ended.
+/// Returns the line at which the script stopped.
 fn line(message: &str) -> Option<usize> {
     let (_, rest) = message.split_once("@user_script:")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
-/// The commands that a line of a script calls. Without a line, those whose errors the script returns.
+/// Returns the commands that a line of a script calls. Without a line, returns the commands whose errors the script
+/// returns.
 fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
     let text = script.text();
     let named = |text: &'static str, call: &str| -> Vec<&'static str> {
@@ -65,7 +66,7 @@ fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
         return found;
     }
     let mut kept = named(text, "pcall('");
-    // A message that cannot be published is no error.
+    // A failed `PUBLISH` does not fail the script.
     kept.retain(|command| *command != "PUBLISH");
     if kept.is_empty() { named(text, "call('") } else { kept }
 }

@@ -1,4 +1,4 @@
-//! Where a server is reached that others announce: where the program's `address_map` says.
+//! The address at which an announced server is reached, by the program's `address_map`.
 
 use super::address::Address;
 use super::failure::Failure;
@@ -12,7 +12,7 @@ pub(super) struct Announced {
     pub(super) tls: Option<Tls>,
 }
 
-/// Where an announced address is reached.
+/// Returns the address at which an announced server is reached.
 pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
     if let Some(function) = mapping.function() {
         let Some(calling) = function.begin(announced.to_string()) else {
@@ -20,7 +20,8 @@ pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Ad
                 "{CALLS} calls of the function of address_map have not come back"
             )));
         };
-        // It is the program's code: it may block or panic, and the engine's thread keeps the locks.
+        // The function is code of the program and can block or panic. It must not run on the engine's thread, which
+        // renews the locks.
         let said = blocking_pool::run(move || calling.call()).await;
         return understand(said.unwrap_or_else(|failed| Err(failed.to_string())), announced);
     }
@@ -35,7 +36,7 @@ fn understand(said: Result<Option<String>, String>, announced: &Address) -> Resu
     };
     match named_host_and_port(&said) {
         Some((host, port)) => Ok(Address::new(&host, port)),
-        // It may be anything, also a URL.
+        // The text is not repeated: it may be anything, even a URL with a password.
         None => Err(
             Failure::misconfigured("the function of address_map says what is no address")
                 .advising("let it give host:port, with an IPv6 address in brackets, or nothing"),

@@ -1,12 +1,11 @@
-//! The address of a primary that sentinels name, as it is known from time to time.
+//! The address of the primary that sentinels name, as far as it is known.
 //!
 //! ```text
 //!   Asked ── a round names one ──► At ── no connection, or none any more ──► Asked
 //!     ▲ └─── none does ──► Nowhere ──────── the next attempt ─────────────────┘
 //! ```
 //!
-//! Connections are made in [`Named::At`] only: an attempt waits in [`Named::Asked`], and fails in
-//! [`Named::Nowhere`].
+//! Connections are only made in [`Named::At`]: an attempt waits in [`Named::Asked`], and fails in [`Named::Nowhere`].
 
 use tokio::sync::watch;
 
@@ -14,16 +13,16 @@ use super::address::Address;
 use super::failure::Failure;
 use crate::tls::Tls;
 
-/// What sentinels say.
+/// The last answer of the sentinels.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
-    /// They are being asked.
+    /// The sentinels are being asked.
     Asked,
     At(Address),
     Nowhere(Failure),
 }
 
-/// The server that is named.
+/// The primary that sentinels name.
 pub(super) struct Elected {
     named: watch::Sender<Named>,
     tls: Option<Tls>,
@@ -38,13 +37,13 @@ impl Elected {
         self.tls.as_ref()
     }
 
-    /// The last answer may not be true any more: no attempt begins before another round of questions is over.
+    /// Marks the last answer as doubtful: no attempt begins before another round of questions is over.
     pub(super) fn doubt(&self) {
         self.ask_if(|named| matches!(named, Named::At(_)));
     }
 
-    /// An attempt begins, and asks sentinels that knew nothing before. It asks no earlier, so that other
-    /// attempts that wait learn why the sentinels knew nothing, too.
+    /// Asks the sentinels again at the start of an attempt, if they named no primary before. The reset comes no
+    /// earlier, so that other waiting attempts still learn the sentinels' reason.
     pub(super) fn ask_again(&self) {
         self.ask_if(|named| matches!(named, Named::Nowhere(_)));
     }
@@ -59,7 +58,7 @@ impl Elected {
         });
     }
 
-    /// Waits until sentinels have said where it is.
+    /// Waits for the next answer of the sentinels, and returns the address.
     pub(super) async fn address(&self) -> Result<Address, Failure> {
         let mut told = self.named.subscribe();
         let named = told.wait_for(|named| !matches!(named, Named::Asked)).await;

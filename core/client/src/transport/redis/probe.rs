@@ -1,9 +1,9 @@
-//! Whether a runtime still learns of its sockets.
+//! Checks whether a runtime still receives the events of its sockets.
 //!
-//! A program may have closed just one of the runtime's descriptors, and another runtime's may have its number by now.
-//! Then no connection can be made any more, and nothing else shows why.
+//! A program may have closed a single descriptor of the runtime, and the number may belong to another runtime by now.
+//! Then no connection can be made any more, and nothing else shows the reason.
 
-/// Finds out after an attempt to connect has failed. Costs no call to a server.
+/// Runs the check after a failed attempt to connect. Costs no call to a server.
 #[cfg(unix)]
 pub(super) async fn probe() {
     use std::io;
@@ -14,9 +14,9 @@ pub(super) async fn probe() {
     use super::socket::Socket;
     use crate::sleep::{note_lost, timeout};
 
-    /// A healthy runtime learns of a new socket when it next looks.
+    /// A healthy runtime gets the event of a new socket in its next poll, long before this limit.
     const LONGEST: Duration = Duration::from_secs(1);
-    /// The limits of the process and of the system: they say nothing of the runtime.
+    /// ENFILE and EMFILE, the limits of the system and of the process, which tell nothing about the runtime.
     const NO_MORE_DESCRIPTORS: [i32; 2] = [23, 24];
 
     let (here, there) = match UnixStream::pair() {
@@ -33,7 +33,7 @@ pub(super) async fn probe() {
     if writable.is_none_or(|ready| ready.is_err()) {
         note_lost();
     }
-    // Each closes no number but its own.
+    // A `Socket` closes its descriptor only if the number is still its own.
     drop((Socket::new(here), Socket::new(there)));
 }
 

@@ -1,9 +1,9 @@
-//! Making sure once more that a server is none of the other primaries, on a connection for that alone.
+//! Checks again, on a connection of its own, that a server is none of the other primaries.
 //!
 //! ```text
-//!   idle ── another one had reason ─► connecting ── good ──────────► idle
+//!   idle ── another primary asks ───► connecting ── good ──────────► idle
 //!    ▲                                  │ │ └─ another's server ───► the server is left
-//!    └── later again ◄── no connection ─┘ └─── it will not let in ─► idle
+//!    └── later again ◄── no connection ─┘ └─── a lasting failure ──► idle
 //! ```
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::outage::Outage;
 use super::purpose::Purpose;
 use super::wire::Wire;
 
-/// Looks when others had reason to.
+/// The repeated check, which runs when another primary asks for it.
 pub(super) struct Proof {
     connector: Arc<Connector>,
-    /// The last change that was followed, and the last one that was passed on.
+    /// The number of the last request that this check followed, and of the last one that it passed on.
     followed: Option<u64>,
     passed_on: u64,
     running: Option<Boxed<Result<Wire, Failure>>>,
@@ -38,13 +38,14 @@ impl Proof {
         }
     }
 
-    /// Moves on. Says why the server is to be left. Unless every connection `is_open`, the next one looks.
+    /// Advances the check. Returns the reason to leave the server. Without `is_open` no check begins, because a new
+    /// connection checks the server itself.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_open: bool) -> Option<Failure> {
         let peers = self.connector.peers.as_ref()?;
         let changes = peers.changes();
         if self.passed_on != changes {
             self.passed_on = changes;
-            // The others are to be polled, too.
+            // The other primaries' checks must be polled, too.
             context.waker().wake_by_ref();
         }
         if self.running.is_none() && is_open && self.followed != Some(changes) {
@@ -57,7 +58,7 @@ impl Proof {
             return None;
         };
         self.running = None;
-        // There may be reason again.
+        // Another check may be due already.
         context.waker().wake_by_ref();
         let Err(failure) = result else {
             self.outage = Outage::default();

@@ -1,20 +1,19 @@
-//! The purposes of connections, and their consequences.
+//! The purposes of connections and their consequences.
 
 use steadlock_protocol::Lane;
 
 #[cfg(feature = "simulation")]
 use crate::world::Path;
 
-/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Script calls, before any other connection for them was tried.
+    /// Script calls, on the first connection for them.
     FirstCalls(Lane),
     Calls(Lane),
     Subscriptions,
-    /// To make sure that the server is none of the other primaries.
+    /// A check that the server is none of the other primaries.
     Proof,
-    /// To ask a node, a sentinel, or whatever server a tool looks at, what it knows; a replica will do.
+    /// A question to a cluster node, a sentinel or a tool's server about what it knows. A replica is acceptable.
     Topology,
 }
 
@@ -23,12 +22,12 @@ impl Purpose {
         matches!(self, Self::FirstCalls(_) | Self::Calls(_) | Self::Proof)
     }
 
-    /// Whether it is to the one server where the client is.
+    /// Whether the connection must go to the server where the client is.
     pub(super) const fn is_at_server(self) -> bool {
         !matches!(self, Self::Topology)
     }
 
-    /// Whether it keeps the client there.
+    /// Whether the connection keeps the client at its server.
     pub(super) const fn keeps_server(self) -> bool {
         matches!(self, Self::FirstCalls(_) | Self::Calls(_))
     }

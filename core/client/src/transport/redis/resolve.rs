@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use crate::blocking_pool;
 use crate::world::World;
 
-/// The addresses that the system knows for a host, in its order. An address is its own.
+/// Returns the addresses that the system knows for a host, in the system's order. An IP address resolves to itself.
 ///
 /// # Errors
-/// The system's. `WouldBlock`, with a text that says so, if no thread can be had to ask it.
+/// The system's error. `WouldBlock`, with an explanation, if no thread is available for the lookup.
 pub(super) async fn resolve(world: &World, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     #[cfg(feature = "simulation")]
     if let Some(given) = world.given() {

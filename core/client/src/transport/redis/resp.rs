@@ -1,43 +1,43 @@
-//! RESP, the wire format: commands out, replies in, one by one as they come.
+//! RESP, the wire format: writes commands, and reads replies one by one as they arrive.
 //!
-//! A reply is read in place from what has come so far: replies of scripts are a few dozen bytes. Of one
-//! that is not whole yet the end is looked for (`scan.rs`) before it is read again.
+//! A reply is read in place from the bytes that have arrived, as replies of scripts have only a few dozen. If a reply
+//! is incomplete, `scan.rs` searches for its end before it is read again.
 
 use std::fmt;
 
 use steadlock_protocol::{CallError, Digits, Reply, shown_words};
 
-/// Something that a server sent.
+/// A message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// What the oldest open command came to.
+    /// The result of the oldest command without a reply.
     Reply(Result<Reply, ServerError>),
-    /// Nobody's reply: a message, or what became of a subscription.
+    /// A push, which answers no command: a message, or a change of a subscription.
     Push(Vec<Reply>),
 }
 
-/// A server's answer that is an error.
+/// An error that a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerError {
     /// The first word, such as `NOSCRIPT`.
     pub(super) code: String,
-    /// The rest.
+    /// The words after it.
     pub(super) message: String,
 }
 
-/// Why a frame cannot be read; nothing after it can either.
+/// The reason why a frame, and everything after it, cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// No server sends this.
     Malformed,
-    /// It has more bytes or values than it may have.
+    /// The frame has more bytes or values than the limits allow.
     TooLong,
-    /// There is no memory for it.
+    /// There is no memory for the frame.
     NoMemory,
 }
 
-/// How much a frame may have. A publisher on a channel chooses how long its message is, and a server that has not let
-/// this client in may be anybody.
+/// The limits of a frame. A publisher chooses the length of its messages, and a server that has not accepted the login
+/// may be any program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) bytes: usize,
@@ -45,22 +45,23 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Before the server has let this client in.
+    /// The limits before the server has accepted the login.
     pub(super) const STRANGER: Self = Self {
         bytes: 64 << 10,
         values: 4 << 10,
     };
-    /// The longest that is asked for is `CLUSTER SLOTS`: 5 MB, if each slot is another node's than the one before.
+    /// The limits afterwards. The longest reply to the client's commands is that of `CLUSTER SLOTS`: 5 MB if no two
+    /// consecutive slots belong to the same node.
     pub(super) const KNOWN: Self = Self {
         bytes: 16 << 20,
         values: 1 << 20,
     };
 }
 
-/// Replies within replies; `HELLO` has three levels.
+/// The limit of replies within replies; `HELLO` has three levels.
 const DEEPEST: u32 = 8;
 
-/// Writes a command behind what is in `out`.
+/// Appends a command to `out`.
 pub(super) fn command<'a>(out: &mut Vec<u8>, parts: impl ExactSizeIterator<Item = &'a [u8]>) {
     header(out, b'*', parts.len());
     for part in parts {
@@ -68,19 +69,19 @@ pub(super) fn command<'a>(out: &mut Vec<u8>, parts: impl ExactSizeIterator<Item 
     }
 }
 
-/// Begins a command of so many parts; each follows by [`bulk`].
+/// Begins a command with this many parts; each follows by [`bulk`].
 pub(super) fn begin(out: &mut Vec<u8>, parts: usize) {
     header(out, b'*', parts);
 }
 
-/// One part of a command.
+/// Appends one part of a command.
 pub(super) fn bulk(out: &mut Vec<u8>, part: &[u8]) {
     header(out, b'$', part.len());
     out.extend_from_slice(part);
     out.extend_from_slice(b"\r\n");
 }
 
-/// One part that is a number.
+/// Appends one part that is a number.
 pub(super) fn bulk_number(out: &mut Vec<u8>, number: usize) {
     bulk(out, Digits::of(number as u64).as_bytes());
 }
@@ -91,8 +92,7 @@ fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads the first frame of what has come, and how many bytes it has; `None` if it is
-/// not whole yet.
+/// Reads the first frame of the bytes, and returns its length, too. `None` if the frame is incomplete.
 pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usize)>, Unreadable> {
     let mut reader = Reader {
         bytes,
@@ -108,7 +108,7 @@ pub(super) fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usiz
     }
 }
 
-/// A length or a count; `None` for the old form of nothing.
+/// Parses a length or a count; `None` for -1, the old form of nil.
 #[inline]
 pub(super) fn length(line: &[u8], limits: Limits) -> Result<Option<usize>, Unreadable> {
     match number(line).ok_or(Unreadable::Malformed)? {
@@ -124,7 +124,7 @@ pub(super) fn length(line: &[u8], limits: Limits) -> Result<Option<usize>, Unrea
 #[inline]
 fn number(line: &[u8]) -> Option<i64> {
     let mut number = 0;
-    // Most are a few digits, which cannot overflow.
+    // Most numbers have a few digits, which cannot overflow.
     if line.is_empty() || line.len() > 18 {
         return std::str::from_utf8(line).ok()?.parse().ok();
     }
@@ -137,7 +137,7 @@ fn number(line: &[u8]) -> Option<i64> {
     Some(number)
 }
 
-/// Why no value could be read.
+/// The reason why no value could be read.
 enum Stop {
     Incomplete,
     Unreadable(Unreadable),
@@ -151,7 +151,7 @@ struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     limits: Limits,
-    /// So many are read, or promised.
+    /// The number of values that were read or announced.
     values: usize,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
                 Some(length) => Reply::Bytes(copy(self.exactly(length)?)?),
                 None => Reply::Nil,
             },
-            // Three letters of its form and a colon come before the text.
+            // The text of a verbatim string begins with three letters for its format and a colon.
             b'=' => {
                 let length = self.count()?;
                 let text = self.exactly(length)?;
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
                 let length = self.count()?;
                 return Ok(Err(ServerError::read(self.exactly(length)?)));
             }
-            // Something about the reply that follows.
+            // An attribute of the reply that follows. It is skipped.
             b'|' => {
                 let count = self.count()?.checked_mul(2).ok_or(MALFORMED)?;
                 let _ = self.values(count, depth)?;
@@ -217,13 +217,14 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// So many values; the first error of theirs, if there is one.
+    /// Reads this many values. Returns the first error among them, if there is one.
     fn values(&mut self, count: usize, depth: u32) -> Result<Result<Vec<Reply>, ServerError>, Stop> {
         self.values = self.values.saturating_add(count);
         if self.values > self.limits.values {
             return Err(Stop::Unreadable(Unreadable::TooLong));
         }
-        // Each has three bytes at least: no more are promised than can be here.
+        // Each value has at least three bytes. A wrong count therefore reserves no more memory than the input
+        // justifies.
         let mut values = with_room_for(count.min((self.bytes.len() - self.at) / 3))?;
         let mut error = None;
         for _ in 0..count {
@@ -235,7 +236,7 @@ impl<'a> Reader<'a> {
         Ok(error.map_or(Ok(values), Err))
     }
 
-    /// Up to the end of the line, without it.
+    /// Reads to the end of the line. Returns the line without its end.
     fn line(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().position(|byte| *byte == b'\r').ok_or(Stop::Incomplete)?;
@@ -261,7 +262,7 @@ impl<'a> Reader<'a> {
         self.length()?.ok_or(MALFORMED)
     }
 
-    /// So many bytes, and the end of their line.
+    /// Reads this many bytes and the end of their line.
     fn exactly(&mut self, length: usize) -> Result<&'a [u8], Stop> {
         let rest = &self.bytes[self.at..];
         let text = rest.get(..length).ok_or(Stop::Incomplete)?;
@@ -285,7 +286,7 @@ fn copy(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
     Ok(copy)
 }
 
-/// An allocation that fails costs the connection, not the process; for so few there is always room.
+/// Reserves memory. A failure ends the connection, not the process. Small allocations are assumed to succeed.
 fn with_room_for<T>(count: usize) -> Result<Vec<T>, Stop> {
     if count <= SMALL {
         return Ok(Vec::with_capacity(count));
@@ -308,7 +309,7 @@ impl ServerError {
         }
     }
 
-    /// The error as the session knows it, alike from every version of a server.
+    /// Returns the error in the form that the session uses, which is the same for all server versions.
     pub(super) fn to_call_error(&self) -> CallError {
         CallError::server(&self.code, &self.message)
     }
@@ -321,7 +322,7 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// A reply that is text.
+/// Returns a reply that is text.
 pub(super) fn text(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Bytes(bytes) => std::str::from_utf8(bytes).ok(),

@@ -1,16 +1,14 @@
-//! Whether a server is a primary: what it says of itself, and which errors say that
-//! it is none.
+//! Whether a server is a primary, by its greeting and by its errors.
 //!
-//! A server is demoted in place by `REPLICAOF`, `FAILOVER` or a managed switchover, and
-//! keeps its connections. Then every connection to it is given up, and the address and
-//! the next greeting decide again.
+//! A server can be demoted in place, by `REPLICAOF`, `FAILOVER` or a managed switchover, and keeps its connections. The
+//! client then gives up every connection to it. New connections and their greetings decide which server is used next.
 
 use steadlock_protocol::{CallError, Reply};
 
 use super::failure::Failure;
 use super::resp::{ServerError, text};
 
-/// What a server's greeting says of it.
+/// The greeting of a server.
 #[derive(Debug, Default)]
 pub(super) struct Greeting<'a> {
     pub(super) version: Option<&'a str>,
@@ -18,7 +16,7 @@ pub(super) struct Greeting<'a> {
     role: Option<&'a str>,
 }
 
-/// The question that a greeting answers. Every user may ask it, whatever its rights.
+/// The command that a greeting answers. Every user may send it, whatever its rights.
 pub(super) const QUESTION: &[u8] = b"HELLO";
 
 impl<'a> Greeting<'a> {
@@ -38,7 +36,7 @@ impl<'a> Greeting<'a> {
         greeting
     }
 
-    /// The first two numbers of the version.
+    /// Returns the first two numbers of the version.
     pub(super) fn numbers(&self) -> Option<(u32, u32)> {
         let mut numbers = self.version?.split('.').map(|part| part.parse().unwrap_or(0));
         Some((numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)))
@@ -49,7 +47,7 @@ impl<'a> Greeting<'a> {
     }
 }
 
-/// Looks at the answer of a server that was a primary when it was connected to.
+/// Checks whether an answer shows that the server is no longer a primary.
 pub(super) fn still_primary(answer: &Result<Reply, ServerError>) -> Result<(), Failure> {
     match answer {
         Err(error) => no_primary(error).map_or(Ok(()), |code| Err(Failure::demoted(code))),
@@ -58,10 +56,10 @@ pub(super) fn still_primary(answer: &Result<Reply, ServerError>) -> Result<(), F
     }
 }
 
-/// The code of an error that says that the server is no primary.
+/// Returns the code of an error that shows that the server is not a primary.
 pub(super) fn no_primary(error: &ServerError) -> Option<&'static str> {
     const CODES: [&str; 2] = ["READONLY", "MASTERDOWN"];
-    // Redis 6.2 gives the error of a command in a script no code of its own: it stands in the text.
+    // Redis 6.2 gives the error of a command in a script no code of its own; the code is then in the text.
     match error.to_call_error() {
         CallError::Server { code, .. } => CODES.into_iter().find(|known| *known == code),
         CallError::Disconnected(_) => None,

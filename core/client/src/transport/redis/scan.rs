@@ -1,16 +1,16 @@
-//! Where a frame ends that comes in pieces. Each byte is looked at once, whatever the pieces: a server may send a long
-//! one a byte at a time.
+//! Finds the end of a frame that arrives in pieces. Each byte is examined once, whatever the pieces: a server may send
+//! a long frame byte by byte.
 
 use super::resp::{Limits, Unreadable, length};
 
-/// Looks for the end of a frame that comes in pieces, and goes on where it stopped.
+/// The search for the end of a frame, which continues where it stopped.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Where the next value begins; behind what has come while a long one is on its way.
+    /// The start of the next value. Beyond the bytes that have arrived while a long value is incomplete.
     at: usize,
-    /// Of the value that begins there, so many bytes have no end of a line.
+    /// The number of bytes of that value that are known to contain no end of a line.
     searched: usize,
-    /// Values that began, and those that are still to come.
+    /// The number of values that have begun, and the number of those still to come.
     begun: usize,
     missing: usize,
     #[cfg(test)]
@@ -18,7 +18,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Whether the frame that `bytes` begin with is whole. They are those of before, and more.
+    /// Whether `bytes` begin with a whole frame. They are the bytes of the previous call, and more.
     pub(super) fn is_whole(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
         while self.begun == 0 || self.missing > 0 {
             if !self.step(bytes, limits)? {
@@ -32,7 +32,7 @@ impl Scan {
         Ok(self.at <= bytes.len())
     }
 
-    /// Steps over one value, or over the beginning of one that has values. False if that is not there yet.
+    /// Steps over one value, or over the header of one that contains others. Returns false if it is incomplete.
     fn step(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, Unreadable> {
         let Some(value) = bytes.get(self.at..) else {
             return Ok(false);
@@ -66,7 +66,7 @@ impl Scan {
             }
             b'*' | b'~' | b'>' => length(line, limits)?.unwrap_or(0),
             b'%' => length(line, limits)?.unwrap_or(0).saturating_mul(2),
-            // The value that it is about follows, too.
+            // The value that the attribute describes follows, too.
             b'|' => length(line, limits)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
             _ => 0,
         };
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn the_most_that_is_read_takes_no_more_memory_than_a_hundred_megabytes() {
-        // The costliest: each value has memory of its own, of the least size that there is.
+        // The costliest frame: each value has an allocation of its own, of the smallest size.
         let allocated = 32;
         let costs = Limits::KNOWN.values * (size_of::<Reply>() + allocated);
-        // What is read into grows by doubling.
+        // The read buffer grows by doubling.
         assert!(costs + 2 * Limits::KNOWN.bytes <= 100 << 20, "{costs}");
     }
 }

@@ -1,23 +1,24 @@
-//! A primary that sentinels watch: they say which server it is, and when another one is.
+//! A primary that sentinels watch: they name the primary, and report when another server becomes it.
 //!
 //! ```text
 //!             a round names a primary: its address, then its own greeting
 //!   asking ────────────────────────────────────────────────────► connected
-//!     ▲  ▲── nobody names one, or it is a replica: later ──┐         │
+//!     ▲  ▲── none is named, or it is a replica: later ─────┐         │
 //!     │                                                    │         │
 //!     └── a connection to it is lost ◄─────────────────────┴─────────┤
-//!         all are asked before any other try                         │
+//!         all are asked before the next attempt                      │
 //!                                                                    │
 //!   connected to the new one ◄── a round ◄── a newer answer, or one that is changed
 //!         calls and subscriptions go there       ◄── a switch, or a new connection to a sentinel: it is asked
 //! ```
 //!
-//! Every sentinel has a connection, also those that the others name: one of them in the URL is
-//! enough. No answer counts before its [`Round`] is over. Only a server that its own greeting calls a primary
-//! is used.
+//! The client connects to every sentinel, including those that the others name; one of them in the URL is enough. No
+//! answer counts before its [`Round`] is over. The client only uses a server whose own greeting says that it is a
+//! primary.
 //!
-//! One sentinel may announce a newer epoch than all others: most of them gave it that epoch, and each takes it
-//! over when it learns of it. So the newest answer of a round is followed, even if a single sentinel gives it.
+//! A single sentinel may announce a newer epoch than all others. A majority of the sentinels granted that epoch, and
+//! every other sentinel adopts it when it learns of it. The newest answer of a round is therefore followed, even if
+//! only one sentinel gives it.
 
 mod answer;
 #[cfg(feature = "admin")]
@@ -49,13 +50,13 @@ use crate::target::{Scheme, Target};
 use crate::transport::interface::{Seen, Transport};
 use crate::world::Defect;
 
-/// The least and the longest time between two rounds of questions.
+/// The shortest and the longest pause between two rounds of questions.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-/// The longest time between two attempts to connect to the primary, or to a sentinel of the URL.
+/// The longest pause between two attempts to connect to the primary, or to a sentinel of the URL.
 const LONGEST: Duration = Duration::from_millis(500);
-/// The same for a sentinel that others name: it may be out of reach from here.
+/// The same for a sentinel that others name, because it may be unreachable from here.
 const LONGEST_OF_OTHERS: Duration = Duration::from_secs(10);
-/// So many sentinels are connected to, but for those of the URL.
+/// The largest number of sentinels to connect to, beside those of the URL.
 const OTHERS: usize = 16;
 
 /// A service of sentinels, and the connections to its primary.
@@ -65,18 +66,18 @@ pub(in crate::transport) struct Sentinel {
     service: Arc<str>,
     redis: Redis,
     watchers: BTreeMap<Address, Watcher>,
-    /// What the connections to the primary know of it.
+    /// The primary's address, as the connections to the primary see it.
     named: watch::Sender<Named>,
-    /// The primary, as it was named last.
+    /// The last primary that was named.
     known: Option<Vote>,
     round: Option<Round>,
-    /// Sentinels do not agree: all are asked.
+    /// Whether another round is needed, because the sentinels disagree.
     is_wanted: bool,
-    /// When the next round may begin.
+    /// The earliest time of the next round.
     not_before: Instant,
     pause: Duration,
     is_in_use: bool,
-    /// Until then a first connection is tried for.
+    /// The time until which failures of the first connection are retried.
     first_until: Option<Instant>,
 }
 
@@ -125,12 +126,12 @@ impl Sentinel {
         self.watchers.insert(address, watcher);
     }
 
-    /// Whether no connection is tried before sentinels have answered.
+    /// Whether attempts to connect wait for an answer of the sentinels.
     fn is_asked(&self) -> bool {
         matches!(*self.named.borrow(), Named::Asked)
     }
 
-    /// Whether connections to the primary may be tried.
+    /// Whether the client may connect to the primary.
     fn is_at(&self) -> bool {
         matches!(*self.named.borrow(), Named::At(_))
     }
@@ -156,12 +157,12 @@ impl Sentinel {
             }
         }
         if is_list_due && self.learn() {
-            // The new ones are to be polled, too.
+            // The new watchers must be polled, too.
             context.waker().wake_by_ref();
         }
     }
 
-    /// One sentinel has answered.
+    /// Handles the answer of one sentinel.
     fn hear(&mut self, address: Address, said: Said, now: Instant) {
         let is_newer = |vote: &Vote| answer::is_newer(vote, self.known.as_ref());
         let is_newer = said.vote.as_ref().is_some_and(is_newer);
@@ -169,7 +170,7 @@ impl Sentinel {
             return;
         }
         if self.round.is_none() && is_newer {
-            // The others are asked, though most rounds wait a little.
+            // The other sentinels are asked at once, without the pause before most rounds.
             self.begin(Some(&address), now);
         }
         if let Some(round) = &mut self.round {
@@ -180,7 +181,7 @@ impl Sentinel {
         }
     }
 
-    /// Watches the sentinels that others name, and those of the URL. Says whether some are new.
+    /// Watches the sentinels that others name, beside those of the URL. Returns whether some are new.
     fn learn(&mut self) -> bool {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named: Vec<Address> = others.map(|other| other.address.clone()).collect();
@@ -190,7 +191,7 @@ impl Sentinel {
         for address in named {
             let reached = self.settings.address_map.listed(&address.host, address.port);
             if reached.is_some_and(|(host, port)| self.target.lists(&host, port)) {
-                // It has a connection by the URL, and one vote.
+                // This sentinel is connected by the URL, and must not count twice.
                 continue;
             }
             let others = self.watchers.values().filter(|watcher| !watcher.is_given()).count();
@@ -201,7 +202,7 @@ impl Sentinel {
         self.watchers.len() > before
     }
 
-    /// All sentinels that are known.
+    /// Returns all sentinels that are known.
     fn known_sentinels(&self) -> impl Iterator<Item = Known<'_>> {
         let others = self.watchers.values().flat_map(Watcher::others);
         let named = others.filter_map(|other| Some((&other.address, other.id.as_deref()?)));
@@ -213,7 +214,7 @@ impl Sentinel {
         })
     }
 
-    /// Asks all sentinels, but for one that has just answered.
+    /// Begins a round, and asks all sentinels but the one that has just answered.
     fn begin(&mut self, but: Option<&Address>, now: Instant) {
         self.is_wanted = false;
         let round = if self.is_at() {
@@ -229,10 +230,10 @@ impl Sentinel {
         }
     }
 
-    /// Asks all when that is due, and decides when the round is over.
+    /// Begins a round when it is due, and acts on its outcome when it is over.
     fn poll_round(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         let is_due = match &self.round {
-            // What was answered before a connection was lost does not say where the next one leads.
+            // Answers from before the loss of a connection do not show where the next one must go.
             Some(round) => !round.is_awaited() && !self.is_at(),
             None => (self.is_wanted || self.is_asked()) && now >= self.not_before,
         };
@@ -246,7 +247,7 @@ impl Sentinel {
         };
         self.not_before = now + self.pause;
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
-        // Few that are cut off from the others do not know better than what was known.
+        // A minority of sentinels may be cut off from the others, so its answers are trusted less.
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
         let trust = match outcome.have_most_answered {
             true if is_missing => Trust::Older,
@@ -262,14 +263,14 @@ impl Sentinel {
         }
     }
 
-    /// The primary is where it was.
+    /// Confirms the known primary.
     fn stay(&self) {
         if let Some(known) = &self.known {
             self.named.send_replace(Named::At(known.primary.clone()));
         }
     }
 
-    /// A primary is named that is not the known one, or has a newer epoch.
+    /// Adopts a primary that is not the known one, or that has another epoch.
     fn follow(&mut self, vote: Vote, now: Instant, seen: &mut Vec<Seen>) {
         let known = self.known.replace(vote);
         let (Some(known), Some(vote)) = (known, &self.known) else {
@@ -282,7 +283,7 @@ impl Sentinel {
         self.stay();
     }
 
-    /// No sentinel named a primary.
+    /// Reports that no sentinel named a primary.
     fn nobody(&mut self, round: &Round, seen: &mut Vec<Seen>) {
         let failure = round.failure(&self.service);
         if self.redis.state == State::First {
@@ -293,9 +294,9 @@ impl Sentinel {
         }
     }
 
-    /// The primary could not be connected to, and never was before.
+    /// Handles a failed first attempt to connect to the primary.
     fn failed_at_first(&mut self, failure: Failure, now: Instant, seen: &mut Vec<Seen>) {
-        // It may be down or be demoted just now, and sentinels soon name another one.
+        // The server may just be going down or being demoted, and the sentinels may name another one soon.
         let may_pass = self.redis.first == Failing::IsFatal
             && !failure.is_lasting()
             && self.first_until.is_some_and(|until| now < until);
@@ -336,7 +337,7 @@ impl Transport for Sentinel {
         if self.redis.every_lane_is_open() {
             self.pause = PAUSE.0;
         }
-        // What was just lost is asked for.
+        // A connection that was just lost needs a new round.
         self.poll_round(now, seen);
     }
 

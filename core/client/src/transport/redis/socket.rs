@@ -1,4 +1,4 @@
-//! A socket that uses no descriptor but its own.
+//! A socket that never uses a descriptor of another owner.
 
 use std::io;
 use std::mem;
@@ -11,18 +11,18 @@ use tokio::net::TcpStream;
 use crate::sleep::note_lost;
 use crate::world::Stream;
 
-/// A connected socket. A program may close descriptors that it did not open, as daemons do, and then
-/// open files that get the same numbers; or another client opens a connection. Dropped after that, this socket leaves
-/// the number alone. It writes nothing to it, and believes nothing that it read there: that may be the answer to
-/// somebody else's command.
+/// A connected socket that checks whether its descriptor number is still its own. A program may close descriptors that
+/// it did not open, as daemons do. The number may then belong to a file of the program or to a connection of another
+/// client. From then on this socket does not close the number and writes nothing to it. It also discards what it reads
+/// there, which may be the reply to another client's command.
 pub(super) struct Socket<S: Connected> {
-    /// `None` in its drop only.
+    /// `None` only during the drop.
     stream: Option<S>,
     name: Option<S::Name>,
 }
 
 pub(super) trait Connected: Stream {
-    /// By which it is told from what has its number later.
+    /// A name that distinguishes the socket from a later owner of its number.
     type Name: PartialEq + Unpin + Send;
 
     fn name(&self) -> io::Result<Self::Name>;
@@ -31,7 +31,7 @@ pub(super) trait Connected: Stream {
 impl Connected for TcpStream {
     type Name = std::net::SocketAddr;
 
-    // Also known after the peer has reset the connection, as the peer's address is not.
+    // The local address, because the peer's is unknown after the peer has reset the connection.
     fn name(&self) -> io::Result<Self::Name> {
         self.local_addr()
     }
@@ -39,7 +39,7 @@ impl Connected for TcpStream {
 
 #[cfg(unix)]
 impl Connected for tokio::net::UnixStream {
-    /// Clients have no names: all that shows is that the number is not a file's.
+    /// Client sockets have no names, so this only shows that the number does not belong to a file.
     type Name = ();
 
     fn name(&self) -> io::Result<()> {
@@ -55,7 +55,7 @@ impl<S: Connected> Socket<S> {
         }
     }
 
-    /// Whether its number is still its own, as far as names tell.
+    /// Whether the number is still the socket's own, as far as names show.
     fn is_own(&self) -> bool {
         let name = self.stream.as_ref().map(Connected::name);
         name.is_some_and(|name| name.ok() == self.name)

@@ -1,5 +1,5 @@
-//! The connection that listens: channels out, messages in, and a ping to know
-//! that it is not dead.
+//! The connection for subscriptions: subscribes to channels, receives messages, and pings the server to notice a dead
+//! connection.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -20,22 +20,21 @@ use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::interface::{NODE, Seen};
 
-/// The subscriptions' connection. On a new one it subscribes again to every
-/// channel that is still wanted.
+/// The connection for subscriptions. A new connection subscribes again to every channel in use.
 pub(super) struct SubscriptionLink {
     connector: Arc<Connector>,
     state: State,
     wanted: BTreeSet<Arc<[u8]>>,
-    /// What to tell the server with the next flush, in order.
+    /// The changes to send with the next flush, in order.
     changes: Vec<Change>,
     outage: Outage,
-    /// A ping goes out so often, and its answer may take as long.
+    /// The interval between two pings, and the time limit for their answers.
     ping: Duration,
 }
 
 enum State {
-    /// There is none, and none is tried while the server cannot be asked either: where
-    /// the next one leads, the greeting of a lane has decided then.
+    /// There is no connection, and none is tried until the command lane is open: the lane's greeting shows whether the
+    /// server is the right one.
     Waiting,
     Connecting(Boxed<Result<Wire, Failure>>),
     Open(Box<Open>),
@@ -43,12 +42,12 @@ enum State {
 
 struct Open {
     wire: Wire,
-    /// Which server it is to.
+    /// The server of the connection.
     visit: Option<Visit>,
     since: Instant,
-    /// Its channels are sharded ones of a cluster.
+    /// Whether the channels are sharded channels of a cluster.
     is_sharded: bool,
-    /// Commands whose answer is due, oldest first.
+    /// Commands without an answer, oldest first.
     asked: VecDeque<Asked>,
     ping_due: Instant,
     ping_unanswered_since: Option<Instant>,
@@ -56,9 +55,10 @@ struct Open {
 
 /// A command on the connection.
 enum Asked {
-    /// So many channels of it are not confirmed yet.
+    /// A change of several channels. This many are not confirmed yet.
     Channels(usize),
-    /// A sharded channel: a node refuses one whose slot is not its own, and a command has those of one slot only.
+    /// A change of one sharded channel. A node refuses channels whose slot it does not have, and one command can only
+    /// name channels of the same slot.
     Shard(Change),
     Ping,
 }
@@ -77,9 +77,9 @@ impl Change {
     }
 }
 
-/// Channels in one command; the server is not to be busy with one for long.
+/// The largest number of channels in one command. A longer command could block the server.
 const CHANNELS: usize = 512;
-/// What is taken in one poll: others publish as fast as they like.
+/// The largest number of frames in one poll. Others can publish faster than this client reads.
 const FRAMES: usize = 512;
 
 impl SubscriptionLink {
@@ -91,7 +91,7 @@ impl SubscriptionLink {
             wanted: BTreeSet::new(),
             changes: Vec::new(),
             outage,
-            // Twice this is a third of the lease.
+            // Twice this, a third of the lease, is the time to notice a dead connection.
             ping: (settings.lease.get() / 6).clamp(Duration::from_millis(250), Duration::from_secs(10)),
         }
     }
@@ -106,13 +106,13 @@ impl SubscriptionLink {
         self.changes.push(Change::Unsubscribe(Arc::clone(channel)));
     }
 
-    /// Sends the changes, neighbours of one kind in one command.
+    /// Sends the changes. Consecutive changes of one kind share a command.
     pub(super) fn flush(&mut self) {
         if self.changes.is_empty() {
             return;
         }
         let changes = mem::take(&mut self.changes);
-        // While there is no connection, `wanted` says it all.
+        // Without a connection `wanted` is enough.
         let State::Open(open) = &mut self.state else { return };
         for run in changes.chunk_by(|a, b| mem::discriminant(a) == mem::discriminant(b)) {
             open.tell(run);
@@ -124,7 +124,7 @@ impl SubscriptionLink {
         matches!(self.state, State::Open(_))
     }
 
-    /// Moves the connection on. `is_reachable` says that the server can be asked.
+    /// Advances the connection. `is_reachable` tells whether the command lane is open.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_reachable: bool, seen: &mut Vec<Seen>) {
         loop {
             match &mut self.state {
@@ -148,7 +148,7 @@ impl SubscriptionLink {
         }
     }
 
-    /// Gives the connection up, if it is open.
+    /// Gives up the connection, if it is open.
     pub(super) fn give_up(&mut self, now: Instant) {
         if let State::Open(open) = &self.state {
             self.outage.began(open.since, now);
@@ -156,14 +156,14 @@ impl SubscriptionLink {
         }
     }
 
-    /// Gives the connection up, also one that is still being made: the server is elsewhere now.
+    /// Gives up the connection, or the attempt to open one, because the server has moved.
     pub(super) fn follow(&mut self, now: Instant) {
         self.give_up(now);
         self.outage.moved();
         self.state = State::Waiting;
     }
 
-    /// Gives the connection up if it is to another server than this one, where the client is now.
+    /// Gives up the connection if it goes to another server than this one, where the client is.
     pub(super) fn leave_unless_at(&mut self, server: &Server, now: Instant) {
         let State::Open(open) = &self.state else { return };
         if !open.visit.as_ref().is_some_and(|visit| server.has(visit)) {
@@ -181,7 +181,7 @@ impl SubscriptionLink {
             ping_due: now + self.ping,
             ping_unanswered_since: None,
         });
-        // What was to be told is part of what is wanted now.
+        // `wanted` includes the changes that were not sent.
         self.changes.clear();
         let wanted: Vec<Change> = self.wanted.iter().cloned().map(Change::Subscribe).collect();
         open.tell(&wanted);
@@ -201,7 +201,7 @@ impl SubscriptionLink {
 }
 
 impl Open {
-    /// Asks for changes of one kind.
+    /// Writes the commands for changes of one kind.
     fn tell(&mut self, changes: &[Change]) {
         if self.is_sharded {
             for change in changes {
@@ -265,7 +265,7 @@ impl Open {
         Ok(())
     }
 
-    /// A message, or the confirmation of one channel.
+    /// Handles a message, or the confirmation of one channel.
     fn pushed(&mut self, parts: Vec<Reply>, seen: &mut Vec<Seen>) {
         let mut parts = parts.into_iter();
         let (Some(Reply::Bytes(kind)), Some(Reply::Bytes(channel))) = (parts.next(), parts.next()) else {
@@ -292,7 +292,7 @@ impl Open {
                 Some(Asked::Shard(Change::Unsubscribe(asked))) if **asked == *channel => {
                     self.asked.pop_front();
                 }
-                // Nobody asked for it: the channel's slot is another node's by now.
+                // The client did not end this channel: its slot now belongs to another node.
                 _ => seen.push(Seen::Unheard(NODE, channel.into())),
             },
             _ => {}
@@ -308,8 +308,8 @@ impl Open {
         }
     }
 
-    /// A ping's answer; or an error: the channels were refused, by an ACL perhaps, and their
-    /// waiters poll.
+    /// Handles the answer to a ping, or an error. An error can mean that the server refused channels, for lack of a
+    /// right; their waiters then poll.
     fn answered(
         &mut self,
         reply: &Result<Reply, ServerError>,
@@ -319,7 +319,8 @@ impl Open {
     ) -> Result<(), Failure> {
         let is_turned_away = matches!(reply, Err(error) if NOT_HERE_NOT_NOW.contains(&error.code.as_str()));
         if is_turned_away && !matches!(self.asked.front(), Some(Asked::Shard(_))) {
-            // The end of a channel, which the node had ended itself before it read that.
+            // This answers the request to end a channel. The node ended the channel itself before it read the request,
+            // and that message removed the request from `asked`.
             return Ok(());
         }
         match self.asked.pop_front() {
@@ -334,7 +335,7 @@ impl Open {
                 }
                 Ok(())
             }
-            // What a node of a cluster refuses to end, it ends itself once the slot has moved.
+            // A cluster node that refuses to end a channel ends it itself once the slot has moved.
             Some(Asked::Channels(_) | Asked::Shard(Change::Unsubscribe(_))) => Ok(()),
             None => Err(Failure::unavailable("the server answers what was not asked")),
         }

@@ -1,8 +1,7 @@
-//! A TLS connection, and what it means when there is none.
+//! TLS connections, and the reasons why one fails.
 //!
-//! With TLS 1.3 a server that refuses the client's certificate says so only after
-//! the handshake, in answer to the first thing it reads. So the stream takes note of
-//! what the TLS library said until the connection has proved good.
+//! With TLS 1.3, a server that refuses the client's certificate reports it only after the handshake, in answer to the
+//! first data. The stream therefore records the error of the TLS library until the connection has proved good.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,24 +34,23 @@ pub(super) struct TlsDialer {
     tls: Mutex<Arc<Tls>>,
 }
 
-/// A TLS connection that takes note of its end.
+/// A TLS connection that records why it ended.
 pub(super) struct Stream {
     inner: TlsStream<Socket<TcpStream>>,
     outcome: Arc<TlsOutcome>,
 }
 
-/// What was seen of one connection.
+/// The observations on one connection.
 pub(super) struct TlsOutcome {
     tls: Arc<Tls>,
     host: String,
-    /// The server asked for a client certificate.
+    /// Whether the server asked for a client certificate.
     was_asked: AtomicBool,
-    /// What the TLS library ended it with.
+    /// The error with which the TLS library ended the connection.
     end: OnceLock<rustls::Error>,
 }
 
-/// So old the files may be for a new connection: certificates are replaced while
-/// programs run.
+/// The age at which the files are read again for a new connection: certificates are replaced while programs run.
 const FRESH: Duration = Duration::from_secs(10);
 
 impl TlsDialer {
@@ -105,7 +103,7 @@ impl TlsDialer {
         }
     }
 
-    /// What the files say now; what they said before, if they cannot be read.
+    /// Returns the current content of the files, or the previous content if they cannot be read.
     async fn tls(&self) -> Arc<Tls> {
         let known = Arc::clone(&self.lock());
         if known.read_at.elapsed() < FRESH {
@@ -131,12 +129,12 @@ impl TlsOutcome {
     fn note(&self, error: &io::Error) {
         let said = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         if let Some(said) = said {
-            // The first one is the cause.
+            // The first error is the cause.
             let _ = self.end.set(said.clone());
         }
     }
 
-    /// Why the connection did not come about; `otherwise` if TLS has no part in it.
+    /// Returns the reason why there is no connection; `otherwise` if TLS is not the reason.
     pub(super) fn failure(&self, otherwise: Failure) -> Failure {
         let asked = self.was_asked.load(Ordering::Relaxed);
         match self.end.get() {
@@ -154,7 +152,7 @@ impl TlsOutcome {
                 })
             }
             Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => Failure::tls_unknown(),
-            // A server that closes without a word may just be going down.
+            // A server that closes the connection without an alert may only be shutting down.
             None if asked && self.tls.client.is_none() && otherwise.is_without_answer() => {
                 Failure::unavailable(format!(
                     "{}; it had asked for a client certificate, and there was none to give ({CERT}, {KEY})",
@@ -172,7 +170,7 @@ impl std::fmt::Debug for TlsOutcome {
     }
 }
 
-/// Says which certificate this client has, and hears that it was asked.
+/// Provides the client's certificate, and records that the server asked for it.
 impl ResolvesClientCert for TlsOutcome {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.was_asked.store(true, Ordering::Relaxed);
@@ -188,7 +186,7 @@ fn demand() -> Cause {
     Cause::new("the server demands a client certificate").with_advice(format!("give one by {CERT} and {KEY}"))
 }
 
-/// Why the server's certificate is not acceptable, and what to do.
+/// Returns the reason why the server's certificate is not acceptable, with advice.
 fn distrust(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause {
     let not_for = |what: &str| Cause::new(format!("the server's certificate is not for {host}{what}"));
     match error {
@@ -221,7 +219,7 @@ fn distrust(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause
         CertificateError::Revoked => {
             Cause::new("the server's certificate was revoked").with_advice("install a new one there")
         }
-        // The library that says so is rustls's own.
+        // An error of webpki, rustls's own verifier, which has no variant of its own here.
         CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
             Cause::new("the server's certificate is that of an authority, which may not be a server's").with_advice(
                 "let that authority sign one for the server; where `openssl req -x509` made it, add \
@@ -248,7 +246,7 @@ fn not_yet(left: Option<String>) -> Cause {
     .with_advice("set the clock that is wrong")
 }
 
-/// `DnsName("host")` and `IpAddress(::1)`, as the library has them, without their wrapping.
+/// Removes the wrapping that the library adds to a name: `DnsName("host")` and `IpAddress(::1)`.
 fn plain_name(name: &str) -> &str {
     let inside = name
         .split_once('(')
@@ -268,8 +266,8 @@ fn between(from: UnixTime, to: UnixTime) -> String {
     format!("{number} {unit}")
 }
 
-/// Whether an alert of a server that asked for a certificate is about that certificate.
-/// TLS 1.2 has no alert of its own for a missing one.
+/// Whether an alert of a server that asked for a certificate is about that certificate. TLS 1.2 has no alert of its own
+/// for a missing one.
 const fn is_about_the_client(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -311,8 +309,8 @@ impl AsyncRead for Stream {
     }
 }
 
-/// A server that refuses says why and closes at once. Our next write then fails before its words
-/// are read: the caller that writes here reads on after that, and so the words are noted.
+/// A server that refuses the connection sends the reason and closes at once. The next write fails before the reason is
+/// read, so write errors are not recorded. The caller reads on after such a failure, and the reason is recorded then.
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(context, bytes)

@@ -1,5 +1,5 @@
-//! The servers behind a URL as a tool sees them: one by one. Addresses, credentials, TLS and the address map are
-//! those of the client (`connect.rs`).
+//! The individual servers behind a URL, for tools. Addresses, credentials, TLS and the address map are those of the
+//! client (`connect.rs`).
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use super::sentinel::lookup;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 
-/// What one URL leads to.
+/// The servers behind one URL.
 pub(crate) struct Found {
     pub(crate) place: Place,
     pub(crate) primaries: Vec<Link>,
     pub(crate) sentinels: Vec<Link>,
 }
 
-/// What is known of the servers.
+/// The arrangement of the servers.
 pub(crate) enum Place {
     Alone,
-    /// The primary of this service.
+    /// The service whose primary the sentinels name.
     Service(String),
-    /// A cluster; which of its nodes has which key.
+    /// A cluster, with the node of each key.
     Cluster(Nodes),
 }
 
-/// Which node has which key.
+/// The node of each key.
 pub(crate) struct Nodes(Map);
 
 impl Nodes {
-    /// The place among the primaries of the one that has this key; `None` if nobody has its slot.
+    /// Returns the index of the primary that has this key; `None` if no node has its slot.
     pub(crate) fn place_of(&self, key: &[u8]) -> Option<usize> {
         self.0.place_of(key)
     }
 }
 
-/// A server that those of `whole` announce.
+/// Returns a link to a server that the servers of `whole` announce.
 pub(crate) fn announced(settings: &Settings, whole: &Target, host: &str, port: u16) -> Link {
     let membership = match &whole.scheme {
         Scheme::Cluster { .. } => Membership::Shard,
@@ -47,7 +47,7 @@ pub(crate) fn announced(settings: &Settings, whole: &Target, host: &str, port: u
     Link::of(settings, whole, &whole.node(host, port), membership)
 }
 
-/// Finds the servers; asks the cluster, or the sentinels, if it is one, or there are some.
+/// Finds the servers. Asks the cluster or the sentinels, if there are any.
 pub(crate) async fn find(settings: &Arc<Settings>, target: &Target) -> Result<Found, Error> {
     match &target.scheme {
         Scheme::Cluster { .. } => {

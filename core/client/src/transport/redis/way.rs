@@ -1,4 +1,4 @@
-//! A way to a server, and the connection that it led to.
+//! The way to a server, and the connection that results.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use super::purpose::Purpose;
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
 
-/// The way in which connections begin.
+/// The method to open a connection.
 pub(super) enum Dialer {
     Tcp(Tcp),
     Unix(PathBuf),
     Tls(TlsDialer),
-    /// To a server that others announce, wherever that is reached.
+    /// A server that sentinels or cluster nodes announce, at the address that the `address_map` gives for it.
     Announced(Announced),
-    /// To whatever server sentinels name at that time.
+    /// The server that sentinels name at the time of the attempt.
     Elected(Elected),
 }
 
 impl Dialer {
-    /// The host, where one is dialled.
+    /// Returns the host and port, if the connection uses TCP.
     pub(super) const fn tcp(&self) -> Option<&Tcp> {
         match self {
             Self::Tcp(tcp) => Some(tcp),
@@ -35,7 +35,7 @@ impl Dialer {
     }
 }
 
-/// A way to a server, to which, and what for.
+/// The way to a server, its name in messages, and the purpose of the connection.
 pub(super) struct Way<'a> {
     pub(super) dialer: &'a Dialer,
     pub(super) node: &'a str,
@@ -43,7 +43,7 @@ pub(super) struct Way<'a> {
     pub(super) until: &'a Until,
 }
 
-/// A connection on which a server has said that it will do.
+/// A connection whose server has accepted the client and has the expected kind.
 pub(super) struct Candidate {
     pub(super) wire: Wire,
     pub(super) mark: Mark,
@@ -51,7 +51,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The failure, or what the TLS library knows of it.
+    /// Returns the TLS library's reason for the failure, if it has one, or else the failure itself.
     pub(super) fn explained(&self, failure: Failure) -> Failure {
         match &self.outcome {
             Some(outcome) => outcome.failure(failure),

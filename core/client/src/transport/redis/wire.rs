@@ -1,5 +1,4 @@
-//! One connection: commands go out through one buffer, replies are taken one by one
-//! out of another.
+//! One connection: writes commands through one buffer, and takes replies one by one from another.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,25 +14,25 @@ use super::resp::{self, Frame, Limits, Unreadable};
 use super::scan::Scan;
 use crate::world::Stream;
 
-/// A connection. Both buffers are used again and again.
+/// A connection. Both buffers are reused.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
-    /// How much of `out` is written.
+    /// The number of bytes of `out` that are written.
     written: usize,
-    /// Why nothing can be written any more. Told when all that the server sent is read: it may
-    /// have said why.
+    /// The reason why nothing can be written any more. Reported after everything from the server was read, because the
+    /// server may have given a better reason.
     broken: Option<Failure>,
-    /// All of it is there to be read into; `begin..end` has come and is not taken yet.
+    /// The read buffer, initialized in full. The bytes `begin..end` have arrived and were not taken yet.
     input: Vec<u8>,
     begin: usize,
     end: usize,
-    /// Looks for the end of the next frame, of which a part has come.
+    /// The search for the end of the next frame, of which a part has arrived.
     scan: Option<Box<Scan>>,
     limits: Limits,
-    /// Bytes and frames that came without a pause.
+    /// The bytes and frames that arrived without a pause.
     burst: Burst,
-    /// The server, if this keeps the client there.
+    /// The server, if this connection keeps the client there.
     server: Option<Arc<Server>>,
 }
 
@@ -43,15 +42,15 @@ struct Burst {
     frames: usize,
 }
 
-/// So many of each at the most; then it is the turn of others: a server may send without end.
+/// The largest burst. After it other tasks get their turn, because a server can send without end.
 const LONGEST_BURST: Burst = Burst {
     bytes: 1 << 20,
     frames: 512,
 };
 
-/// What one read takes at the most, but for a frame that is longer.
+/// The largest number of bytes of one read, except within a longer frame.
 const READ: usize = 16 * 1_024;
-/// A buffer that grew beyond this in a busy moment is freed.
+/// A buffer that grew beyond this size is freed when it is empty.
 const KEPT: usize = 256 * 1_024;
 
 impl Wire {
@@ -71,33 +70,32 @@ impl Wire {
         }
     }
 
-    /// The server has let this client in: from here on answers may be long.
+    /// Notes that the server has accepted the login. Longer answers are allowed from now on.
     pub(super) const fn is_let_in(&mut self) {
         self.limits = Limits::KNOWN;
     }
 
-    /// The client is at this server while there is this connection.
+    /// Keeps the client at this server as long as this connection exists.
     pub(super) fn keep_at(&mut self, server: Arc<Server>) {
         self.server = Some(server);
     }
 
-    /// The server, where this connection does not keep the client.
+    /// Returns the server, and no longer keeps the client there.
     pub(super) fn visit(&mut self) -> Option<Visit> {
         self.server.take().map(|server| server.visit())
     }
 
-    /// Where the next commands are written to; `write` or the next poll sends them.
+    /// Returns the buffer for the next commands. `write` or the next poll sends them.
     pub(super) const fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Sends what the socket takes now. The rest goes with the next poll, which also says
-    /// whether this failed.
+    /// Sends as much as the socket accepts now. The next poll sends the rest, and reports an error of this write.
     pub(super) fn write(&mut self) {
         let _ = self.poll_write(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Sends all that is written.
+    /// Sends everything in `out`.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.broken.is_none() && self.written < self.out.len() {
             let rest = &self.out[self.written..];
@@ -118,8 +116,8 @@ impl Wire {
         Poll::Ready(())
     }
 
-    /// Takes the next frame that the server sent; sends meanwhile what is left. After a long burst it is pending once
-    /// though there is more, and has the task woken.
+    /// Returns the next frame from the server, and sends what is left in `out`. After a long burst it returns `Pending`
+    /// once although there is more, and wakes the task.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, Failure>> {
         loop {
             if self.burst.is_over() {
@@ -150,7 +148,7 @@ impl Wire {
         }
     }
 
-    /// Takes the next frame, if it is whole.
+    /// Returns the next frame, if it has arrived in full.
     fn take_frame(&mut self) -> Result<Option<Frame>, Unreadable> {
         let bytes = &self.input[self.begin..self.end];
         if let Some(scan) = &mut self.scan
@@ -159,7 +157,7 @@ impl Wire {
             return Ok(None);
         }
         let Some((frame, length)) = resp::decode(bytes, self.limits)? else {
-            // Most are whole at once: only the others are looked at twice.
+            // Most frames arrive whole. Only the others need a scan.
             self.scan.get_or_insert_default();
             return Ok(None);
         };
@@ -168,7 +166,7 @@ impl Wire {
         Ok(Some(frame))
     }
 
-    /// Reads what has come, behind what is not taken yet.
+    /// Reads what has arrived, behind the bytes that were not taken yet.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
@@ -194,8 +192,7 @@ impl Wire {
         Poll::Ready(Ok(some))
     }
 
-    /// Waits for the reply of a command, while only that and others of the same caller
-    /// are open.
+    /// Waits for the next reply. All commands without a reply must be the caller's own.
     pub(super) async fn reply(&mut self) -> Result<Result<steadlock_protocol::Reply, resp::ServerError>, Failure> {
         loop {
             if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {
@@ -206,7 +203,7 @@ impl Wire {
 }
 
 impl Burst {
-    /// Whether it has been long enough. Then the next one begins.
+    /// Whether the burst has reached its limit. If so, a new one begins.
     fn is_over(&mut self) -> bool {
         let is_over = self.bytes >= LONGEST_BURST.bytes || self.frames >= LONGEST_BURST.frames;
         if is_over {
@@ -233,8 +230,7 @@ mod tests {
     use super::*;
     use crate::port::counting::Counting;
 
-    /// A connection that takes nothing any more, and gives so many bytes at a time of what the server
-    /// said before.
+    /// A connection that accepts no writes, and returns `at_a_time` bytes per read of what the server sent before.
     struct Cut {
         said: &'static [u8],
         at_a_time: usize,
@@ -289,7 +285,7 @@ mod tests {
         }
     }
 
-    /// A server that says the same for ever, as fast as it is read.
+    /// A server that repeats the same bytes without end, as fast as they are read.
     struct Endless {
         said: &'static [u8],
         at: usize,
@@ -330,7 +326,7 @@ mod tests {
     #[test]
     fn a_server_that_sends_without_end_leaves_others_their_turn() {
         let long = format!(">1\r\n$100000\r\n{}\r\n", "a".repeat(100_000));
-        // A burst ends with the read that makes it too long.
+        // A burst ends with the read that exceeds its limit.
         for (said, most) in [(b":1\r\n".as_slice(), 512), (long.into_bytes().leak(), 14)] {
             let mut wire = Wire::new(Endless::saying(said));
             wire.is_let_in();

@@ -1,5 +1,5 @@
-//! At which node each channel is listened to: the one that has the channel's slot, where the
-//! lock's scripts publish and count who hears.
+//! The node at which each channel is subscribed to. It is the node with the channel's slot: the lock's scripts run
+//! there, publish there and count the subscribers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::slots::Slots;
 use crate::transport::interface::{NODE, Seen};
 use crate::transport::redis::address::Address;
 
-/// The channels that are wanted.
+/// The channels in use.
 #[derive(Default)]
 pub(super) struct Channels(BTreeMap<Arc<[u8]>, Place>);
 
@@ -18,11 +18,11 @@ struct Place {
     slot: u16,
     node: Option<Address>,
     is_confirmed: bool,
-    /// The node that was to have it has it no more. Where it is, the cluster is to say.
+    /// Whether the node lost the channel's slot. The next topology shows where the channel belongs.
     is_astray: bool,
 }
 
-/// What to tell a node.
+/// A change of a subscription at a node.
 pub(super) enum Change {
     Subscribe(Address, Arc<[u8]>),
     Unsubscribe(Address, Arc<[u8]>),
@@ -44,19 +44,19 @@ impl Channels {
         place.node.map(|node| Change::Unsubscribe(node, Arc::clone(channel)))
     }
 
-    /// Whether one of them waits for a node.
+    /// Whether a channel has no node yet.
     pub(super) fn any_is_nowhere(&self) -> bool {
         self.0.values().any(|place| place.node.is_none() && !place.is_astray)
     }
 
-    /// The cluster has said which node has which slot: those that went astray are placed with the next.
+    /// Makes lost channels ready to be placed, because the topology is known again.
     pub(super) fn find(&mut self) {
         for place in self.0.values_mut() {
             place.is_astray = false;
         }
     }
 
-    /// A node does not listen to this channel any more, or never did.
+    /// Notes that a node lost or refused this channel.
     pub(super) fn astray(&mut self, node: &Address, channel: &Arc<[u8]>, seen: &mut Vec<Seen>) -> Option<Change> {
         let place = self
             .0
@@ -70,7 +70,7 @@ impl Channels {
         Some(Change::Unsubscribe(before, Arc::clone(channel)))
     }
 
-    /// Puts each where its slot is.
+    /// Moves each channel to the node that has its slot.
     pub(super) fn place(&mut self, slots: &Slots, seen: &mut Vec<Seen>) -> Vec<Change> {
         let mut changes = Vec::new();
         for (channel, place) in &mut self.0 {
@@ -89,7 +89,7 @@ impl Channels {
         changes
     }
 
-    /// A node confirmed a channel. Whether it is the one where that is listened to.
+    /// Notes that a node confirmed a channel. Returns whether the channel belongs to this node.
     pub(super) fn confirmed(&mut self, node: &Address, channel: &Arc<[u8]>) -> bool {
         let place = self
             .0
@@ -101,7 +101,7 @@ impl Channels {
         })
     }
 
-    /// A node's connection is gone. It asks for them again on its next one.
+    /// Notes that a node's connection closed. Its next connection subscribes again.
     pub(super) fn deaf(&mut self, node: &Address, seen: &mut Vec<Seen>) {
         for (channel, place) in &mut self.0 {
             if place.node.as_ref() == Some(node) && std::mem::take(&mut place.is_confirmed) {
@@ -110,7 +110,7 @@ impl Channels {
         }
     }
 
-    /// Whether one is listened to at this node.
+    /// Whether a channel is subscribed to at this node.
     pub(super) fn any_at(&self, node: &Address) -> bool {
         self.0.values().any(|place| place.node.as_ref() == Some(node))
     }

@@ -1,4 +1,4 @@
-//! Asking a cluster once which node has which slot, for tools.
+//! Asks a cluster once which node has which slot, for tools.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::transport::redis::failure::Failure;
 use crate::transport::redis::membership::Membership;
 use crate::transport::redis::outage::Outage;
 
-/// Which node has which slot, as one node said.
+/// The node of each slot, by the answer of one node.
 pub(in crate::transport::redis) struct Map {
     slots: Slots,
     primaries: Vec<Address>,
 }
 
 impl Map {
-    /// Asks all nodes that the URL names; the first good answer counts.
+    /// Asks all nodes of the URL. Uses the first good answer.
     pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &Target) -> Result<Self, Error> {
         let Scheme::Cluster { nodes, .. } = &target.scheme else {
             unreachable!("it is no cluster");
@@ -43,12 +43,12 @@ impl Map {
         Ok(Self { slots, primaries })
     }
 
-    /// All nodes that have slots, by address.
+    /// Returns all nodes that have slots, sorted by address.
     pub(in crate::transport::redis) fn primaries(&self) -> &[Address] {
         &self.primaries
     }
 
-    /// The place among them of the one that has this key; `None` if nobody has its slot.
+    /// Returns the index of the primary that has this key; `None` if no node has its slot.
     pub(in crate::transport::redis) fn place_of(&self, key: &[u8]) -> Option<usize> {
         let owner = self.slots.owner(slot(key))?;
         self.primaries.iter().position(|primary| primary == owner)

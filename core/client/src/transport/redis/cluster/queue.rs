@@ -1,7 +1,7 @@
-//! Calls that wait for their node, and where those went that are on their way.
+//! Calls that wait for their node, and the destinations of those that were sent.
 //!
-//! A slot's calls of one lane go to one node at a time: while some are on their way to another
-//! node than the slot's, the rest waits, so that they run in the order in which they came.
+//! All calls of one slot and lane go to one node at a time. While some are on their way to another node than the slot's
+//! owner, the others wait, so that all run in their order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -16,53 +16,53 @@ use crate::transport::redis::in_flight::TurnedAway;
 use crate::transport::redis::resp::ServerError;
 use crate::world::{Defect, World};
 
-/// The least and the longest time until a call is tried again that no node wants.
+/// The base and the limit of the pause before a call that was turned away is sent again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
-/// So often a call follows where it is sent to without a pause.
+/// The number of redirections that a call follows without a pause.
 const FOLLOWED: u32 = 2;
-/// What a node says while it may serve no slot at all.
+/// The error of a node that may not serve any slot.
 const DOWN: &str = "CLUSTERDOWN";
-/// What it says while another one has the slot, or will.
+/// The errors of a node whose slot belongs to another node now, or is migrating to one.
 const REDIRECTIONS: [&str; 2] = ["MOVED", "ASK"];
 
-/// A slot's calls of one lane.
+/// The calls of one slot and lane.
 pub(super) type Flow = (u16, Lane);
 
 /// A call that waits.
 pub(super) struct Waiting {
     pub(super) call: Call,
     pub(super) flow: Flow,
-    /// Where it is to ask though the slot is still on its way there.
+    /// The node to ask although the slot is still migrating to it.
     pub(super) asking: Option<Address>,
     since: Instant,
     not_before: Instant,
     tries: u32,
-    /// What the last node said.
+    /// The last error of a node.
     said: Option<ServerError>,
 }
 
-/// A call on its way.
+/// A call that was sent.
 struct Sent {
     flow: Flow,
     key: Arc<[u8]>,
     script: Script,
     since: Instant,
     tries: u32,
-    /// What a node said before, that had it wait.
+    /// An earlier error of a node that made the call wait.
     said: Option<ServerError>,
 }
 
-/// Where a slot's calls are on their way to, and how many.
+/// The node to which a slot's calls were sent, and their number.
 struct Way {
     node: Address,
     count: usize,
 }
 
-/// What to do with a call that waits.
+/// The next step of a waiting call.
 pub(super) enum Step {
-    /// It goes there.
+    /// The call is sent to this node.
     Go(Address),
-    /// It waits, and what is behind it in its slot waits with it.
+    /// The call waits, and so do the calls behind it in its slot.
     Stay,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     sent: BTreeMap<CallId, Sent>,
     ways: BTreeMap<Flow, Way>,
-    /// A call that waited so long is answered.
+    /// The time after which a waiting call is answered.
     patience: Duration,
     world: World,
 }
@@ -92,7 +92,7 @@ impl Queue {
             flow: (slot(key), call.lane),
             call,
             asking: None,
-            // Set by the first flush: pushing reads no clock.
+            // Set by the first flush, because `push` reads no clock.
             since: Instant::ZERO,
             not_before: Instant::ZERO,
             tries: 0,
@@ -104,13 +104,13 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// How many calls are on their way to a node.
+    /// Returns the number of calls that were sent to a node and have no reply.
     pub(super) fn on_the_way_to(&self, node: &Address) -> usize {
         let ways = self.ways.values().filter(|way| way.node == *node);
         ways.map(|way| way.count).sum()
     }
 
-    /// Asks `step` about each call that may go, in order; `go` takes those that do.
+    /// Calls `step` for each call that may be sent, in order, and `go` for those that are sent.
     pub(super) fn flush(
         &mut self,
         now: Instant,
@@ -126,7 +126,8 @@ impl Queue {
             if waiting.since == Instant::ZERO {
                 waiting.since = now;
             }
-            // One that is not wanted yet holds up nobody: what undoes it comes back to `answered`.
+            // A call that waits for its next attempt blocks no other call. If a later call undoes it, `answered` drops
+            // it.
             if now < waiting.not_before {
                 kept.push_back(waiting);
                 continue;
@@ -179,8 +180,8 @@ impl Queue {
         self.waiting = kept;
     }
 
-    /// A call was answered. What was turned away before it and is of the same lock must not run
-    /// after it: it might be what undoes that.
+    /// Handles the reply to a call. An earlier call of the same lock that was turned away must not run after it,
+    /// because the later call may be the one that undoes it.
     pub(super) fn answered(&mut self, id: CallId, seen: &mut Vec<Seen>) {
         let Some(sent) = self.left(id) else { return };
         if self.world.has(Defect::UndoneCallsRunLate) {
@@ -199,8 +200,8 @@ impl Queue {
         });
     }
 
-    /// A node did not run a call. It is tried at `asking`, or where its slot is then. A cluster that is down may
-    /// be so for long: soon its word is the answer.
+    /// Handles a call that a node did not run. The call is sent again, to `asking` or to the owner of its slot. A
+    /// cluster can be down for long, so its error becomes the answer after a few attempts.
     pub(super) fn turned_away(
         &mut self,
         turned_away: TurnedAway,
@@ -214,7 +215,7 @@ impl Queue {
         if said.code == DOWN && tries > FOLLOWED {
             return Some(Seen::Reply(call.id, Err(said.to_call_error())));
         }
-        // Where it was sent to is no answer, if it was told to wait before.
+        // A redirection tells the caller nothing. An earlier error that made the call wait is kept instead.
         let said = match sent.said {
             Some(before) if REDIRECTIONS.contains(&said.code.as_str()) => before,
             _ => said,
@@ -236,7 +237,7 @@ impl Queue {
         None
     }
 
-    /// A call did not leave: the connection closed before.
+    /// Takes back a call that was not sent because the connection closed.
     pub(super) fn unsent(&mut self, call: Call) {
         let Some(sent) = self.left(call.id) else { return };
         self.put_back(Waiting {
@@ -250,7 +251,7 @@ impl Queue {
         });
     }
 
-    /// In the order in which they came.
+    /// Puts a call back into the order in which the calls came.
     fn put_back(&mut self, waiting: Waiting) {
         let place = self.waiting.partition_point(|other| other.call.id < waiting.call.id);
         self.waiting.insert(place, waiting);
@@ -267,7 +268,7 @@ impl Queue {
         Some(sent)
     }
 
-    /// Answers what has waited too long; `why` says what to a call that no node has refused.
+    /// Answers the calls that have waited too long. `why` is the error for a call that no node refused.
     pub(super) fn drop_overdue(&mut self, now: Instant, why: impl Fn(&Waiting) -> CallError, seen: &mut Vec<Seen>) {
         let patience = self.patience;
         let is_overdue = |waiting: &Waiting| waiting.since != Instant::ZERO && now >= waiting.since + patience;
@@ -283,7 +284,7 @@ impl Queue {
         });
     }
 
-    /// When there is something to do.
+    /// Returns the time at which a call must be sent again or answered.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let due = self.waiting.iter().filter(|waiting| waiting.since != Instant::ZERO);
         due.map(|waiting| {
@@ -299,7 +300,8 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Whether a call that was sent is a later one of its lock, by another script: it might be what undoes this one.
+    /// Whether the call that was sent is a later one of the same lock, by another script. Such a call may undo this
+    /// one.
     fn is_overtaken_by(&self, id: CallId, sent: &Sent) -> bool {
         self.flow == sent.flow
             && self.call.id < id
@@ -340,7 +342,7 @@ mod tests {
         Address::new("b", 1)
     }
 
-    /// Sends what may go to `node`; gives the calls that went.
+    /// Sends the calls that may go to `node`, and returns them.
     fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<(u64, bool)> {
         let mut went = Vec::new();
         queue.flush(
@@ -430,7 +432,7 @@ mod tests {
         of(&mut queue, 2, Script::LockRelease, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
         let mut seen = Vec::new();
-        // Nor is it sent behind that.
+        // The call is not sent after its release either.
         assert_eq!(sent(&mut queue, &a(), NOW + BACK_OFF.1), []);
         queue.answered(CallId::from_u64(2), &mut seen);
         assert!(matches!(&seen[..], [seen] if is_refusal(seen, 1)), "{seen:?}");

@@ -1,4 +1,4 @@
-//! One node of a cluster: its connections, and what is known of it.
+//! One node of a cluster, with its connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::transport::redis::lane::LaneLink;
 use crate::transport::redis::membership::Membership;
 use crate::transport::redis::{Failing, Redis};
 
-/// A node without slots is left when it had nothing to do for so long.
+/// A node without slots is left when it had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(5);
-/// The cluster is asked about a node that has not answered for so long.
+/// The cluster is asked about a node that has not answered for this long.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// A node.
+/// One node of a cluster.
 pub(super) struct Shard {
     redis: Redis,
     used: Instant,
@@ -34,7 +34,7 @@ impl Shard {
         }
     }
 
-    /// Its connections.
+    /// Returns the connections of the node.
     pub(super) const fn redis(&self) -> &Redis {
         &self.redis
     }
@@ -57,29 +57,29 @@ impl Shard {
         }
     }
 
-    /// Something was, or is to be, done there.
+    /// Notes that the node was needed.
     pub(super) const fn used(&mut self, now: Instant) {
         self.used = now;
     }
 
-    /// When it may be left, if it has no slots.
+    /// Returns the time at which the node may be left if it has no slots.
     pub(super) fn idle_at(&self) -> Instant {
         self.used + IDLE
     }
 
-    /// When its oldest call has waited so long that another node may have taken its place.
+    /// Returns the time at which the oldest call will have waited so long that another node may have replaced this one.
     pub(super) fn silent_at(&self) -> Option<Instant> {
         let lanes = [&self.redis.commands, &self.redis.renewals];
         let oldest = lanes.into_iter().filter_map(LaneLink::unanswered_since).min()?;
         Some(oldest + SILENT)
     }
 
-    /// A connection to it failed.
+    /// Notes a failed connection.
     pub(super) fn failed(&mut self, cause: Cause) {
         self.cause = Some(cause);
     }
 
-    /// Why the last connection failed that did.
+    /// Returns the cause of the last failed connection.
     pub(super) const fn cause(&self) -> Option<&Cause> {
         self.cause.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Which node has which slot, as far as is known.
+//! The node of each slot, as far as is known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use crate::target::{Scheme, Target};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;
 
-/// The slots of a cluster.
+/// The number of slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
 
 /// The owner of each slot.
 pub(super) struct Slots {
     owners: Vec<Address>,
-    /// For each slot the place of its owner.
+    /// For each slot the index of its owner.
     of: Vec<Option<usize>>,
-    /// All nodes that were told of, replicas too.
+    /// All nodes that were announced, replicas too.
     known: BTreeSet<Address>,
-    /// The ids of the owners, which no other cluster's nodes have.
+    /// The ids of the owners. No node of another cluster has the same id.
     ids: BTreeSet<String>,
 }
 
 impl Slots {
-    /// Nothing is known.
+    /// Creates an empty table.
     pub(super) fn unknown() -> Self {
         Self {
             owners: Vec::new(),
@@ -34,8 +34,8 @@ impl Slots {
         }
     }
 
-    /// Reads the answer to `CLUSTER SLOTS`. `asked` is the host that answers for nodes which
-    /// do not know their own. `None` if no slot has an owner in it.
+    /// Reads the reply to `CLUSTER SLOTS`. `asked` is the host for nodes that are listed without one. `None` if no slot
+    /// has an owner.
     pub(super) fn read(answer: &Reply, asked: &str) -> Option<Self> {
         let Reply::Array(ranges) = answer else { return None };
         let mut slots = Self::unknown();
@@ -66,7 +66,7 @@ impl Slots {
         self.owners.get(place?)
     }
 
-    /// A node said which node owns the slot. Returns whether this changes what was known.
+    /// Notes that a node named the owner of a slot. Returns whether this changes the table.
     pub(super) fn moved(&mut self, slot: u16, owner: &Address) -> bool {
         if self.owner(slot) == Some(owner) {
             return false;
@@ -79,7 +79,7 @@ impl Slots {
         true
     }
 
-    /// The nodes to ask about the slots: those of the URL and those that were told of.
+    /// Returns the nodes to ask about the slots: those of the URL and all that were announced.
     pub(super) fn nodes(&self, target: &Target) -> Vec<Address> {
         let mut nodes = self.known().clone();
         if let Scheme::Cluster { nodes: given, .. } = &target.scheme {
@@ -88,22 +88,22 @@ impl Slots {
         nodes.into_iter().collect()
     }
 
-    /// All nodes that were told of.
+    /// Returns all nodes that were announced.
     pub(super) const fn known(&self) -> &BTreeSet<Address> {
         &self.known
     }
 
-    /// The ids of the owners, when the cluster was asked last.
+    /// Returns the ids of the owners, by the last topology.
     pub(super) const fn ids(&self) -> &BTreeSet<String> {
         &self.ids
     }
 
-    /// All nodes that have slots, as far as is known.
+    /// Returns all nodes that have slots, as far as is known.
     pub(super) fn owners(&self) -> impl Iterator<Item = &Address> {
         self.owners.iter()
     }
 
-    /// Whether a node had a slot when its cluster was asked last.
+    /// Whether a node has a slot, as far as is known.
     pub(super) fn has(&self, node: &Address) -> bool {
         self.owners.contains(node)
     }
@@ -117,8 +117,8 @@ impl Slots {
     }
 }
 
-/// A node's address in an answer. One without a name is where it was asked; one that says
-/// `?` does not know its own.
+/// Returns a node's address from the reply. An empty host stands for the host that was asked. A node whose host is `?`
+/// does not know its own.
 fn address(node: &Reply, asked: &str) -> Option<Address> {
     let Reply::Array(parts) = node else { return None };
     let host = match parts.first()? {
@@ -131,12 +131,12 @@ fn address(node: &Reply, asked: &str) -> Option<Address> {
     Address::told(host, u16::try_from(*port).ok()?, asked)
 }
 
-/// A number for each primary that there was.
+/// A number for each primary that has ever had a slot.
 #[derive(Default)]
 pub(super) struct Numbers(Vec<Address>);
 
 impl Numbers {
-    /// The number of each slot's owner, and the names of all.
+    /// Returns the number of each slot's owner, and the names of all primaries.
     pub(super) fn number(&mut self, slots: &Slots) -> (Arc<[u16]>, Arc<[Arc<str>]>) {
         for owner in slots.owners() {
             if !self.0.contains(owner) {
@@ -154,7 +154,7 @@ impl Numbers {
     }
 }
 
-/// A node's id in an answer.
+/// Returns a node's id from the reply.
 fn id(node: &Reply) -> Option<&str> {
     let Reply::Array(parts) = node else { return None };
     text(parts.get(2)?)

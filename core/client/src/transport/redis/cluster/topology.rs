@@ -1,7 +1,7 @@
-//! Asking a cluster which node has which slot.
+//! Asks a cluster which node has which slot.
 //!
-//! Several nodes are asked at once, a few more when those are slow: one that hangs delays
-//! nothing. The first good answer is taken; what it says wrong, MOVED corrects.
+//! Several nodes are asked at once, and a few more if those are slow, so a node that hangs delays nothing. The first
+//! good answer is used. If it is wrong, MOVED replies correct it.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::transport::redis::membership::Membership;
 use crate::transport::redis::outage::Outage;
 
 pub(super) const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
-/// So many are asked at once.
+/// The number of nodes that are asked at once.
 const AT_ONCE: usize = 3;
-/// After so long without an answer, as many more.
+/// The time without an answer after which more nodes are asked.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// The least and the longest time between two rounds.
+/// The shortest and the longest pause between two rounds.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
-/// Asks, and asks again.
+/// Asks the cluster for its topology in rounds.
 pub(super) struct Topology {
     settings: Arc<Settings>,
     target: Target,
     asked: Vec<Asked>,
-    /// Whom to ask when those are slow.
+    /// The nodes to ask if the first ones are slow.
     next: Vec<Address>,
-    /// When those are called slow.
+    /// The time at which the asked nodes count as slow.
     slow_at: Instant,
-    /// Somebody found that the answer of the last round is not good any more.
+    /// Whether the last answer turned out to be outdated.
     is_wanted: bool,
-    /// When the next round may begin.
+    /// The earliest time of the next round.
     not_before: Instant,
     pause: Duration,
     outage: Outage,
-    /// Of the round that runs, the one that says most.
+    /// The failure of the current round that explains most.
     failure: Option<Failure>,
 }
 
@@ -67,24 +67,25 @@ impl Topology {
         }
     }
 
-    /// Has it asked, if it is not just being.
+    /// Requests a round. If one is running, another one follows.
     pub(super) const fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Nothing is missing: if that was so for some time, the next round need not wait for long.
+    /// Notes that no node is missing. If the pause after the last round is over, the next pause is the shortest one
+    /// again.
     pub(super) fn is_good(&mut self, now: Instant) {
         if !self.is_wanted && self.asked.is_empty() && now >= self.not_before {
             self.pause = PAUSE.0;
         }
     }
 
-    /// Whether it is to be asked, or is being.
+    /// Whether a round is requested or running.
     pub(super) const fn is_wanted(&self) -> bool {
         self.is_wanted || !self.asked.is_empty()
     }
 
-    /// Moves a round on, or begins one with `nodes`. An answer, or why there is none.
+    /// Advances a round, or begins one with `nodes`. Returns the answer or the failure of the round.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -142,14 +143,14 @@ impl Topology {
         slots
     }
 
-    /// What will not pass says more than what may.
+    /// Notes a failure. A lasting one explains more than one that can pass.
     fn failed(&mut self, failure: Failure) {
         if self.failure.as_ref().is_none_or(|known| !known.is_lasting()) {
             self.failure = Some(failure);
         }
     }
 
-    /// The next round waits, twice as long each time.
+    /// Ends the round. The pause before the next one doubles each time.
     fn over(&mut self, now: Instant) {
         self.next.clear();
         self.failure = None;
@@ -173,7 +174,7 @@ impl Topology {
         }
     }
 
-    /// Many clients that lost one node do not all ask the same others.
+    /// Shuffles the nodes, so that many clients that lost the same node do not all ask the same others.
     fn shuffle(&mut self) {
         for end in (1..self.next.len()).rev() {
             let other = self.settings.world.below(end as u64 + 1);

@@ -1,4 +1,4 @@
-//! What sentinels answer, and whose answer counts.
+//! The answers of sentinels, and the choice among them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::resp::text;
 
-/// What one sentinel thinks.
+/// The answer of one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Vote {
     pub(super) primary: Address,
-    /// The number of the failover that made it the primary. What has a higher one is newer.
+    /// The number of the failover that made the server the primary. A higher number is newer.
     pub(super) epoch: u64,
 }
 
@@ -21,21 +21,21 @@ pub(super) struct Vote {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Other {
     pub(super) address: Address,
-    /// The name that it has for itself.
+    /// The sentinel's id.
     pub(super) id: Option<Arc<str>>,
 }
 
-/// What to do with the answers of a round.
+/// The decision on the answers of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// It is where it was.
+    /// The known primary stays.
     Stay,
     Follow(Vote),
-    /// No sentinel that answered knows of one.
+    /// No sentinel that answered knows a primary.
     Nobody,
 }
 
-/// Whether an answer is newer than what is known.
+/// Whether an answer is newer than the known one.
 pub(super) fn is_newer(vote: &Vote, known: Option<&Vote>) -> bool {
     known.is_none_or(|known| vote.epoch > known.epoch)
 }
@@ -43,15 +43,15 @@ pub(super) fn is_newer(vote: &Vote, known: Option<&Vote>) -> bool {
 /// The answers that are followed, beside one that is newer than the known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trust {
-    /// Nothing: few have answered, and there are connections to the known primary.
+    /// No others: few sentinels have answered, and there are connections to the known primary.
     Newer,
-    /// Another primary of the known epoch.
+    /// Another primary with the known epoch.
     Other,
-    /// An older one: the primary is missing, and perhaps the sentinels were set up anew.
+    /// Also an older epoch: the primary is missing, and the sentinels may have been set up anew.
     Older,
 }
 
-/// Chooses the [`best`] when a round is over.
+/// Chooses the [`best`] answer when a round is over.
 pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, trust: Trust) -> Choice {
     let Some((best, _)) = best(votes, known) else {
         return Choice::Nobody;
@@ -64,8 +64,8 @@ pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&V
     }
 }
 
-/// The newest answer, among those the one that most sentinels gave, among those the one that is known; and how
-/// many gave it.
+/// Returns the best answer, and the number of sentinels that gave it. The newest answer is best, then the one that most
+/// sentinels gave, then the known one.
 pub(super) fn best<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>) -> Option<(&'a Vote, usize)> {
     let mut counts: BTreeMap<(u64, &Address), (&Vote, usize)> = BTreeMap::new();
     for vote in votes {
@@ -77,7 +77,7 @@ pub(super) fn best<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vot
         .max_by_key(|&(vote, count)| (vote.epoch, count, is_known(vote)))
 }
 
-/// Reads the answer to `SENTINEL GET-MASTER-ADDR-BY-NAME`. `None` if the service is unknown.
+/// Reads the reply to `SENTINEL GET-MASTER-ADDR-BY-NAME`. `None` if the service is unknown.
 pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
     match reply {
         Reply::Nil => Ok(None),
@@ -94,19 +94,19 @@ pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
     }
 }
 
-/// Reads the epoch in the answer to `SENTINEL MASTER`; 0 if it has none.
+/// Reads the epoch in the reply to `SENTINEL MASTER`; 0 if it has none.
 pub(super) fn epoch(reply: &Reply) -> u64 {
     field(reply, "config-epoch")
         .and_then(|epoch| epoch.parse().ok())
         .unwrap_or(0)
 }
 
-/// Reads the answer to `SENTINEL MYID`.
+/// Reads the reply to `SENTINEL MYID`.
 pub(super) fn id(reply: &Reply) -> Option<Arc<str>> {
     text(reply).filter(|id| !id.is_empty()).map(Arc::from)
 }
 
-/// Reads the answer to `SENTINEL SENTINELS`.
+/// Reads the reply to `SENTINEL SENTINELS`.
 pub(super) fn others(reply: &Reply) -> Vec<Other> {
     let Reply::Array(all) = reply else { return Vec::new() };
     let other = |one| {

@@ -1,4 +1,4 @@
-//! Asking sentinels once who the primary is, for tools.
+//! Asks sentinels once for the primary, for tools.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -20,14 +20,14 @@ use crate::transport::redis::failure::Failure;
 use crate::transport::redis::link::Link;
 use crate::transport::redis::membership::Membership;
 
-/// What sentinels said.
+/// The result of the lookup.
 pub(in crate::transport::redis) struct Said {
     pub(in crate::transport::redis) primary: Address,
-    /// Those of the URL, and those that they name.
+    /// The sentinels of the URL, and those that they name.
     pub(in crate::transport::redis) sentinels: Vec<Link>,
 }
 
-/// Longer than any try to connect: until a sentinel has named a primary, all are waited for.
+/// Longer than any attempt to connect: all sentinels are waited for until one has named a primary.
 const LONG: Duration = Duration::from_secs(86_400);
 
 /// Asks the sentinels of the URL, and those that they name, in one [`Round`].
@@ -70,7 +70,7 @@ pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &
     })
 }
 
-/// A round that is under way.
+/// A round in progress.
 struct Lookup<'a> {
     settings: &'a Settings,
     target: &'a Target,
@@ -78,9 +78,9 @@ struct Lookup<'a> {
     start: tokio::time::Instant,
     round: Round,
     asking: Vec<Boxed<Answer>>,
-    /// The sentinels that are known, with the connections of those that are done.
+    /// The known sentinels, with the connections of those that have answered or failed.
     asked: BTreeMap<Address, Option<Link>>,
-    /// Their own names for themselves.
+    /// The ids of the sentinels.
     ids: BTreeMap<Address, Arc<str>>,
     has_answer: bool,
     failures: Vec<Error>,
@@ -102,9 +102,9 @@ impl Lookup<'_> {
         Instant::ZERO + self.start.elapsed()
     }
 
-    /// What the round came to, if it is over.
+    /// Returns the outcome of the round, if it is over.
     fn outcome(&mut self) -> Option<Outcome> {
-        // Nobody is asked twice: what is not in when all are done never comes.
+        // Each sentinel is asked once: when all are done, a missing answer never arrives.
         let now = if self.asking.is_empty() {
             Instant::ZERO + LONG
         } else {
@@ -118,7 +118,7 @@ impl Lookup<'_> {
         self.round.outcome(known, None, now)
     }
 
-    /// Waits for the next answer, as long as one has time. No more than `most` sentinels are asked.
+    /// Waits for the next answer until the round's time is up. Asks at most `most` sentinels.
     async fn wait(&mut self, most: usize) {
         let now = self.now();
         let due = self.round.poll_timeout();
@@ -156,7 +156,7 @@ impl Lookup<'_> {
         self.asked.insert(answer.address, Some(answer.link));
     }
 
-    /// The connections to all sentinels, also to those that have not answered.
+    /// Returns the connections to all sentinels, including those that have not answered.
     fn into_links(mut self) -> Vec<Link> {
         let asked = mem::take(&mut self.asked);
         let link = |(address, known): (Address, Option<Link>)| known.unwrap_or_else(|| self.link(&address));
@@ -164,13 +164,13 @@ impl Lookup<'_> {
     }
 }
 
-/// One sentinel's answer.
+/// The answer of one sentinel.
 struct Answer {
     address: Address,
     link: Link,
-    /// `None` if it does not know the service.
+    /// `None` if the sentinel does not know the service.
     vote: Result<Option<Vote>, Error>,
-    /// Its own name for itself.
+    /// The sentinel's id.
     id: Option<Arc<str>>,
     /// The other sentinels that it knows.
     others: Vec<Other>,
@@ -188,7 +188,7 @@ async fn ask_one(address: Address, mut link: Link, service: String) -> Answer {
         Ok(mut answers) => {
             let others = answers.pop().and_then(Result::ok);
             let named = answers.pop().unwrap_or(Ok(Reply::Nil));
-            // What its user may not ask, it goes without: then the answers of all count alike.
+            // The user may lack some rights. Without epochs all answers count as equally new.
             let epoch = answers.pop().and_then(Result::ok).as_ref().map_or(0, answer::epoch);
             let id = answers.pop().and_then(Result::ok).as_ref().and_then(answer::id);
             let vote = match named {
@@ -207,7 +207,7 @@ async fn ask_one(address: Address, mut link: Link, service: String) -> Answer {
     }
 }
 
-/// Why no sentinel named a primary.
+/// Returns the reason why no sentinel named a primary.
 fn nobody(target: &Target, service: &str, is_silent: bool, mut failures: Vec<Error>) -> Error {
     if !is_silent {
         return Failure::unknown_service(service).into_error(&target.to_string());

@@ -1,13 +1,13 @@
-//! One round of questions to all sentinels, and when it has an outcome.
+//! One round of questions to all sentinels, and the condition for its end.
 //!
 //! ```text
 //!   all are asked ──► answers, failures ──► over: all have answered, or most of the known ones agree
 //!                                           already, or the time of those that are missing is up
 //! ```
 //!
-//! No answer counts because it came first. A sentinel that has not answered is waited for, unless most of
-//! those that are known, whether they can be reached or not, agree on a primary and on its epoch, no other
-//! answer has a newer epoch, and no newer one was known before.
+//! The first answer has no priority. A sentinel that has not answered is waited for, except in one case: a majority of
+//! the known sentinels, reachable or not, agree on a primary and on its epoch, no other answer has a newer epoch, and
+//! no newer epoch was known before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,46 +18,46 @@ use super::answer::{self, Vote};
 use crate::transport::redis::address::Address;
 use crate::transport::redis::failure::Failure;
 
-/// Sentinels that are down have so long to come back after the first answer. While there are connections
-/// to a primary, the others have no longer either: the first answer says that it may have been replaced.
+/// How long sentinels that are down have to come back after the first answer. While there are connections to a primary,
+/// the other sentinels have no longer either, because the first answer shows that the primary may have been replaced.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// A sentinel that is known by this address.
+/// A known sentinel at one of its addresses.
 pub(super) struct Known<'a> {
     pub(super) address: &'a Address,
-    /// Its own name for itself. Two addresses with one id are one sentinel, which counts once.
+    /// The sentinel's id. Two addresses with one id are one sentinel, which counts once.
     pub(super) id: Option<&'a str>,
-    /// It is down, or cannot be reached from here.
+    /// Whether the sentinel is down or unreachable from here.
     pub(super) is_down: bool,
 }
 
-/// What a round came to.
+/// The outcome of a round.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// One from each sentinel that names a primary.
+    /// One answer from each sentinel that names a primary.
     pub(super) votes: Vec<Vote>,
-    /// Most of the sentinels that are known have answered.
+    /// Whether most of the known sentinels have answered.
     pub(super) have_most_answered: bool,
 }
 
-/// The questions of one round.
+/// The answers of one round.
 pub(super) struct Round {
-    /// Connections wait for what it comes to.
+    /// Whether connections wait for the outcome.
     is_awaited: bool,
-    /// A mistake: nobody is waited for after the first answer.
+    /// A deliberate mistake for tests: the round ends with the first answer.
     is_hasty: bool,
-    /// So long it may take.
+    /// The time until which the round waits for sentinels that are up, once one has answered.
     patient_until: Instant,
-    /// Until then those have time that are down. Set by the first answer that names a primary.
+    /// The time until which the round waits for sentinels that are down. Set by the first answer that names a primary.
     first_until: Option<Instant>,
-    /// When something is due, if nothing is heard.
+    /// The time at which the round may be over if no other answer arrives.
     due: Option<Instant>,
-    /// `None` from those that do not know the service.
+    /// `None` for sentinels that do not know the service.
     answers: BTreeMap<Address, Option<Vote>>,
     failures: BTreeMap<Address, Failure>,
 }
 
-/// What is known of one sentinel, by any of its addresses.
+/// One sentinel, with the answer at any of its addresses.
 #[derive(Default)]
 struct One<'a> {
     answer: Option<&'a Option<Vote>>,
@@ -65,8 +65,8 @@ struct One<'a> {
 }
 
 impl Round {
-    /// One that connections wait for. It takes no more than half of the time that they have at first: the rest is
-    /// for the connection to the primary.
+    /// Begins a round that connections wait for. The sentinels have half of the connect timeout; the other half is for
+    /// the connection to the primary.
     pub(super) fn awaited(connect_timeout: Duration, now: Instant) -> Self {
         Self {
             is_awaited: true,
@@ -79,7 +79,7 @@ impl Round {
         }
     }
 
-    /// One while there are connections.
+    /// Begins a round while there are connections to a primary.
     pub(super) fn aside(now: Instant) -> Self {
         Self {
             is_awaited: false,
@@ -87,7 +87,7 @@ impl Round {
         }
     }
 
-    /// The same, with that mistake or without it.
+    /// Sets whether the round makes the deliberate mistake.
     pub(super) const fn hasty(mut self, is_hasty: bool) -> Self {
         self.is_hasty = is_hasty;
         self
@@ -102,22 +102,22 @@ impl Round {
         self.answers.insert(address, vote);
     }
 
-    /// An attempt to connect failed, or there was no good answer.
+    /// Notes a failed attempt to connect, or a bad answer.
     pub(super) fn failed(&mut self, address: &Address, failure: Failure) {
         self.failures.insert(address.clone(), failure.at(address));
     }
 
-    /// Whether connections wait for what it comes to.
+    /// Whether connections wait for the outcome.
     pub(super) const fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
-    /// When it may be over, if nothing is heard until then.
+    /// Returns the time at which the round may be over if no other answer arrives.
     pub(super) const fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// What it came to, if it is over. `newest` was known before.
+    /// Returns the outcome, if the round is over. `newest` is the primary that was known before.
     pub(super) fn outcome<'a>(
         &mut self,
         known: impl Iterator<Item = Known<'a>>,
@@ -145,7 +145,7 @@ impl Round {
                 _ => missing.all(|one| !one.is_up),
             };
         if !is_over {
-            // Those that are down had their time.
+            // The time of the sentinels that are down is over.
             let first_until = self.first_until.filter(|until| now >= *until);
             self.due = first_until.map(|until| until.max(self.patient_until)).or(self.due);
             return None;
@@ -156,7 +156,7 @@ impl Round {
         })
     }
 
-    /// Why no sentinel named a primary.
+    /// Returns the reason why no sentinel named a primary.
     pub(super) fn failure(&self, service: &str) -> Failure {
         if !self.answers.is_empty() {
             return Failure::unknown_service(service);
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A round of the sentinels 1 to `known`, of which these have answered at 10 ms.
+    /// A round of the sentinels 1 to `known`, some of which have answered at 10 ms.
     struct Case {
         round: Round,
         known: u16,

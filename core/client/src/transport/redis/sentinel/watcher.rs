@@ -1,7 +1,7 @@
-//! The connection to one sentinel: it listens for switches of the primary, and asks who is it.
+//! The connection to one sentinel: listens for switches of the primary, and asks which server the primary is.
 //!
 //! ```text
-//!   Connecting ──► Open: subscribes, asks ── a switch, or when told to: asks again
+//!   Connecting ──► Open: subscribes, asks ── a switch, or a request: asks again
 //!        ▲                    │
 //!        └── pause ◄──────────┘ closed, or silent
 //! ```
@@ -23,26 +23,26 @@ use crate::transport::redis::purpose::Purpose;
 use crate::transport::redis::resp::{self, Frame, ServerError};
 use crate::transport::redis::wire::Wire;
 
-/// The events that say that the primary is another one: every sentinel sends the first when it
-/// learns of it, the one that promotes a replica sends the second earlier.
+/// The events about a switch of the primary. Every sentinel sends the first one when it learns of the switch. The
+/// sentinel that promotes a replica sends the second one earlier.
 const EVENTS: [&[u8]; 2] = [b"+switch-master", b"+promoted-slave"];
-/// So much of what one sentinel says is read before others have their turn.
+/// The number of frames of one sentinel that are read before other tasks get their turn.
 const AT_ONCE: usize = 64;
-/// So often a sentinel is asked while the client is in use, whatever it says by itself.
+/// The interval at which a sentinel is asked while the client is in use, whatever events it sends.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// One sentinel.
+/// The connection to one sentinel, and the sentinel's replies so far.
 pub(super) struct Watcher {
     connector: Arc<Connector>,
     service: Arc<str>,
     state: State,
     outage: Outage,
     is_given: bool,
-    /// It could not be connected to when that was last tried.
+    /// Whether the last attempt to connect failed.
     is_down: bool,
-    /// What became known of it and by it.
+    /// The sentinel's replies so far.
     told: Told,
-    /// A connection that leaves a question unanswered for so long is given up.
+    /// The time without a reply after which the connection is given up.
     silence: Duration,
 }
 
@@ -51,14 +51,14 @@ enum State {
     Open(Box<Open>),
 }
 
-/// What a sentinel told.
+/// The replies of a sentinel.
 #[derive(Default)]
 struct Told {
-    /// Its own name for itself.
+    /// The sentinel's id.
     id: Option<Arc<str>>,
     /// The other sentinels that it knows.
     others: Vec<Other>,
-    /// Its last answer.
+    /// The last answer.
     vote: Option<Vote>,
 }
 
@@ -66,50 +66,50 @@ struct Open {
     connector: Arc<Connector>,
     wire: Wire,
     since: Instant,
-    /// What has no answer yet, oldest first.
+    /// Questions without a reply, oldest first.
     asked: VecDeque<Question>,
     asked_at: Instant,
-    /// It has answered, well or not.
+    /// Whether the sentinel has answered, well or not.
     has_answered: bool,
-    /// Something happened since it was asked.
+    /// Whether something has happened since the question was sent.
     is_outdated: bool,
-    /// Of the answer that comes in parts.
+    /// The epoch of the answer that arrives in parts.
     epoch: u64,
     look_due: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
-    /// So many events are not confirmed yet.
+    /// A subscription. This many events are not confirmed yet.
     Subscribe(usize),
     Id,
     Epoch,
     Others,
-    /// The last one: what else there is to an answer is known when it is in.
+    /// The last question. Its reply completes the answer.
     Address,
 }
 
-/// What became known of a sentinel.
+/// An event of a sentinel's connection.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Which server it thinks the primary.
+    /// The sentinel has named a primary, or does not know the service.
     Says(Said),
-    /// It knows other sentinels.
+    /// The sentinel has named other sentinels.
     Others,
-    /// It has still no connection, or does not answer the question.
+    /// An attempt to connect failed, or the sentinel does not answer the question.
     Fails(Failure),
-    /// It has no connection any more.
+    /// The connection was lost.
     Lost,
 }
 
-/// An answer.
+/// The answer of a sentinel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// `None` if it does not know the service.
+    /// `None` if the sentinel does not know the service.
     pub(super) vote: Option<Vote>,
-    /// It said something else before, or nothing.
+    /// Whether the answer differs from the previous one, or is the first.
     pub(super) is_changed: bool,
-    /// It is asked again, as something happened since it was asked.
+    /// Whether the sentinel is asked again, because something has happened since the question was sent.
     pub(super) is_outdated: bool,
 }
 
@@ -132,35 +132,35 @@ impl Watcher {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether the URL names it.
+    /// Whether the URL names this sentinel.
     pub(super) const fn is_given(&self) -> bool {
         self.is_given
     }
 
-    /// Whether a round need not wait for it. The next try to connect to one of the URL is soon, and that of another
-    /// one may not be.
+    /// Whether a round need not wait for this sentinel. A sentinel of the URL is never skipped, because it is tried
+    /// again soon; another one may be tried much later.
     pub(super) const fn is_down(&self) -> bool {
         self.is_down && !self.is_given
     }
 
-    /// Its own name for itself, once it has told.
+    /// Returns the sentinel's id, once it is known.
     pub(super) fn id(&self) -> Option<&str> {
         self.told.id.as_deref()
     }
 
-    /// The other sentinels that it knows.
+    /// Returns the other sentinels that it knows.
     pub(super) fn others(&self) -> &[Other] {
         &self.told.others
     }
 
-    /// Asks, if there is a connection; a new one asks by itself.
+    /// Asks the sentinel if it is connected. A new connection asks by itself.
     pub(super) fn ask(&mut self, now: Instant) {
         if let State::Open(open) = &mut self.state {
             open.ask(&self.service, now);
         }
     }
 
-    /// Moves the connection on.
+    /// Advances the connection.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_in_use: bool, heard: &mut Vec<Heard>) {
         loop {
             let end = match &mut self.state {
@@ -194,7 +194,7 @@ impl Watcher {
                             Heard::Fails(Failure::unavailable(format!("no answer for {}", brief(self.silence))))
                         }
                         Ok(()) => return,
-                        // It may be back at once.
+                        // The sentinel may be back at once.
                         Err(_) if open.has_answered => Heard::Lost,
                         Err(failure) => Heard::Fails(failure),
                     };
@@ -238,7 +238,7 @@ impl Open {
         self.wire.write();
     }
 
-    /// Asks, or asks again once there is an answer.
+    /// Asks the questions. If they are being answered, asks them again afterwards.
     fn ask(&mut self, service: &str, now: Instant) {
         if self.asked.iter().any(|asked| *asked == Question::Address) {
             self.is_outdated = true;
@@ -284,7 +284,7 @@ impl Open {
                 self.ask(service, now);
             }
         }
-        // Renewals are sent meanwhile.
+        // Lets renewals be sent in between.
         context.waker().wake_by_ref();
         Ok(())
     }
@@ -313,8 +313,9 @@ impl Open {
         let asked = self.asked.pop_front();
         self.has_answered |= asked == Some(Question::Address);
         match (asked, reply) {
-            // What its user may not do, it goes without: then it is asked now and then only, or
-            // is as many sentinels as it has addresses, or has no others, or the answers of all count alike.
+            // A missing right is no failure. Without events the sentinel is only asked at intervals. Without ids each
+            // address of a sentinel counts. Without `SENTINELS` it names no others. Without epochs all answers count as
+            // equally new.
             (Some(Question::Subscribe(_)), _) | (Some(Question::Others), Err(_)) => {}
             (Some(Question::Id), reply) => told.id = reply.ok().as_ref().and_then(answer::id),
             (Some(Question::Epoch), reply) => self.epoch = reply.ok().as_ref().map_or(0, answer::epoch),
@@ -359,7 +360,7 @@ mod tests {
     /// More bytes than a test can wait for.
     const TOO_MANY: usize = 1_000 * SAYS.len();
 
-    /// A sentinel that never stops telling something, and how much was read.
+    /// A sentinel that sends events without end, and the number of bytes read.
     struct Endless(usize);
 
     impl AsyncRead for Endless {
