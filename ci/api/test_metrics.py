@@ -1,4 +1,4 @@
-"""The metrics that the code gives are those of metrics.json."""
+"""Tests that the metrics of the code are those of metrics.json."""
 
 import re
 from pathlib import Path
@@ -60,14 +60,14 @@ def test_every_label_is_explained_and_has_the_words_of_the_code() -> None:
 
 
 def measured(name: str) -> str:
-    """The metric that a name in a query is of."""
+    """Returns the metric that a name in a query belongs to."""
     histograms = {one["name"] for one in ALL if one["type"] == "histogram"}
     base = re.sub(r"_(bucket|sum|count)$", "", name)
     return base if base in histograms else name
 
 
 def in_queries(file: Path) -> list[tuple[str, str]]:
-    """Each metric in the queries of a file, with the selectors behind it."""
+    """Returns each metric in the queries of a file, with its selectors."""
     text = file.read_text().replace('\\"', '"')
     return [(measured(name), labels) for name, labels in re.findall(r"\b(steadlock_\w+)(?:\{([^}]*)\})?", text)]
 
@@ -79,11 +79,11 @@ def test_board_and_alerts_have_only_metrics_labels_and_words_that_exist(name: st
     assert found
     for metric, selectors in found:
         if metric == "steadlock_server" and name == "alerts.yml":
-            continue  # A group of rules.
+            continue  # This is the name of a group of rules.
         (row,) = [one for one in ALL if one["name"] == metric]
         for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selectors):
             assert label in {*row["labels"], *from_outside}, f"{metric} has no label {label}"
-            # Groups are the program's own, and `$` stands for what is chosen on the board.
+            # The program names its groups, and `$` stands for a choice on the board.
             if label in from_outside | {"group"} or value.startswith("$"):
                 continue
             words_of = [one["words"] for one in METRICS["labels"] if label == one["name"]]

@@ -1,4 +1,4 @@
-"""Messages spell the names of options and methods as their language does."""
+"""Tests that messages spell the names of options and methods as their language does."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from surface import ROOT
 from tables import API
 
 SOURCES = [ROOT / "core" / "protocol" / "src", ROOT / "core" / "protocol" / "lua", ROOT / "core" / "client" / "src"]
-# Their texts reach programs as they stand, beside the core's messages.
+# Programs receive the texts of these sources unchanged. The names in the core's messages are translated.
 JAVASCRIPT = [
     ROOT / "bindings" / "node" / "src",
     ROOT / "bindings" / "wasm" / "src",
@@ -17,22 +17,22 @@ JAVASCRIPT = [
 ]
 SPELLING = ROOT / "bindings" / "javascript" / "src" / "spelling.rs"
 OPTIONS = ROOT / "core" / "client" / "src" / "settings" / "options.rs"
-# Rust's sources are read as these, one after the other: a comment, a text, a character, a lifetime.
+# A token of Rust: a comment, a string, a character or a lifetime.
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\br(?P<fence>\#*)"(?P<raw>.*?)"(?P=fence)|"(?P<text>(?:[^"\\]|\\.)*)"|'(?:\\[^']+|[^'\\])'|'\w+""",
     re.DOTALL,
 )
-# A text of TypeScript, or of a script that runs inside the server.
+# A string of TypeScript or Lua.
 SCRIPT_LITERAL = re.compile(r"""'((?:\\.|[^'\\\n])*)'|"((?:[^"\\\n]|\\.)*)"|`([^`]*)`""")
 SNAKE_CASE = re.compile(r"(?<![\w{%])[a-z]+(?:_[a-z]+)+\b(?!})")
-# Parts of a URL, of which there is one spelling.
+# Parts of a URL, which have the same spelling in every language.
 SAME_EVERYWHERE = {"sentinel_user", "sentinel_password"}
-# The types whose names a message tells a program to use.
+# The groups of api.json with the names that messages tell programs to use.
 GROUPS = {"Options", "Client", "How a lock is taken"}
 
 
 def table() -> dict[str, set[str]]:
-    """The names of Python that have an underscore, each with Node's."""
+    """Returns the names of Python that have an underscore, each with the names in Node."""
     names: dict[str, set[str]] = {}
     for group in API["groups"]:
         if group["title"] not in GROUPS:
@@ -47,7 +47,7 @@ def table() -> dict[str, set[str]]:
 
 
 def literals_of(folder: Path) -> list[str]:
-    """The texts of the sources of a folder, without those of its tests."""
+    """Returns the strings in the sources of a folder, without its tests."""
     texts = []
     for file in sorted(folder.rglob("*")):
         if "tests" in file.parts or file.stem == "tests":
@@ -62,12 +62,12 @@ def literals_of(folder: Path) -> list[str]:
 
 
 def literals() -> list[str]:
-    """The texts of the core."""
+    """Returns the strings of the core."""
     return [text for folder in SOURCES for text in literals_of(folder)]
 
 
 def messages() -> list[str]:
-    """The texts that are for people."""
+    """Returns the strings that people read."""
     return [text for text in literals() if " " in text]
 
 
@@ -92,13 +92,13 @@ def test_the_core_has_no_name_that_is_nodes_alone() -> None:
 
 
 def test_every_name_in_a_message_is_in_the_table_or_is_the_same_in_every_language() -> None:
-    """All that is written like a name of the core's, not only what api.json has."""
+    """Finds every word in snake case, also one that api.json does not have."""
     named = {word for text in messages() for word in SNAKE_CASE.findall(text)}
     assert named - table().keys() == SAME_EVERYWHERE
 
 
 def test_no_part_of_a_message_is_a_name_of_another_language() -> None:
-    """A message may be put together of parts, each of which is one word."""
+    """A message may be assembled from parts that have one word each."""
     others = {
         name
         for group in API["groups"]

@@ -1,4 +1,4 @@
-"""Commands on a bare machine, and the install steps that they take."""
+"""Runs commands on a bare machine, and lists the install steps."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def steps() -> list[Step]:
 
 
 def why_not() -> str | None:
-    """Why there can be no bare machine here, if there can be none."""
+    """Returns the reason why a bare machine cannot be made here, or `None` if it can."""
     if os.environ.get("STEADLOCK_BARE"):
         return "this is a bare machine already"
     if sys.platform != "linux":
@@ -36,7 +36,7 @@ def why_not() -> str | None:
 
 
 def enter(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command on a bare machine. Output and errors come together."""
+    """Runs a command on a bare machine. Its stderr is merged into its stdout."""
     return subprocess.run(
         [HERE / "enter", *command],
         env=os.environ | environment | {"STEADLOCK_BARE_ENV": " ".join(environment)},

@@ -1,4 +1,4 @@
-"""Each install step from "absent", and each step broken on purpose."""
+"""Tests each install step on a machine that lacks its tool, and each step broken on purpose."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from bare import ROOT, Step, enter, steps, why_not
 
 on_a_bare_machine = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-# What shows that a step of the place `machine` was taken.
+# Commands that succeed once a step with the place `machine` has run.
 SHOWN_BY = {
     "redis-server": "redis-server --version",
     "openssl": "openssl version",
@@ -25,10 +25,10 @@ SHOWN_BY = {
     "mmdebstrap": "mmdebstrap --version",
 }
 
-# What the bare machine has all the same, because something else there needs it.
+# Commands that remove a tool which the bare machine has because another package needs it.
 TAKEN_AWAY_BY = {"openssl": "dpkg --purge --force-depends openssl >/dev/null 2>&1; "}
 
-# The programs that steps call; each is replaced by one that fails.
+# The programs that steps call. The tests replace each with a program that fails.
 INSTALLERS = ("apt-get", "dnf", "apk", "pacman", "brew", "rustup", "npm")
 PYTHONS = ("python", "python3", "python3.11", "python3.12", "python3.13", "python3.14")
 
@@ -55,14 +55,14 @@ def test_a_step_brings_what_was_absent(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A PATH on which nothing is that steps bring, and whatever could bring it fails."""
+    """A PATH without the tools that steps install, on which every installer fails."""
     broken, rest = tmp_path_factory.mktemp("broken"), tmp_path_factory.mktemp("rest")
     scripts = dict.fromkeys((*INSTALLERS, *PYTHONS), "echo broken on purpose >&2; exit 7")
     scripts |= {"rustc": f"echo {broken}/no-sysroot", "cargo": "exit 1"}
     for program, script in scripts.items():
         (broken / program).write_text(f"#!/bin/sh\n{script}\n")
         (broken / program).chmod(0o755)
-    # Nor may sudo find the real ones.
+    # sudo is left out too, as it would find the real installers.
     servers = {"redis-server", "initdb", "pg_createcluster", "promtool"}
     browsers = {"chromium", "chromium-browser", "google-chrome"}
     absent = servers | browsers | {"openssl", "mmdebstrap", "qemu-aarch64-static", "sudo", "wasm-bindgen"}
@@ -75,7 +75,7 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("step", steps(), ids=lambda step: step.name)
 def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_path: str, tmp_path: Path) -> None:
-    # A copy in which nothing is installed yet.
+    # Makes a copy in which nothing is installed yet.
     shutil.copytree(
         ROOT / "ci", tmp_path / "ci", ignore=shutil.ignore_patterns("node_modules", "target", "__pycache__")
     )
@@ -106,7 +106,7 @@ def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_p
 
 @on_a_bare_machine
 def test_a_task_whose_step_is_broken_ends_and_names_the_step() -> None:
-    """As it once was: the step calls rustup with a flag that it refuses."""
+    """Restores a mistake of an earlier version: the step calls rustup with a flag that rustup refuses."""
     task = enter(
         "bash",
         "-c",

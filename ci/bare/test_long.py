@@ -1,4 +1,4 @@
-"""Both commands of the README, each alone on a bare machine, from nothing. Prints how long they took."""
+"""Runs each of the README's two commands from nothing on a separate bare machine, and prints how long it took."""
 
 import time
 
@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
 ]
 
-# What a machine has after the demo beside what it had; one line each.
+# Lists the tools on a machine after the demo, one on a line.
 LEFT_BY_THE_DEMO = """
 echo; echo left:
 command -v redis-server

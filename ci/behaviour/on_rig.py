@@ -1,4 +1,4 @@
-"""Runs a command on the servers of a rig: `on_rig.py cluster -- pytest`. README.md names the variables that it gets."""
+"""Runs a command with the servers of a rig: `on_rig.py cluster -- pytest`. README.md lists the variables for it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Lock + unlock pairs per second, side by side with other lock libraries or with itself. See README.md."""
+"""Measures lock + unlock pairs per second, compared with other lock libraries or with itself. See README.md."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ WITH_METRICS = "steadlock, metrics"
 
 @dataclass(frozen=True)
 class Row:
-    """Two libraries and how many threads or tasks use them."""
+    """A comparison with another library, and the number of threads or tasks that use each."""
 
     name: str
     peer: str
@@ -46,7 +46,7 @@ ROWS = [
 
 
 def program(name: str, checkout: Path) -> list[str]:
-    """The contender of a language, as it was built in a checkout."""
+    """Returns the command of a language's contender, as it was built in a checkout."""
     here = checkout / "ci" / "bench"
     if name.startswith("rust "):
         return [str(checkout / "target" / "release" / "examples" / "contender"), name.removeprefix("rust ")]
@@ -63,14 +63,14 @@ def program(name: str, checkout: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Speed:
-    """What one measurement gave."""
+    """The result of one measurement."""
 
     pairs_per_second: float
     cpu_micros_per_pair: float
 
 
 class Contender:
-    """One library in a process of its own, connected and waiting for its turn."""
+    """A process with one library, which is connected and waits for its next measurement."""
 
     def __init__(self, command: list[str], library: str, url: str, tasks: int) -> None:
         self.process = subprocess.Popen(
@@ -96,16 +96,18 @@ class Contender:
         return self.process.stdout.readline().strip()
 
     def _cpu_seconds(self) -> float:
-        """What the process has used, itself and in the kernel, also of threads that ended; zero but on Linux."""
+        """Returns the processor time of the process, in user mode and in the kernel, ended threads among it.
+
+        Returns 0 on systems other than Linux."""
         if sys.platform != "linux":
             return 0.0
-        # What clock_getcpuclockid(3) gives for another process: in nanoseconds, while /proc has hundredths.
+        # This is the clock of clock_getcpuclockid(3) for another process. It has nanoseconds; /proc has only 1/100 s.
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
 
 @dataclass(frozen=True)
 class Side:
-    """What is measured on one side of a table: a library as the contenders know it, and where it was built."""
+    """One side of a comparison: the contenders' name of a library, and the checkout that it was built in."""
 
     library: str
     checkout: Path = ROOT
@@ -113,7 +115,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The medians of ours, of the other's, and of the ratios of neighbouring runs."""
+    """The medians of our speeds, of the other side's, and of the ratios of neighbouring runs."""
 
     ours: Speed
     other: Speed
@@ -122,7 +124,7 @@ class Comparison:
 
 
 def measure(row: Row, sides: tuple[Side, Side], url: str, rounds: int, seconds: float) -> list[tuple[Speed, Speed]]:
-    """Starts both, and gives the rounds of ours and the other's."""
+    """Starts both sides and measures them in turn. Returns the speeds of each round, ours first."""
     contenders: list[Contender] = []
     try:
         for side in sides:
@@ -178,7 +180,7 @@ def main() -> None:
     console = Console(highlight=False, width=110)
     table = Table(title="lock + unlock pairs per second, each task on a lock of its own; CPU of the client per pair")
     ours = WITH_METRICS if options.metrics else OURS
-    # Metrics cost too little to be seen in hundredths.
+    # The cost of metrics is too small to show with two digits.
     digits = 3 if options.metrics else 2
     for column in ("language", "tasks", ours, "CPU", "other", "CPU", "", "speed", "CPU"):
         table.add_column(column, justify="left" if column in ("language", "") else "right")

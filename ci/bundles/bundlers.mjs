@@ -1,5 +1,5 @@
-// Each bundler, with no more of its options than a user needs. Each gives the file to run, or
-// nothing where it makes nothing for that target.
+// Each bundler, with only the options that a user needs. Each function returns the file to run, or nothing if the
+// bundler does not support the target.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,10 +13,10 @@ import webpack from 'webpack';
 
 const ncc = createRequire(import.meta.url)('@vercel/ncc');
 
-/** The native package, which stays where it is. */
+/** The native package, which is left out of the bundle if `isLeft`. */
 const NATIVE = /^steadlock(\/|$)/;
 
-/** `target` is `esm`, `cjs` or `browser`; `isLeft` leaves the native package where it is. */
+/** `target` is `esm`, `cjs` or `browser`. With `isLeft` the bundle imports the native package from node_modules. */
 export const BUNDLERS = {
   async esbuild(entry, folder, target, isLeft) {
     const outfile = join(folder, target === 'cjs' ? 'main.cjs' : 'main.mjs');

@@ -1,4 +1,4 @@
-// The programs that are bundled: each takes a lock and says its fencing token, or the kind and the text of its error.
+// The programs that are bundled. Each acquires a lock and reports its fencing token, or the kind and text of the error.
 
 const BODY = (open, name = 'bundled') => `
 async function main() {
@@ -12,7 +12,7 @@ async function main() {
 const told = main().catch((error) => \`\${error.kind}: \${error.message}\`);
 `;
 
-/** `steadlock-web` on Node; `first` is a line before all others. */
+/** A program with `steadlock-web` for Node. `first` is its first line. */
 export const webOnNode = (first) => `${first}
 import { connect } from 'steadlock-web';
 import { upstash } from 'steadlock-web/upstash';
@@ -20,7 +20,7 @@ ${BODY('upstash({ url: process.env.STEADLOCK_REST })')}
 told.then((text) => console.log(text));
 `;
 
-/** `steadlock-web` in a page or in a worker of one, which tells the page's server. */
+/** A program with `steadlock-web` for a page or a worker of a page. It sends its result to the page's server. */
 export const webInBrowser = (first, rest, cell) => `${first}
 import { connect } from 'steadlock-web';
 import { upstash } from 'steadlock-web/upstash';
@@ -28,7 +28,7 @@ ${BODY(`upstash({ url: ${JSON.stringify(rest)} })`, cell)}
 told.then((text) => fetch('/told?cell=' + ${JSON.stringify(encodeURIComponent(cell))}, { method: 'POST', body: text }));
 `;
 
-/** The native package, on Node. */
+/** A program with the native package for Node. */
 export const native = () => `
 import { connect } from 'steadlock';
 ${BODY('process.env.STEADLOCK_URL')}

@@ -1,8 +1,8 @@
-// Bundles a program with each bundler for each target, runs what came out where nothing else is, and compares what it
-// said with the table in docs/platforms.md.
+// Bundles a program with each bundler for each target, runs each bundle in an empty folder, and compares the results
+// with the tables in docs/platforms.md.
 //
-//   node run.mjs           fails where the table says something else
-//   node run.mjs --write   writes the table
+//   node run.mjs           fails if the tables differ from the results
+//   node run.mjs --write   writes the tables
 
 import { execFile, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ const DEADLINE_MS = 60_000;
 const run = promisify(execFile);
 const { devDependencies: versions } = JSON.parse(readFileSync(join(HERE, 'package.json'), 'utf8'));
 
-/** The columns of each table, and what is bundled for them. */
+/** The columns of each table. */
 const COLUMNS = {
   web: ['Node, ES module', 'Node, CommonJS', 'page', 'worker of a page'],
   native: [
@@ -37,7 +37,7 @@ const COLUMNS = {
 const project = mkdtempSync(join(tmpdir(), 'steadlock-bundles-'));
 let programs = 0;
 
-/** The rows of both tables. */
+/** Measures the rows of both tables. */
 async function measured() {
   install(join(project, 'node_modules'), 'web', 'node');
   const names = Object.keys(BUNDLERS);
@@ -59,18 +59,18 @@ async function measured() {
   return { web, native: own };
 }
 
-/** A bundle of a program: the file to run, or nothing. */
+/** Bundles a program. Returns the file to run, or nothing if the bundler does not support the target. */
 async function bundled(name, format, text, isLeft = false) {
   programs += 1;
   const [from, to] = [join(project, `from-${programs}`), join(project, `to-${programs}`)];
   for (const folder of [from, to]) mkdirSync(folder);
-  // CommonJS is what a bundler makes of a file that is no `.mjs`, where the two differ.
+  // Some bundlers make CommonJS only of an entry that is not an `.mjs` file.
   const entry = join(from, format === 'cjs' ? 'main.js' : 'main.mjs');
   writeFileSync(entry, text);
   return BUNDLERS[name](entry, to, format, isLeft);
 }
 
-/** The output of a bundle for Node where there is nothing else; with `isLeft`, where the native package is installed. */
+/** Runs a bundle for Node in an empty folder, or with `isLeft` where the packages are installed. Returns its output. */
 async function said(file, isLeft = false) {
   const alone = mkdtempSync(join(tmpdir(), 'steadlock-bundle-'));
   try {
@@ -97,7 +97,7 @@ async function firstThatWorks(name, format, program) {
     if (file === undefined) return '–';
     last = await said(file);
     if (works(last)) return cell;
-    // It says at once, and in words of its own, what to do.
+    // If the bundle needs `steadlock-web/inlined`, the error must say so.
     if (!last.startsWith('Misconfigured: ') || !last.includes('steadlock-web/inlined')) break;
   }
   throw new Error(`${name}, ${format}: ${last}`);
@@ -115,7 +115,7 @@ async function ofNative(name, format, isLeft) {
   }
 }
 
-/** Runs all bundles for pages, in one browser. */
+/** Runs all bundles for pages in one browser, and enters the results into the table. */
 async function inBrowser(web) {
   const [page, worker] = COLUMNS.web.slice(2);
   const cells = new Map();
@@ -127,7 +127,7 @@ async function inBrowser(web) {
         const file = await bundled(name, 'browser', webInBrowser(first, server.rest, cell));
         if (file === undefined) continue;
         const src = `/${file.slice(project.length + 1)}`;
-        // A bundle that is no module is loaded as what it is.
+        // A bundle that is not a module is loaded as a classic script.
         const type = file.endsWith('.mjs') ? 'module' : 'classic';
         const worker = `new Worker(${JSON.stringify(src)}, { type: '${type}' });`.replaceAll('"', '&quot;');
         const script =
@@ -155,7 +155,7 @@ async function inBrowser(web) {
 
 const TYPES = { '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm' };
 
-/** Shows a page in a Chromium until each cell was told of. */
+/** Shows a page in Chromium until it has reported the result of each cell. */
 async function shown(body, cells) {
   let isDone;
   const done = new Promise((resolve) => {
@@ -234,7 +234,7 @@ function compare(tables) {
   process.exitCode = 1;
 }
 
-// Last, as it uses all of the above.
+// The main program is last, as it uses everything above.
 const server = await serve();
 try {
   const tables = await measured();

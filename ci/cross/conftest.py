@@ -1,4 +1,5 @@
-"""Several languages on one lock, on a real redis-server. The programs that contend are in contenders/."""
+"""Fixtures for tests of several languages on one lock, on a real redis-server. The contending programs are in
+contenders/."""
 
 import re
 import subprocess
@@ -19,7 +20,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def rest() -> Iterator[tuple[Server, str]]:
-    """`steadlock serve` and its REST API."""
+    """A server by `steadlock serve`, and the URL of its REST API."""
     command = [str(ROOT / "target" / "release" / "steadlock"), "serve", "--port", "0", "--http", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""Who was inside when, as the contenders noted it in `NAME:log`, in the order and by the clock of the server."""
+"""Reads `NAME:log`, in which the contenders record when they enter and leave the lock, by the server's clock."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -8,7 +8,7 @@ from programs import Server
 
 @dataclass(frozen=True)
 class Step:
-    """A worker that came in, or went out: when, in seconds of the server's clock, and until when its lease lasts."""
+    """A worker that entered or left, with the time and the end of its lease, both in seconds of the server's clock."""
 
     at: float
     is_enter: bool
@@ -29,7 +29,7 @@ def steps(server: Server, name: str) -> list[Step]:
 
 
 def most_inside(steps: list[Step]) -> int:
-    """How many were inside at once at most. One that never went out counts until the end of its lease."""
+    """Returns the largest number of workers inside at once. A worker that never left counts until its lease ends."""
     inside: dict[str, float] = {}
     most = 0
     for step in steps:
@@ -43,7 +43,7 @@ def most_inside(steps: list[Step]) -> int:
 
 
 def longest_gap(steps: list[Step], free_since: float) -> float:
-    """The longest time in seconds, from `free_since` to the last one to come in, during which nobody was inside."""
+    """Returns the longest time in seconds without a worker inside, from `free_since` until the last worker entered."""
     inside: set[str] = set()
     longest = 0.0
     for step in steps:

@@ -1,4 +1,4 @@
-"""Starts the contenders and talks to them."""
+"""Starts the contenders and communicates with them."""
 
 import atexit
 import functools
@@ -24,7 +24,7 @@ ROOT = HERE.parent.parent
 CONTENDERS = HERE / "contenders"
 JARS = ROOT / "examples" / "seckill" / "jvm" / "target" / "lib"
 LANGUAGES = ["rust", "python-threads", "python-asyncio", "node", "jvm", "web"]
-# How long a contender may take to say something that it is to say at once: a JVM starts slowly on a busy machine.
+# Seconds that a contender may take to print a line which it prints at once: a JVM starts slowly on a busy machine.
 PATIENCE = 60.0
 
 
@@ -34,7 +34,7 @@ def java(tool: str = "java") -> str:
 
 
 def program(language: str) -> list[str]:
-    """The command that runs a language's contender."""
+    """Returns the command that runs a language's contender."""
     return {
         "rust": lambda: [str(ROOT / "target" / "release" / "steadlock-contender")],
         "python-threads": lambda: [sys.executable, str(CONTENDERS / "threads.py")],
@@ -45,13 +45,13 @@ def program(language: str) -> list[str]:
     }[language]()
 
 
-# Contenders live for seconds: what makes a JVM fast later on only keeps two cores busy.
+# Contenders run only for seconds, so a JVM's late optimizations would just keep two cores busy.
 JVM_FLAGS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
 @functools.cache
 def java_classes() -> Path:
-    """The Java contender, compiled once for all tests."""
+    """Compiles the Java contender once for all tests, and returns the folder of its classes."""
     folder = Path(tempfile.mkdtemp(prefix="contender-"))
     atexit.register(shutil.rmtree, folder)
     command = [java("javac"), "-cp", f"{JARS}{os.sep}*", "-d", str(folder), str(CONTENDERS / "Contender.java")]
@@ -61,7 +61,7 @@ def java_classes() -> Path:
 
 @dataclass(frozen=True)
 class Server:
-    """Where the redis-server is, and a connection to it."""
+    """The URL of the redis-server, and a connection to it."""
 
     url: str
     store: "redis.Redis"
@@ -71,24 +71,24 @@ class Server:
         return int(self.url.rpartition(":")[2])
 
     def time(self) -> float:
-        """In seconds, by its own clock."""
+        """Returns the time of the server's clock in seconds."""
         seconds, microseconds = self.store.time()
         return float(seconds + microseconds / 1_000_000)
 
     def listeners(self, name: str) -> int:
-        """How many connections listen for releases of that name."""
+        """Returns the number of connections that listen for releases of a lock."""
         named = self.store.pubsub_channels(f"*{{{name}}}*")
         channels = [channel for channel in named if ":grants:" not in str(channel)]
         return sum(count for _, count in self.store.pubsub_numsub(*channels)) if channels else 0
 
     def script_calls(self) -> int:
-        """How many scripts its clients have called since its statistics were reset."""
+        """Returns the number of script calls since the server's statistics were reset."""
         statistics = self.store.info("commandstats")
         return sum(int(statistics.get(f"cmdstat_{name}", {"calls": 0})["calls"]) for name in ("evalsha", "eval"))
 
 
 class Contender:
-    """One contender as a child process, until its context is left."""
+    """A contender in a child process, which is killed at the end of the context."""
 
     def __init__(self, language: str, command: str, server: Server, name: str, **options: object) -> None:
         words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
@@ -148,7 +148,7 @@ class Contender:
 
 @contextmanager
 def together(contenders: Iterable[Contender]) -> Iterator[list[Contender]]:
-    """Contenders that say `ready` first: yields them ready to go, and kills them at the end."""
+    """Waits until all contenders have printed `ready`, yields them, and kills them at the end."""
     started = list(contenders)
     try:
         for contender in started:
@@ -165,7 +165,7 @@ def go(contenders: list[Contender]) -> None:
 
 
 def finish(contenders: list[Contender]) -> list[str]:
-    """Waits for all, and returns what each said last."""
+    """Waits for all contenders, and returns the last line of each."""
     said = [contender.read() for contender in contenders]
     for contender in contenders:
         contender.finish()
@@ -173,7 +173,7 @@ def finish(contenders: list[Contender]) -> list[str]:
 
 
 def contend(contenders: Iterable[Contender]) -> list[str]:
-    """Starts them together, waits for all, and returns what each said last."""
+    """Starts all contenders together, waits for them, and returns the last line of each."""
     with together(contenders) as ready:
         go(ready)
         return finish(ready)
@@ -181,7 +181,7 @@ def contend(contenders: Iterable[Contender]) -> list[str]:
 
 @dataclass(frozen=True)
 class Turns:
-    """What a contender says after `turns`: how long it held the lock, in seconds, and each worker's grants."""
+    """The result of a contender's `turns`: the seconds for which it held the lock, and the grants of each worker."""
 
     held: float
     grants: list[int]
@@ -193,7 +193,7 @@ def turns(line: str) -> Turns:
 
 
 def wait_until(what: str, condition: Callable[[], object], within: float = PATIENCE) -> None:
-    """Polls until it is so."""
+    """Polls until the condition is true."""
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, f"not within {within} s: {what}"

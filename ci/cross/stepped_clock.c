@@ -1,6 +1,6 @@
-// Put before a server by LD_PRELOAD: its wall clock says what the system's says, plus the microseconds that stand in
-// the file STEPPED_CLOCK. Monotonic clocks are left alone. Everything is a plain system call, since an allocator may
-// ask for the time before the dynamic linker is ready to look a function up.
+// A library for a server's LD_PRELOAD: its wall clock is the system's plus the microseconds in the file STEPPED_CLOCK.
+// Monotonic clocks do not change. The functions use plain system calls, because an allocator may need the time before
+// the dynamic linker can look up a function.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""A redis-server whose clock a test sets, by stepped_clock.c before it. Linux only."""
+"""A redis-server whose clock a test can set, by preloading stepped_clock.c. Linux only."""
 
 import mmap
 import os
@@ -17,12 +17,12 @@ from redis_server import redis_process
 
 SOURCE = Path(__file__).with_suffix(".c")
 _MICROSECONDS = struct.Struct("q")
-# Reading a clock twice, and rates that are corrected meanwhile, may make so much.
+# Seconds by which two readings may differ, as the rates of clocks are corrected in between.
 _ROUNDING = 0.01
 
 
 def build(folder: Path) -> Path:
-    """The library, compiled into that folder."""
+    """Compiles the library into a folder, and returns its path."""
     library = folder / "stepped_clock.so"
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     subprocess.run(["cc", *flags, "-o", str(library), str(SOURCE)], check=True)
@@ -31,12 +31,12 @@ def build(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class SteppedServer(Server):
-    """A server whose clock goes as the machine's does, until it is stepped."""
+    """A server whose clock is the machine's until a test steps it."""
 
     _added: mmap.mmap
 
     def step(self, seconds: float) -> None:
-        """Puts its clock forward, or back if below 0, and makes sure that it went there."""
+        """Sets the clock forward, or back if negative, and checks that it has changed by that much."""
         asked = time.monotonic()
         before = self.time()
         read = time.monotonic()
@@ -50,7 +50,7 @@ class SteppedServer(Server):
 
 @contextmanager
 def stepped_server(library: Path, folder: Path) -> Iterator[SteppedServer]:
-    """Yields it once it answers, its clock right. What was added stands in a file of that folder."""
+    """Starts a server with the right time, and yields it once it answers. A file in `folder` has the clock's offset."""
     path = folder / "added"
     path.write_bytes(_MICROSECONDS.pack(0))
     environment = {**os.environ, "LD_PRELOAD": str(library), "STEPPED_CLOCK": str(path)}

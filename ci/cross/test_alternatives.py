@@ -1,4 +1,4 @@
-"""The SQL of docs/alternatives.md, as it stands there: on SQLite, and on PostgreSQL if this machine has it."""
+"""Tests the SQL of docs/alternatives.md unchanged, on SQLite and on PostgreSQL."""
 
 import os
 import re
@@ -26,7 +26,7 @@ STOCK, BUYERS, TRIES = 100, 4, 50
 
 
 def statement(words: str) -> str:
-    """The one block of the page that has these words."""
+    """Returns the only block of the page that has these words."""
     (found,) = [block for block in STATEMENTS if words in block]
     return str(found)
 
@@ -57,7 +57,7 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
-    # Each statement is a transaction of its own.
+    # With this isolation level, each statement is a separate transaction.
     return sqlite3.connect(folder / "shop.db", timeout=PATIENCE, isolation_level=None)
 
 
@@ -87,7 +87,7 @@ def test_a_change_of_an_old_version_changes_no_row(database: sqlite3.Connection)
 
 
 def run_at_once(tasks: Iterable[Callable[[], object]]) -> None:
-    """Runs each on a thread; fails if one of them does."""
+    """Runs each task on a thread. Fails if one of them does."""
     with ThreadPoolExecutor() as threads:
         for running in [threads.submit(task) for task in tasks]:
             running.result()
@@ -95,13 +95,13 @@ def run_at_once(tasks: Iterable[Callable[[], object]]) -> None:
 
 @dataclass(frozen=True)
 class Postgres:
-    """A PostgreSQL with the tables of the page, by its socket's folder."""
+    """A PostgreSQL server with the tables of the page, and the folder of its socket."""
 
     programs: Path
     folder: str
 
     def command(self, **parameters: object) -> Sequence[str]:
-        """The `psql` that does what it is told on its input, and gives each parameter its value."""
+        """Returns the command of a `psql` that runs the statements on its stdin with these parameters."""
         values = [f"--set={name}={value}" for name, value in parameters.items()]
         options = ["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1", *values]
         return [str(self.programs / "psql"), *options, f"--host={self.folder}", "--username=postgres"]
@@ -124,7 +124,7 @@ def postgres() -> Iterator[Postgres]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     assert programs, "this machine has no PostgreSQL: run `ci/install postgresql`"
     with tempfile.TemporaryDirectory() as folder:
-        # It refuses to run as root.
+        # PostgreSQL refuses to run as root.
         user = "postgres" if os.geteuid() == 0 else None
         if user:
             shutil.chown(folder, user, user)
@@ -156,13 +156,13 @@ def postgres() -> Iterator[Postgres]:
                 server.run(TABLES)
                 yield server
             finally:
-                # Asks it to end at once, with all its sessions.
+                # SIGINT ends PostgreSQL at once, with all sessions.
                 process.send_signal(signal.SIGINT)
 
 
 @pytest.fixture
 def shop(postgres: Postgres) -> Postgres:
-    """One voucher and two jobs."""
+    """A database with one voucher and two jobs."""
     postgres.run("TRUNCATE orders, voucher, document, job")
     postgres.run(f"INSERT INTO voucher VALUES (7, {STOCK}); INSERT INTO job VALUES (1, 'one'), (2, 'two')")
     return postgres
@@ -186,7 +186,7 @@ def test_a_row_lock_makes_a_second_reader_wait_for_the_commit(shop: Postgres) ->
         tell(other, read)
         wait_until("the second one waits", lambda: shop.run(WAITING) == "1")
         tell(one, write.replace(":left", str(STOCK - 1)))
-        # It has read what the first one wrote.
+        # The second session reads the value that the first one has written.
         assert tell(other, answers=1) == [str(STOCK - 1)]
         tell(other, write.replace(":left", str(STOCK - 2)))
     assert shop.run("SELECT stock FROM voucher") == str(STOCK - 2)
@@ -195,7 +195,7 @@ def test_a_row_lock_makes_a_second_reader_wait_for_the_commit(shop: Postgres) ->
 def test_an_advisory_lock_makes_a_second_one_wait_for_the_commit(shop: Postgres) -> None:
     begin, write = UNDER_ADVISORY_LOCK.split("INSERT")
     with shop.session() as one:
-        # The lock's function gives an empty line.
+        # The result of the lock's function is printed as an empty line.
         assert tell(one, begin, answers=1) == [""]
         second = threading.Thread(
             target=shop.run, args=[UNDER_ADVISORY_LOCK], kwargs={"order": 2, "user": 43, "voucher": 7}
@@ -214,16 +214,16 @@ def test_two_workers_get_two_jobs_though_neither_has_committed(shop: Postgres) -
         assert tell(first, f"BEGIN; {NEXT_JOB}", answers=1) == ["1|one"]
         assert shop.run(NEXT_JOB) == "2|two"
         assert shop.run(NEXT_JOB) == ""
-    # The first has gone without a commit, so its job is there again.
+    # The first session ended without a commit, so its job is available again.
     assert shop.run(NEXT_JOB) == "1|one"
 
 
-#: How many sessions wait for another's lock.
+#: Counts the sessions that wait for a lock of another session.
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
 def tell(session: "subprocess.Popen[str]", statements: str = "", answers: int = 0) -> list[str]:
-    """Tells a session something, and returns so many lines of what it says."""
+    """Sends statements to a session, and returns this number of lines of its output."""
     assert session.stdin
     assert session.stdout
     print(statements, file=session.stdin, flush=True)

@@ -1,4 +1,4 @@
-"""How many calls a lock that is wanted by many costs the server."""
+"""Counts the calls that a contended lock costs the server."""
 
 from programs import Contender, Server, finish, go, together, turns
 

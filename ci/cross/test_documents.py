@@ -1,6 +1,6 @@
-"""What README.md and docs/metrics.md say is run as it stands there.
+"""Runs the programs of README.md and docs/metrics.md unchanged.
 
-The rules of SECURITY.md are run too: core/client/tests/acl.
+core/client/tests/acl tests the rules of SECURITY.md.
 """
 
 import os
@@ -25,7 +25,7 @@ WEB = ROOT / "packages" / "web"
 
 
 def snippets(language: str, server: Server, document: str = README) -> list[str]:
-    """A document's blocks of one language, on the test's server."""
+    """Returns a document's blocks of one language, with the URL of the test's server."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)
     assert blocks, f"there is no {language}"
     return [block.replace("redis://localhost:6379", server.url) for block in blocks]
@@ -62,7 +62,7 @@ def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:
 
 
 def page_of(command: list[str], folder: Path, port: int) -> str:
-    """What a program serves on that port."""
+    """Runs a program and returns the page that it serves on a port."""
     with subprocess.Popen(command, cwd=folder) as process:
         try:
             deadline = time.monotonic() + PATIENCE
@@ -80,7 +80,7 @@ def page_of(command: list[str], folder: Path, port: int) -> str:
 
 
 def program_of(language: str, snippet: str, folder: Path) -> tuple[list[str], Path]:
-    """How to run a program, and where."""
+    """Returns the command that runs a program, and its folder."""
     if language == "python":
         return [sys.executable, "-c", snippet], folder
     if language == "js":

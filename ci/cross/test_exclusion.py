@@ -1,4 +1,4 @@
-"""Programs in different languages keep one another out."""
+"""Tests that programs in different languages exclude each other."""
 
 from itertools import combinations_with_replacement, pairwise
 

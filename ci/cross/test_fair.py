@@ -1,4 +1,4 @@
-"""The fair lock serves waiters in order of arrival, whatever their language, and goes on when they die."""
+"""Tests that the fair lock serves waiters of all languages in order of arrival, also when some of them die."""
 
 import signal
 import threading
@@ -19,15 +19,17 @@ WAITERS = 16
 CONTEST = ["python-asyncio", "node", "jvm"]
 RING = [("python-threads", "node"), ("node", "jvm"), ("jvm", "rust")]
 LEASE_MS = 1000
-# So often a contender has taken a lock before its time is measured: a JVM interprets what it has run but a few times.
+# The number of acquisitions of a contender before its time is measured: a JVM at first only interprets code.
 WARM_UP = 2000
-# So many bare hand-overs one of a fair lock may take.
+# The largest ratio of a fair lock's hand-over to a bare one.
 MOST_TO_BARE = 2.0
 
 
 def contest(server: Server, name: str, release: Callable[[], object], warm_up: int = 0) -> tuple[list[Turns], float]:
-    """16 waiters in each of three languages take turns of 10 ms for 10 s. The test holds the fair lock until all
-    are in the queue. What they say, and when the last of them was done; their processes end later."""
+    """Lets 16 waiters in each of three languages take turns of 10 ms for 10 s.
+
+    The test holds the fair lock until all waiters are in the queue. Returns the results of the contenders, and the time
+    at which the last of them was done. The processes end later, which would distort a measurement."""
     contenders = (
         Contender(
             language, "turns", server, name, kind="fair", workers=WAITERS, seconds=10, hold_ms=10, warm_up=warm_up
@@ -53,7 +55,7 @@ def test_grants_follow_arrivals_across_languages_and_everyone_gets_as_many(serve
         commands = [command for command in monitor.commands() if command.by_script]
     granted = [command.words[2] for command in matching(commands, "HSET", "contest")]
     arrived = [command.words[3] for command in matching(commands, "ZADD", "steadlock:{contest}:fair")]
-    # The first grant is the test's own.
+    # The first grant was to the test itself.
     assert granted[1:] == arrived
     grants = [count for one in said for count in one.grants]
     assert len(arrived) == sum(grants)
@@ -62,7 +64,7 @@ def test_grants_follow_arrivals_across_languages_and_everyone_gets_as_many(serve
 
 @dataclass(frozen=True)
 class HandOvers:
-    """Turns that followed one another, and the time between them."""
+    """A sequence of turns: its duration, the time for which the lock was held, and the number of turns."""
 
     seconds: float
     held: float
@@ -74,20 +76,20 @@ class HandOvers:
 
     @property
     def milliseconds(self) -> float:
-        """From the end of one turn to the beginning of the next."""
+        """The time from the end of one turn to the beginning of the next."""
         return (self.seconds - self.held) / self.count * 1000
 
 
 @pytest.mark.timing
 @pytest.mark.timeout(240)
 def test_a_fair_lock_that_is_wanted_is_held_nearly_all_the_time(server: Server) -> None:
-    # What else the machine does can only make a contest slower, so one that is quick enough will do.
+    # Other load on the machine can only slow a contest down, so one fast contest is enough.
     contests = (beside_bare_hand_overs(server, number) for number in range(8))
     assert any(share >= 0.92 and ratio <= MOST_TO_BARE for share, ratio in contests)
 
 
 def beside_bare_hand_overs(server: Server, number: int) -> tuple[float, float]:
-    """The part of its time for which a fair lock is held, and how many bare hand-overs one of its takes."""
+    """Returns the share of time for which a fair lock is held, and the ratio of its hand-overs to bare ones."""
     bare = bare_hand_overs(server)
     fair = fair_hand_overs(server, f"utilisation-{number}")
     ratio = fair.milliseconds / bare.milliseconds
@@ -99,7 +101,7 @@ def beside_bare_hand_overs(server: Server, number: int) -> tuple[float, float]:
 
 
 def fair_hand_overs(server: Server, name: str) -> HandOvers:
-    """Those among 48 waiters in three languages."""
+    """Measures the hand-overs among 48 waiters in three languages."""
     started = 0.0
 
     def release() -> None:
@@ -115,7 +117,7 @@ def fair_hand_overs(server: Server, name: str) -> HandOvers:
     return HandOvers(done - started, held, sum(sum(one.grants) for one in said))
 
 
-# What no release that tells the next one can do without.
+# The minimum of every release that notifies the next owner.
 BARE = """
 redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000)
 return redis.call('PUBLISH', ARGV[1], ARGV[1])
@@ -123,8 +125,8 @@ return redis.call('PUBLISH', ARGV[1], ARGV[1])
 
 
 def bare_hand_overs(server: Server) -> HandOvers:
-    """Two threads give each other turns by one script, with nothing but redis-py: what this machine's server, network
-    and scheduler need for it."""
+    """Measures hand-overs between two threads by one script, with nothing but redis-py. Their duration is the minimum
+    for this machine's server, network and scheduler."""
     turns_each = 100
     held = [0.0, 0.0]
 
@@ -215,7 +217,7 @@ def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, hea
         lease = client.fair_lock(name).try_acquire()
         assert lease
         with waiting(server, name, head, second) as (first, then):
-            # It cannot hear of its grant, and so not confirm it.
+            # A stopped process does not receive its grant, so it cannot confirm it.
             first.process.send_signal(signal.SIGSTOP)
             lease.release()
             assert server.store.exists(name), "it was not granted to the head"
@@ -226,7 +228,7 @@ def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, hea
 
 @contextmanager
 def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contender]]:
-    """Contenders that stand in the queue of the fair lock, in this order."""
+    """Starts contenders that wait in the queue of the fair lock, in this order."""
     with ExitStack() as stack:
         line = []
         for place, language in enumerate(languages, 1):
@@ -242,7 +244,7 @@ def granted_within(seconds: float, waiter: Contender) -> None:
 
 
 def queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
-    """Waits until so many wait; the newest must not have ended instead."""
+    """Waits until the queue has `count` waiters. Fails if the newest contender prints a line instead."""
     queue = f"steadlock:{{{name}}}:fair"
     wait_until(f"{count} wait", lambda: server.store.zcard(queue) == count or (newest and newest.has_spoken()))
     assert not newest or not newest.has_spoken(), f"{newest.language} does not wait"

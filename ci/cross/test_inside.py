@@ -1,4 +1,4 @@
-"""The tests' own judges notice what they are to notice."""
+"""Tests the functions of inside.py, with which other tests check the contenders' log."""
 
 from inside import Step, longest_gap, most_inside
 

@@ -1,4 +1,4 @@
-"""No waiter depends on a message: with all of them lost it gets the lock within a poll."""
+"""Tests that no waiter depends on notifications: if all of them are lost, a poll acquires the lock."""
 
 import pytest
 from deaf_proxy import deaf_proxy, end_of_reply, is_message
@@ -9,7 +9,7 @@ from programs import Contender, Server, finish, go, together, turns, wait_until
 
 PROCESSES = ["python-threads", "node", "jvm"]
 WORKERS, ROUNDS, LIMIT = 2, 2, 2
-# The longest poll is 750 ms.
+# Seconds: longer than the longest poll interval of 750 ms.
 STALL = 1.0
 
 
@@ -56,7 +56,7 @@ def test_the_proxy_knows_messages_from_replies(reply: bytes, dropped: bool) -> N
 
 
 def hold_against(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
-    """Holds what keeps such waiters out."""
+    """Acquires a lock that blocks waiters of this kind."""
     if kind == "semaphore":
         return client.semaphore(name, LIMIT).acquire(LIMIT)
     sides = client.read_write_lock(name)

@@ -1,4 +1,4 @@
-"""Several locks as one: two programs that name them in opposite orders never wait for each other."""
+"""Tests multi-locks: two programs that name the members in opposite orders never deadlock."""
 
 import pytest
 

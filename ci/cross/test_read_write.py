@@ -1,4 +1,4 @@
-"""Readers and writers of several languages let each other in, whichever of them dies."""
+"""Tests that readers and writers of several languages let each other in, also if some of them die."""
 
 import time
 from contextlib import ExitStack

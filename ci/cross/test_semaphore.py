@@ -1,4 +1,4 @@
-"""A semaphore keeps its limit across languages, whichever process dies."""
+"""Tests that a semaphore keeps its limit across languages, also if processes die."""
 
 import random
 import time
@@ -9,7 +9,7 @@ import steadlock
 from programs import Contender, Server, go, together, wait_until
 
 LIMIT, LEASE_MS, SECONDS = 5, 1500, 12
-# Five processes of ten workers each.
+# The languages of five processes with ten workers each.
 PROCESSES = ["python-threads", "node", "jvm", "python-asyncio", "node"]
 
 

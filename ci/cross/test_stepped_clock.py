@@ -1,4 +1,4 @@
-"""What holds, and what does not, when the server's clock is set forward or back."""
+"""Tests the guarantees that hold, and those that do not, when the server's clock is set forward or back."""
 
 import sys
 import time
@@ -24,17 +24,18 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock's lib
 HOUR = 3600
 STEPS = [HOUR, -HOUR, 1, -1, -HOUR, 2 * HOUR, -1, -HOUR, 1]
 WITH_TOKEN = ["lock", "mutex", "fair", "write"]
-# Who holds, and who waits for it.
+# The kind of the holder, and the kind of the waiter.
 PAIRS = [(kind, kind) for kind in [*WITH_TOKEN, "semaphore"]] + [("read", "write"), ("write", "read")]
 LEASE = 0.9
-# A renewal is due after a third of the lease; docs/guarantees.md gives the news half a second more.
+# Seconds until a holder learns of a loss: a renewal is due after a third of the lease, and docs/guarantees.md allows
+# half a second more.
 IN_TIME = LEASE / 3 + 0.5
-# The longest poll is 750 ms.
+# Seconds: longer than the longest poll interval of 750 ms.
 POLL = 1.0
-# Readers are kept out for two seconds at a time, and then ask within a poll.
+# Seconds: waiting writers block readers for two seconds at a time, and then a reader polls.
 READERS_TURN = 2 + POLL
 ROUNDS = 100
-# Each test has a server of its own.
+# All tests use one lock name, as each test has its own server.
 NAME = "stepped"
 STATE = f"steadlock:{{{NAME}}}:rw"
 WAITERS = f"steadlock:{{{NAME}}}:alive"
@@ -57,14 +58,14 @@ def test_keys_live_by_the_clock_that_is_set(stepped: SteppedServer) -> None:
     assert HOUR < stepped.store.pttl("key") / 1000 <= HOUR + 10
     stepped.step(HOUR + 5)
     assert 0 < stepped.store.pttl("key") / 1000 <= 5
-    # A second more than the key had: what went before may have taken less than a millisecond.
+    # One second more than the remaining time of the key, which can still be almost 5 s.
     stepped.step(6)
     assert stepped.store.exists("key") == 0
 
 
 @pytest.mark.parametrize("kind", WITH_TOKEN)
 def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedServer, kind: str) -> None:
-    """The test itself holds it at each step, since a JVM's `unlock` throws if the hold has ended."""
+    """The test itself holds the lock at each step of the clock, since a JVM's `unlock` throws if the lease is lost."""
     languages = ["python-threads", "node", "jvm", "rust"]
     total = ROUNDS * len(languages)
     told = f"{NAME}:tokens"
@@ -245,7 +246,7 @@ def test_no_fair_waiter_is_forgotten_by_a_release_right_after_a_step(stepped: St
 
 @pytest.mark.timing
 def test_a_reader_passes_a_waiting_writer_in_its_turn_after_a_step_back(stepped: SteppedServer) -> None:
-    """Nobody died: one reads, one waits to write, and another that wants to read has its turn."""
+    """No process dies. While one client reads and another waits to write, a third client may read in its turn."""
     with held_and_wanted(stepped, "read", "write") as (lease, writer):
         stepped.step(-HOUR)
         with Waiter(stepped, "read") as reader:
@@ -271,7 +272,7 @@ def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: Stepp
 
 @pytest.mark.timing
 def test_readers_that_gave_up_do_not_keep_writers_out_after_a_step_back(stepped: SteppedServer) -> None:
-    """Nobody died, and nobody holds it."""
+    """No process dies, and no client holds the lock after the step."""
     with steadlock.connect(stepped.url) as client, steadlock.connect(stepped.url) as other:
         lease = lock_of(client, "write").try_acquire()
         assert lease
@@ -283,7 +284,9 @@ def test_readers_that_gave_up_do_not_keep_writers_out_after_a_step_back(stepped:
 
 
 def between_steps(commands: list[tuple[str, ...]]) -> list[set[str]]:
-    """Which clients were granted the lock before each grant of the test itself, which had the fewest."""
+    """Returns, for each grant of the test itself, the clients that were granted the lock since its previous one.
+
+    The client of the test is the one with the fewest grants."""
     owners = [owner for owner in map(granted_to, commands) if owner]
     clients = [owner.partition(":")[0] for owner in owners]
     own, count = Counter(clients).most_common()[-1]
@@ -293,14 +296,14 @@ def between_steps(commands: list[tuple[str, ...]]) -> list[set[str]]:
 
 
 def granted_to(words: tuple[str, ...]) -> str | None:
-    """The owner whose record a script's command writes."""
+    """Returns the owner whose record a script's command writes."""
     if words[:3] == ("HSET", STATE, "writer"):
         return words[3]
     return words[2] if words[:2] in (("HSET", NAME), ("SET", NAME)) else None
 
 
 class Waiter:
-    """Waits for the lock as a client of its own, as long as its context lasts."""
+    """A separate client that waits for the lock while its context is open."""
 
     def __init__(self, server: SteppedServer, kind: str) -> None:
         self._client = steadlock.connect(server.url, lease=LEASE)
@@ -322,7 +325,7 @@ class Waiter:
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # This ends a wait that is not over.
+        # Closing the client ends a wait that is not over.
         self._client.close()
         self._thread.shutdown()
 
@@ -331,7 +334,7 @@ class Waiter:
 def held_and_wanted(
     server: SteppedServer, kind: str, waiting: str, lease: float = LEASE, given: float | None = None
 ) -> Iterator[tuple[steadlock.Lease, Waiter]]:
-    """A hold that is renewed unless its lease is given, and one that waits for it."""
+    """Yields a lease and a waiter for its lock. The lease is auto-renewed unless `given` is its fixed length."""
     with steadlock.connect(server.url, lease=lease) as client:
         held = lock_of(client, kind).try_acquire(lease=given)
         assert held
@@ -342,7 +345,7 @@ def held_and_wanted(
 
 @contextmanager
 def dead_and_wanted(server: SteppedServer, kind: str, waiting: str) -> Iterator[Waiter]:
-    """A hold of a process that was killed, and one that waits for it."""
+    """Yields a waiter for a lock whose holder was killed."""
     lease_ms = int(LEASE * 1000)
     with Contender("python-threads", "hold", server, NAME, kind=kind, lease_ms=lease_ms) as dying:
         dying.expect("held")
@@ -366,7 +369,7 @@ def lock_of(client: steadlock.Client, kind: str) -> steadlock.Lock | steadlock.S
 
 
 def assert_higher(before: steadlock.Lease, after: steadlock.Lease) -> None:
-    """The later grant's token is above the earlier one's, if their kinds have tokens."""
+    """Checks that the later grant has the higher token, if both kinds have tokens."""
     if before.token is not None and after.token is not None:
         assert after.token > before.token
 
@@ -380,5 +383,5 @@ def in_line(server: SteppedServer, count: int) -> None:
 
 
 def heard(server: SteppedServer) -> list[float]:
-    """When each fair waiter was last heard of, in seconds of the server's clock."""
+    """Returns the time of each fair waiter's last attempt, in seconds of the server's clock."""
     return [int(said.split()[0]) / 1_000_000 for said in server.store.hvals(WAITERS)]

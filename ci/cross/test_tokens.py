@@ -1,4 +1,4 @@
-"""Fencing tokens rise whatever the server forgets, and what they leave behind goes."""
+"""Tests that fencing tokens rise even if the server forgets them, and that their keys expire."""
 
 import asyncio
 import signal
@@ -14,12 +14,12 @@ from redis_server import redis_process
 
 KINDS = ["lock", "mutex", "fair", "write"]
 NAMES, TASKS = 100_000, 200
-# A token's key lives for a minute.
+# Seconds until a token's key is surely gone. The key has a TTL of a minute.
 FORGOTTEN_AFTER = 120
 
 
 def token(client: steadlock.Client, kind: str, name: str) -> int:
-    """That of a lock which is taken now, and kept."""
+    """Acquires a lock, keeps it, and returns its token."""
     lock = {
         "lock": client.lock,
         "mutex": client.mutex,
@@ -44,7 +44,7 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
         with steadlock.connect(primary.url) as client:
             token(client, kind, "replicated")
             wait_until("the replica has it", lambda: of_replica.exists("steadlock:{replicated}:token"))
-            # The kernel would still deliver what is sent to a stopped replica: its connection goes, too.
+            # Closes the replica's connection too. Otherwise the kernel would buffer data for the stopped replica.
             replica.process.send_signal(signal.SIGSTOP)
             of_primary.execute_command("CLIENT", "KILL", "TYPE", "replica")
             before = token(client, kind, "lost")
@@ -83,14 +83,14 @@ def test_the_tokens_of_100_000_names_are_gone_after_two_minutes() -> None:
         asyncio.run(take_names(server.url))
         taken = time.monotonic()
         left = store.dbsize()
-        # On a busy machine the first of them are forgotten before the last is taken.
+        # On a busy machine the first tokens expire before the last lock is acquired.
         assert left > NAMES / 4, "a token is kept for a minute"
         wait_until("all keys are gone", lambda: store.dbsize() == 0, within=FORGOTTEN_AFTER)
         print(f"{left} keys were left, all gone after {time.monotonic() - taken:.0f} s")
 
 
 async def take_names(url: str) -> None:
-    """Takes and releases so many locks, each of a name of its own."""
+    """Acquires and releases `NAMES` locks, each with its own name."""
     names = iter(range(NAMES))
     async with steadlock.aio.connect(url) as client:
 

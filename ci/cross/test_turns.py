@@ -1,4 +1,4 @@
-"""Who gets the lock, and when: measured in seconds, so these run with nothing else beside them."""
+"""Tests how processes share a lock. These tests measure seconds, so they run without other load."""
 
 import time
 
@@ -11,10 +11,10 @@ pytestmark = pytest.mark.timing
 
 RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
 LEASE_MS = 1000
-#: Of the grants of two that take turns.
+#: The least share of grants for each of two processes that take turns.
 LEAST_SHARE = 0.35
-#: WebAssembly hears of a release by its host's Redis client and event loop. That takes longer than the shortest pauses
-#: that another process makes for it, so it misses some of its turns.
+#: Lower shares. WebAssembly is notified of a release by its host's Redis client and event loop. This takes longer than
+#: the shortest pauses in which another process yields, so WebAssembly misses some of its turns.
 LEAST_SHARES = {"web": 0.2}
 
 

@@ -1,4 +1,4 @@
-"""What docs/usage.md says: its programs as they stand there, and what it claims beside them."""
+"""Runs the programs of docs/usage.md unchanged, and tests the statements of its text."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "usage.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 SERVER = "redis://localhost:6379"
 HTTP_PORT = "8080"
-# What stands around a Java program of the page.
+# The code around a Java program of the page.
 JAVA = """
 import com.sun.net.httpserver.HttpServer;
 import io.github.steadlock.*;
@@ -46,7 +46,7 @@ TOKEN = "steadlock:{stock:42}:token"
 
 
 def program(language: str, first_words: str, url: str) -> str:
-    """The one program of the page that has these words, on the test's server."""
+    """Returns the only program of the page that has these words, with the URL of the test's server."""
     (found,) = [source for of, source in BLOCKS if of == language and first_words in source]
     return str(found).replace(SERVER, url)
 
@@ -70,7 +70,7 @@ def test_a_renewed_lease_outlasts_the_work_and_a_fixed_one_does_not(server: Serv
 
 @contextmanager
 def service(url: str, folder: Path) -> Iterator[str]:
-    """Runs the page's service until the context is left; yields where it is."""
+    """Runs the page's service while the context is open, and yields its URL."""
     port = free_port()
     source = program("java", "createContext", url).replace(HTTP_PORT, str(port))
     with subprocess.Popen(java_command(source, folder), stdout=subprocess.DEVNULL) as process:
@@ -93,7 +93,7 @@ def answers(port: int) -> bool:
 
 
 def order(address: str, user: str) -> tuple[int, str | None]:
-    """The status of an order, and its `Retry-After`."""
+    """Sends an order. Returns the status of the response and its `Retry-After`."""
     request = urllib.request.Request(f"{address}/orders/{user}", method="POST")
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
@@ -157,7 +157,7 @@ def test_a_client_has_three_connections_however_many_of_its_threads_wait(server:
 
 
 def test_a_grant_whose_answer_came_too_late_is_released() -> None:
-    """`Unavailable` means: not held."""
+    """A caller that receives `Unavailable` does not hold the lock."""
     with (
         redis_process() as server,
         redis.Redis(port=server.port) as store,
@@ -166,7 +166,8 @@ def test_a_grant_whose_answer_came_too_late_is_released() -> None:
         lock = client.lock("stock:42")
         with lock:
             token = store.get(TOKEN)
-        # The call lies in the stopped server's buffer: it is granted later, and nobody waits for the answer.
+        # The call remains in the stopped server's buffer. The server grants it later, when no caller waits for the
+        # reply.
         server.process.send_signal(signal.SIGSTOP)
         with pytest.raises(steadlock.UnavailableError):
             lock.try_acquire()

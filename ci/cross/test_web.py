@@ -1,4 +1,4 @@
-"""The package for WebAssembly beside the native Python client: by message, by poll, and over HTTP."""
+"""Tests the package for WebAssembly and the native Python client on one lock: by notification, by poll, over HTTP."""
 
 import time
 
@@ -11,7 +11,7 @@ KINDS = ["lock", "mutex", "fair", "read", "write", "semaphore", "multi"]
 
 
 def take(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
-    """The lock of a kind, as the contenders call kinds."""
+    """Acquires a lock that blocks waiters of this kind. The kinds are named as in the contenders."""
     if kind == "semaphore":
         return client.semaphore(name, 1).acquire()
     both = client.read_write_lock(name)
@@ -19,7 +19,7 @@ def take(client: steadlock.Client, kind: str, name: str) -> steadlock.Lease:
         "lock": lambda: client.lock(name),
         "mutex": lambda: client.mutex(name),
         "fair": lambda: client.fair_lock(name),
-        # What keeps a reader out is a writer.
+        # Only a writer blocks a reader.
         "read": lambda: both.write,
         "write": lambda: both.write,
         "multi": lambda: client.multi_lock([client.lock(one) for one in name.split(",")]),
@@ -90,7 +90,7 @@ def test_a_stopped_holder_finds_its_lease_expired_and_its_token_is_the_lower_one
         assert lease.token is not None
         assert lease.token > token
         web.process.send_signal(18)
-        # Its own deadline was before the grant, so it is late, whoever has the lock now.
+        # The deadline of this lease passed before the other grant, so the reason is `expired` and not `stolen`.
         web.expect("expired")
         assert lease.is_valid()
         lease.release()

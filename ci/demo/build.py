@@ -1,7 +1,7 @@
-"""Builds what the demo runs: the `steadlock` command, the three packages, and the demo's JVM service.
+"""Builds everything that the demo runs: the `steadlock` command, the three packages, and the demo's JVM service.
 
-All native parts are built by one call of cargo, so that each crate is compiled once: built alone, each part would have
-some of its dependencies with other features, and compile all that needs them again.
+One call of cargo builds all native parts, so that each crate is compiled once. Separate calls would choose different
+features for some dependencies, and compile these and the crates that need them again.
 """
 
 import os
@@ -12,7 +12,8 @@ from steps import Step, main
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("steadlock-cli", "steadlock-python", "steadlock-node", "steadlock-jvm")
-#: To optimize further takes minutes, and the demo's locks wait for the network and for one another.
+#: Settings for a fast build. Full optimization would take minutes longer, and the demo mostly waits for the network and
+#: for locks.
 QUICKLY = {
     "CARGO_PROFILE_RELEASE_LTO": "off",
     "CARGO_PROFILE_RELEASE_OPT_LEVEL": "1",

@@ -1,6 +1,6 @@
-"""Puts the native library of the Python package where its sources import it.
+"""Copies the native library of the Python package to the place from which its sources import it.
 
-python_library.py FOLDER    what cargo has built is in FOLDER
+python_library.py FOLDER    FOLDER has the output of cargo
 """
 
 import os
@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "packages" / "python" / "src" / 
 IMPORTED = PACKAGE / ("_native.pyd" if sys.platform == "win32" else "_native.abi3.so")
 
 if __name__ == "__main__":
-    # Written aside and renamed, as a process may have the old one mapped.
+    # Writes a new file and renames it, as a process may have mapped the old one.
     fresh = IMPORTED.with_suffix(f".{os.getpid()}")
     shutil.copyfile(Path(sys.argv[1]) / BUILT, fresh)
     fresh.replace(IMPORTED)

@@ -1,4 +1,4 @@
-"""Runs steps side by side, and shows one line for each, with its seconds."""
+"""Runs steps in parallel, and prints one line for each with its duration in seconds."""
 
 import os
 import signal
@@ -19,11 +19,11 @@ Command = Sequence[str | Path]
 
 
 class Step(NamedTuple):
-    """Commands that run one after the other, once the steps that they need have ended."""
+    """Commands that run one after the other, once the steps in `needs` have ended."""
 
     title: str
     commands: Sequence[Command]
-    #: Titles of other steps.
+    #: The titles of other steps.
     needs: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
 
@@ -37,7 +37,7 @@ class StepError(Exception):
 
 
 def run(steps: Sequence[Step], folder: Path, console: Console) -> None:
-    """Runs all steps. The first failure stops the others and is raised, and so is what interrupts the wait."""
+    """Runs all steps. The first failure stops all other steps and is raised. An interrupt does the same."""
     all_steps = Run(steps, folder, console)
     threads = [threading.Thread(target=all_steps.run_when_ready, args=[step]) for step in steps]
     with all_steps.progress:
@@ -59,7 +59,7 @@ class Run:
     def __init__(self, steps: Sequence[Step], folder: Path, console: Console) -> None:
         self.folder, self.console = folder, console
         self.failure: BaseException | None = None
-        # Only a terminal shows what is still running.
+        # Only a terminal shows the steps that are still running.
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._changed = threading.Condition()
@@ -107,7 +107,7 @@ class Run:
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        # A group of its own, so that all of its processes can be stopped.
+                        # A separate process group, so that all of its processes can be stopped.
                         start_new_session=True,
                     )
                 except OSError as error:
@@ -121,7 +121,7 @@ class Run:
                 raise StepError(step, command, output.read().decode(errors="replace"))
 
     def stop(self, failure: BaseException | None) -> None:
-        """Ends what runs; the first failure is kept."""
+        """Ends all running commands. Only the first call has an effect, so its failure is kept."""
         with self._changed:
             if self._is_stopped:
                 return
@@ -133,7 +133,7 @@ class Run:
 
 
 def main(steps: Sequence[Step], folder: Path) -> int:
-    """Runs all steps for a person. What a failed command printed is shown at the end."""
+    """Runs all steps, and prints the output of a failed command at the end. Returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))

@@ -1,4 +1,4 @@
-"""How steps are run and shown."""
+"""Tests how steps run and are shown."""
 
 import io
 import os
@@ -53,7 +53,7 @@ def test_steps_that_need_nothing_run_side_by_side(tmp_path: Path) -> None:
 
 def test_the_first_failure_has_the_output_of_its_command_and_stops_the_others(tmp_path: Path) -> None:
     failing = Step("failing", [["sh", "-c", "until [ -e begun ]; do sleep 0.01; done; echo why; exit 3"]])
-    # Its child would outlive it if only the shell were ended.
+    # The child of this shell would outlive it if only the shell were ended.
     other = Step("other", [["sh", "-c", "touch begun; sleep 300; touch ended"]])
     after = Step("after", touch("after"), needs=frozenset({"failing"}))
     began = time.monotonic()
@@ -100,7 +100,7 @@ def test_a_signal_that_ends_the_build_ends_what_it_started(tmp_path: Path) -> No
         pid = tmp_path / "pid"
         while not (pid.exists() and pid.read_text().endswith("\n")):
             time.sleep(0.01)
-        # Readable once it has ended, though nobody has asked for its status yet.
+        # This descriptor becomes readable once the process has ended, even if its status was not read yet.
         started = os.pidfd_open(int(pid.read_text()))
         process.terminate()
     assert process.returncode == 143

@@ -1,7 +1,7 @@
 """Writes THIRD-PARTY-LICENSES.txt: the licence texts of every crate that is built into what we ship.
 
 python ci/dependencies/licenses.py            writes the file
-python ci/dependencies/licenses.py --check    exit status 1 if it is not what it would write
+python ci/dependencies/licenses.py --check    exits with 1 if the file is not up to date
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FILE = ROOT / "THIRD-PARTY-LICENSES.txt"
-# What is shipped as a binary.
+# Our crates that are shipped as binaries.
 SHIPPED = ("steadlock-cli", "steadlock-jvm", "steadlock-node", "steadlock-python")
 # Build dependencies whose source is compiled into the result: Lua.
 COMPILED_IN = ("lua-src",)
@@ -33,7 +33,7 @@ def metadata() -> dict[str, Any]:
 
 
 def shipped(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The packages of others that are compiled into what we ship, whatever the platform."""
+    """Yields the third-party packages that are compiled into what we ship, for all platforms."""
     packages = {package["id"]: package for package in graph["packages"]}
     nodes = {node["id"]: node for node in graph["resolve"]["nodes"]}
     waiting = [key for key, package in packages.items() if package["name"] in SHIPPED and package["source"] is None]
@@ -52,7 +52,7 @@ def shipped(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def texts(package: dict[str, Any]) -> list[str]:
-    """The licence files of a crate; if it comes without one, what it says of itself."""
+    """Returns the texts of a crate's licence files, or a standard text if it has none."""
     folder = Path(package["manifest_path"]).parent
     files = sorted(file for file in folder.rglob("*") if file.is_file() and NAMES.match(file.name) and is_text(file))
     if files:
@@ -61,7 +61,7 @@ def texts(package: dict[str, Any]) -> list[str]:
 
 
 def standard_text(package: dict[str, Any]) -> str:
-    """For a crate that comes without a licence file: the licence that it names."""
+    """Returns the text of the licence that a crate names, for a crate that has no licence file."""
     who = ", ".join(author.partition(" <")[0] for author in package["authors"]) or f"the authors of {package['name']}"
     if "MIT" in package["license"]:
         _, _, body = (ROOT / "LICENSE-MIT").read_text().partition("\n\n")
@@ -81,7 +81,7 @@ def is_text(file: Path) -> bool:
 
 
 def collected() -> str:
-    """The file's text: each licence text once, after the crates that come with it."""
+    """Returns the text of THIRD-PARTY-LICENSES.txt: each licence text once, below the crates that have it."""
     users = defaultdict(list)
     for package in shipped(metadata()):
         for text in texts(package):

@@ -1,4 +1,4 @@
-"""Exact versions, and licence texts in what we ship."""
+"""Tests that dependencies have exact versions, and that what we ship has the licence texts."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from licenses import ROOT
 EXACT = re.compile(r"\d+(\.\d+)*([.-]?[A-Za-z0-9]+)*")
 POM = {"m": "http://maven.apache.org/POM/4.0.0"}
 MANAGED = "m:dependencyManagement/m:dependencies/m:dependency"
-# What Maven's own life cycle calls, in the version that came with Maven unless a pom names one.
+# The plugins that Maven's own life cycle calls. Unless a pom names a version, it is the one that comes with Maven.
 LIFE_CYCLE = {f"maven-{name}-plugin" for name in ("resources", "compiler", "surefire", "jar", "install")}
 
 
@@ -54,7 +54,7 @@ def test_everything_in_the_virtual_environment_has_its_exact_version_written_dow
         text=True,
     ).stdout
     installed = {entry["name"].lower().replace("_", "-"): entry["version"] for entry in json.loads(frozen)}
-    # The virtual environment's own, and ours.
+    # pip and setuptools belong to the virtual environment itself, and steadlock is ours.
     for name in ("pip", "setuptools", "steadlock"):
         installed.pop(name, None)
     assert installed.items() <= known.items(), "add it to ci/requirements/versions.txt"
@@ -66,12 +66,12 @@ def test_node_packages_have_exact_versions(file: Path) -> None:
     wanted = package.get("dependencies", {}) | package.get("devDependencies", {})
     wrong = {name: at for name, at in wanted.items() if not at.startswith("file:") and not EXACT.fullmatch(at)}
     assert not wrong
-    # ci/ has two packages that bring no others along; see ci/install.
+    # ci/package.json has no lock file; see `node_modules` in ci/install.
     assert file.parent == ROOT / "ci" or file.with_name("package-lock.json").exists()
 
 
 def with_parents(file: Path) -> list[ElementTree.Element]:
-    """A project, its parent in the folder above, and so on."""
+    """Returns a project, its parent in the folder above, and so on."""
     project = ElementTree.parse(file).getroot()
     parent = project.find("m:parent", POM)
     return [project] if parent is None else [project, *with_parents(file.parents[1] / "pom.xml")]
@@ -97,7 +97,7 @@ def test_jars_and_maven_plugins_have_exact_versions(file: Path) -> None:
     for kind in ("plugin", "dependency"):
         for entry in projects[0].iter(f"{{{POM['m']}}}{kind}"):
             name, version = (entry.findtext(f"m:{field}", "", POM) for field in ("artifactId", "version"))
-            # A parent gives it, or a bill of materials, whose own is exact.
+            # The version can come from a parent or from a bill of materials, whose own version is exact.
             is_given = name in plugins if kind == "plugin" else has_bom
             while named := re.search(r"\$\{(.+?)\}", version):
                 version = version.replace(named[0], properties[named[1]])

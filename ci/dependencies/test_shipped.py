@@ -1,4 +1,4 @@
-"""What users install holds the licences of all that is in it."""
+"""Tests that the packages for users hold the licences of everything in them."""
 
 import importlib.metadata
 import json

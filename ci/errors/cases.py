@@ -1,6 +1,6 @@
-"""The most likely causes of each kind of error, each brought about with a client on a real redis-server.
+"""Causes each kind of error in its most likely ways, with a client on a real redis-server.
 
-A case is a function that causes an error and returns it; its docstring is what the page says of the cause.
+A case is a function that causes an error and returns it. docs/errors.md has its docstring as the text for the cause.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ Cause = Callable[["World"], steadlock.SteadlockError]
 
 @dataclass
 class World:
-    """Servers and clients of one case, which end with it."""
+    """The servers and clients of one case. All of them end with it."""
 
     closing: contextlib.ExitStack
     addresses: dict[str, str] = field(default_factory=dict)
-    """What stands on the page for an address of this run."""
+    """The address on the page for each address of this run."""
 
     def server(self, *options: str) -> RedisProcess:
         server = self.closing.enter_context(redis_process(*options))
@@ -37,13 +37,13 @@ class World:
         return server
 
     def nowhere(self) -> str:
-        """A URL where no server is."""
+        """Returns a URL at which no server listens."""
         port = free_port()
         self.addresses[f"127.0.0.1:{port}"] = f"redis-{len(self.addresses) + 1}:6379"
         return f"redis://127.0.0.1:{port}"
 
     def far_from(self, server: RedisProcess, seconds: float) -> str:
-        """A URL of the server, on whose way everything takes so long each way."""
+        """Returns a URL of the server that delays all data by this time in each direction."""
         listener = self.closing.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listener.getsockname()[1]
         self.addresses[f"127.0.0.1:{port}"] = self.addresses[f"127.0.0.1:{server.port}"]
@@ -78,7 +78,7 @@ class World:
 
 
 def pass_on(source: socket.socket, target: socket.socket, seconds: float) -> None:
-    """Sends what comes from one side to the other, later."""
+    """Forwards data from one side to the other after a delay."""
     with contextlib.suppress(OSError):
         while data := source.recv(65_536):
             time.sleep(seconds)
@@ -89,14 +89,14 @@ def pass_on(source: socket.socket, target: socket.socket, seconds: float) -> Non
 def lease_of(
     lock: steadlock.Lock, lease: steadlock.Duration | None = None, max_hold: steadlock.Duration | None = None
 ) -> steadlock.Lease:
-    """That of the free lock, which is acquired."""
+    """Acquires a free lock and returns its lease."""
     acquired = lock.try_acquire(lease=lease, max_hold=max_hold)
     assert acquired
     return acquired
 
 
 def error_of_waiting(lock: steadlock.Lock | steadlock.Semaphore) -> steadlock.SteadlockError:
-    """The error of a wait for the lock that a busy machine can answer in time."""
+    """Returns the error of a wait for the lock. The wait is long enough for a reply on a busy machine."""
 
     def wait_for_it() -> None:
         with lock.hold(wait=0.5):
@@ -106,7 +106,7 @@ def error_of_waiting(lock: steadlock.Lock | steadlock.Semaphore) -> steadlock.St
 
 
 def raised(call: Callable[[], object]) -> steadlock.SteadlockError:
-    """The error that the call raises."""
+    """Returns the error that the call raises."""
     try:
         call()
     except steadlock.SteadlockError as error:
@@ -118,7 +118,7 @@ CASES: dict[str, list[Cause]] = {}
 
 
 def of(kind: str) -> Callable[[Cause], Cause]:
-    """Makes the function a case of this kind."""
+    """Returns a decorator that makes a function a case of this kind."""
 
     def keep(cause: Cause) -> Cause:
         CASES.setdefault(kind, []).append(cause)
@@ -410,7 +410,7 @@ def the_client_was_closed(world: World) -> steadlock.SteadlockError:
 
 
 def wait_for_loss(lease: steadlock.Lease) -> None:
-    """Until the client has noticed it, which is a moment after the deadline."""
+    """Waits until the client has noticed the loss, a moment after the deadline."""
     assert lease.lost.wait(10), "the lease is not lost"
 
 
@@ -456,7 +456,7 @@ def a_lease_of_a_closed_client(world: World) -> steadlock.SteadlockError:
 
 
 def in_a_child(call: Callable[[], steadlock.SteadlockError]) -> steadlock.SteadlockError:
-    """The error that the call returns in the child of a fork."""
+    """Returns the error that the call returns in the child of a fork."""
     receiving, sending = os.pipe()
     child = os.fork()
     if child == 0:
@@ -490,7 +490,7 @@ def a_private_store_in_a_child(world: World) -> steadlock.SteadlockError:
 
 @functools.cache
 def caused(cause: Cause) -> tuple[steadlock.SteadlockError, dict[str, str]]:
-    """The error, brought about once, and what stands on the page for the addresses in it."""
+    """Causes the error once. Returns it, and the address on the page for each address in it."""
     with contextlib.ExitStack() as closing:
         world = World(closing)
         return cause(world), world.addresses

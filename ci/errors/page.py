@@ -1,6 +1,7 @@
-"""Writes docs/errors.md: what each kind of error means, and the messages of its most likely causes.
+"""Writes docs/errors.md: the meaning of each kind of error, and the messages of its most likely causes.
 
-The messages are those that a client gave just now, by cases.py. What differs from run to run is replaced.
+cases.py causes the errors, so the messages are those of the current client. Parts that differ from run to run are
+replaced.
 """
 
 import inspect
@@ -25,7 +26,7 @@ This page has the most likely causes of each kind, with the messages that they g
 them about: `./ci/just error-page` writes it, and a test compares it.
 """
 
-# Of each kind, what it means for the lock, and what a program does.
+# The meaning of each kind for the lock, and advice for the program.
 MEANING = {
     "LockTimeout": "The wait is over, and another owner holds the lock. Nothing is wrong: answer that it is busy, or "
     "wait again. A call that does not wait gives `False`, `None` or `null` instead.",
@@ -56,7 +57,7 @@ dropped; the blocking calls have no such end. The usual causes: a timeout around
 task group that failed.
 """
 
-# What differs from run to run, and what stands for it.
+# The parts that differ from run to run, each with its replacement.
 VARIES = [
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+", "4f1c98e2-3d47-4c0e-9a55-0e7d21c7b6aa:17"),
     (r"held by .* \(worker-7\), pid \d+ on \S+", "held by orders.py (worker-7), pid 4711 on app-1"),
@@ -71,7 +72,7 @@ VARIES = [
 
 
 def happened(cause: Cause) -> str:
-    """The message of this cause, without what differs from run to run."""
+    """Returns the message of this cause, with the parts that differ from run to run replaced."""
     error, addresses = caused(cause)
     message = str(error)
     for address, name in addresses.items():
@@ -82,10 +83,10 @@ def happened(cause: Cause) -> str:
 
 
 def of_kind(kind: str) -> str:
-    """The part of the page about one kind."""
+    """Returns the section of the page about one kind."""
     parts = [f"## {kind}", MEANING[kind]]
     causes = [(happened(cause), inspect.getdoc(cause) or "") for cause in CASES[kind]]
-    # Causes of one message stand together, where the first of them is.
+    # Groups causes with the same message, at the place of the first of them.
     order = [message for message, _ in causes]
     causes.sort(key=lambda cause: order.index(cause[0]))
     for message, group in groupby(causes, key=lambda cause: cause[0]):

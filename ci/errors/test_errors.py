@@ -1,4 +1,4 @@
-"""Each kind of error: its causes are on the page, and its messages say what an error has to say."""
+"""Tests that the causes of each kind of error are on the page, and that its messages have all required parts."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def test_a_message_says_what_happened_to_which_lock_and_what_to_do(kind: str, ca
     assert separator, f"what to do: {message}"
     assert advice, message
     assert message.startswith(error.operation)
-    # A client that is closed, or a fork, knows no lease any more. Its program has the lease, whose name it is.
+    # A closed or forked client does not know the lease any more, so it cannot name the lock. The program's lease can.
     is_unknown_lease = kind == "Forked" or (kind in {"Closed", "NotOwner"} and error.operation == "extend")
     if error.operation != "connect" and not is_unknown_lease:
         assert error.lock_name is not None, message

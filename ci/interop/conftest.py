@@ -1,4 +1,4 @@
-"""Steadlock beside other lock libraries, on one redis-server. README.md says how."""
+"""Fixtures for tests of Steadlock and other lock libraries on one redis-server. See README.md."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""Which libraries stand beside which lock of ours, and one such pair at work."""
+"""The pairs of other libraries and our locks that share records, and the operations of a pair in a test."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ REDIS_SEMAPHORE = Library("redis-semaphore", "node", prefix="mutex:", tells=Fals
 SPRING = Library("spring", "jvm", prefix="orders:")
 REDISSON = Library("redisson", "jvm")
 REDISSON_SPIN = Library("redisson-spin", "jvm")
-# As teams write them themselves: docs/migrate/hand-written.md.
+# Locks that teams write themselves: docs/migrate/hand-written.md.
 HASH = Library("hash", "jvm")
 SET_NX = Library("set-nx", "jvm", tells=False)
 SECKILL = Library("seckill", "jvm", prefix="lock:", tells=False)
@@ -28,12 +28,12 @@ def ours(kind: str, language: str) -> Library:
 
 
 def beside(theirs: Library, language: str) -> Library:
-    """Ours that shares the records of theirs."""
+    """Returns our lock with the same records as theirs, in a language."""
     return ours("lock" if theirs in LOCKS else "mutex", language)
 
 
 def _with(theirs: Library) -> list[Library]:
-    """Ours in Python, and in the language of the other; beside hand-written ones in each."""
+    """Returns our lock in Python and in the language of the other library; for hand-written locks, in each language."""
     languages = ["python", "jvm", "node"] if theirs in HAND_WRITTEN else ["python", theirs.language]
     return [beside(theirs, language) for language in dict.fromkeys(languages)]
 
@@ -43,7 +43,7 @@ PAIRS = [(theirs, own) for theirs in MUTEXES + LOCKS for own in _with(theirs)]
 
 @dataclass(frozen=True)
 class Pair:
-    """Their library and ours on one lock of a new name."""
+    """Another library and ours on one lock, with a new name."""
 
     theirs: Peer
     ours: Peer
@@ -64,7 +64,7 @@ class Pair:
 
     @property
     def owner(self) -> str:
-        """Who holds the lock, as the record has it."""
+        """The owner in the lock's record."""
         record = self.record
         assert record, "nobody holds the lock"
         return str(next(iter(record)) if isinstance(record, dict) else record)
@@ -78,24 +78,24 @@ class Pair:
         return said
 
     def wait(self, peer: Peer, tries: int = 2) -> None:
-        """Begins to wait for the lock; returns once the server has refused it so often."""
+        """Begins to wait for the lock, and returns once `tries` attempts have reached the server."""
         self.server.waits(lambda: peer.tell("lock", self._name_for(peer), 30_000), tries)
         assert peer.is_silent()
 
     def take_in_time(self, peer: Peer) -> None:
-        """Waits for the lock, and takes it."""
+        """Waits for the lock until it is granted."""
         assert peer.ask("lock", self._name_for(peer), 30_000) == "held"
 
     def release(self, peer: Peer) -> None:
         assert peer.ask("unlock", self._name_for(peer)) == "released"
 
     def release_late(self, peer: Peer) -> None:
-        """Releases what is not its own any more."""
+        """Releases a lock that does not belong to the peer any more."""
         said = peer.ask("unlock", self._name_for(peer))
         assert said.startswith("gone") or not peer.library.tells
 
     def turn(self, peer: Peer, inside: Callable[[], None]) -> None:
-        """Waits for the lock, does something, and releases it."""
+        """Acquires the lock, calls a function, and releases the lock."""
         self.take_in_time(peer)
         inside()
         self.release(peer)

@@ -1,4 +1,4 @@
-"""Starts the peers and talks to them: README.md has the protocol."""
+"""Starts the peers and sends them commands. See README.md for the protocol."""
 
 import contextlib
 import os
@@ -30,12 +30,12 @@ PROGRAMS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class Library:
-    """A lock library. What it calls `NAME` is the key `prefix + NAME` on the server."""
+    """A lock library. On the server, its lock `NAME` has the key `prefix + NAME`."""
 
     name: str
     language: str
     prefix: str = ""
-    #: Whether its unlock says that the record was not its own any more.
+    #: Whether its unlock reports that the record was not its own any more.
     tells: bool = True
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Library:
 
 
 class Peer:
-    """One library in a process of its own."""
+    """A process that runs one library."""
 
     def __init__(self, library: Library, url: str) -> None:
         self.library = library
@@ -71,7 +71,7 @@ class Peer:
         return self.answer()
 
     def is_silent(self) -> bool:
-        """Whether it still owes its answer."""
+        """Whether the peer has not answered yet."""
         return self._said.empty()
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class Peer:
 
 @contextlib.contextmanager
 def peers(url: str) -> Iterator[Callable[[Library], Peer]]:
-    """Starts a library's peer when it is first asked for; stops all of them at the end."""
+    """Yields a function that returns a library's peer, started at the first call. All peers are stopped at the end."""
     running: dict[Library, Peer] = {}
 
     def start(library: Library) -> Peer:

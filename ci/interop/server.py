@@ -1,4 +1,4 @@
-"""The redis-server of the tests: what is on it, and what it was asked."""
+"""The redis-server of the tests: reads its records and counts the attempts that reach it."""
 
 import itertools
 import time
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import redis
 
-#: Each library asks for a lock by one of these, once in each try.
+#: Each library sends exactly one of these commands in each attempt.
 ASKING = ("set", "eval", "evalsha")
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where the redis-server is, and a connection to it."""
+    """The URL of the redis-server, and a connection to it."""
 
     url: str
     store: "redis.Redis"
@@ -23,19 +23,19 @@ class Server:
         return f"stock-{next(self._numbers)}"
 
     def record(self, key: str) -> object:
-        """What a lock has written: its owner and no more, of either layout; `None` if it is free."""
+        """Returns the record of a lock: a string or a hash that has only the owner, or `None` if the lock is free."""
         if self.store.type(key) == "hash":
             return self.store.hgetall(key)
         return self.store.get(key)
 
     def waits(self, begin: Callable[[], object], tries: int = 2) -> None:
-        """Begins a wait, and returns when it has asked the server so often."""
+        """Begins a wait, and returns when `tries` of its attempts have reached the server."""
         before = self.asked()
         begin()
         self.until(lambda: self.asked() >= before + tries, "nobody asks for the lock")
 
     def asked(self) -> int:
-        """How often the server was asked for a lock. Scripts that it did not know yet do not count."""
+        """Returns the number of attempts at the server. Calls of scripts that it did not know yet do not count."""
         stats = self.store.info("commandstats")
         of_interest = [stats[f"cmdstat_{name}"] for name in ASKING if f"cmdstat_{name}" in stats]
         return sum(entry["calls"] - entry["failed_calls"] for entry in of_interest)

@@ -1,4 +1,4 @@
-"""Redisson in its cluster mode and Steadlock on one cluster: on every shard they exclude and wake one another."""
+"""Tests Redisson in cluster mode and Steadlock on one cluster: they exclude and wake each other on every shard."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ SHARDS = 3
 
 @dataclass(frozen=True)
 class Cluster(Server):
-    """The same on all primaries of a cluster."""
+    """A cluster, with the same operations on all of its primaries."""
 
     nodes: tuple["redis.Redis", ...] = ()
 
@@ -33,7 +33,7 @@ class Cluster(Server):
         return sum(int(node.pubsub_shardnumsub(channel)[0][1]) for node in self.nodes)
 
     def shard(self, name: str) -> int:
-        """Which of the nodes has a name's slot."""
+        """Returns the number of the node that has a name's slot."""
         slot = int(self.store.cluster("KEYSLOT", name))
         owned = [node.cluster("MYID") for node in self.nodes]
         slots = self.store.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
@@ -65,7 +65,7 @@ def channel(name: str) -> str:
 
 @pytest.fixture(params=range(SHARDS))
 def name(request: pytest.FixtureRequest, cluster: Cluster) -> str:
-    """One on each shard."""
+    """A lock name on each shard."""
     return next(name for name in map("stock-{}".format, count()) if cluster.shard(name) == request.param)
 
 
@@ -79,7 +79,7 @@ def test_our_release_wakes_redisson(cluster: Cluster, start: Callable[[Library],
     begin = time.monotonic()
     pair.release(own)
     assert theirs.answer() == "held"
-    # The lease had 30 s to go.
+    # The lease would have lasted for 30 s more.
     assert time.monotonic() - begin < 10
     pair.try_in_vain(own)
     pair.release(theirs)
@@ -88,7 +88,7 @@ def test_our_release_wakes_redisson(cluster: Cluster, start: Callable[[Library],
 def test_a_release_of_redisson_s_wakes_ours(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
     theirs, granted = start(REDISSON), threading.Event()
     assert theirs.ask("try", name, 30_000) == "held"
-    # So rarely it asks by itself.
+    # The poll interval is so long that only a notification can wake the waiter in time.
     with steadlock.connect(cluster.url, retry_interval=(20.0, 25.0)) as client:
         lock = client.lock(name)
 

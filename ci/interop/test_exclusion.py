@@ -1,4 +1,4 @@
-"""Each library beside a lock of ours on one key: they exclude each other and hand over, both ways."""
+"""Tests each library and our lock on one key: they exclude each other and hand over in both directions."""
 
 import threading
 import time
@@ -92,7 +92,7 @@ def test_both_have_their_turns_and_never_at_once(pair: Pair) -> None:
 
 
 class Room:
-    """A place for one at a time, which counts who met another there."""
+    """A critical section that counts the visits which overlap with another one."""
 
     def __init__(self) -> None:
         self.visits = self.met = 0

@@ -1,4 +1,6 @@
-"""What docs/migrate/hand-written.md says of locks that teams write themselves, beside that they exclude ours."""
+"""Tests the statements of docs/migrate/hand-written.md about locks that teams write themselves.
+
+test_exclusion.py tests that they and our locks exclude each other."""
 
 import threading
 from collections.abc import Callable
@@ -10,9 +12,9 @@ from pairs import HASH, SECKILL, SET_NX, Pair, beside, ours
 from peers import Library, Peer
 from server import Server
 
-#: Its leases are short, so that a test sees them renewed.
+#: A hash lock with short leases, so that a test sees renewals.
 BRIEF_HASH = Library("hash-brief", "jvm")
-#: Deletes the key without a look at who holds it.
+#: A lock whose unlock deletes the key without comparing the owner.
 CARELESS = Library("seckill-careless", "jvm", prefix="lock:", tells=False)
 OWN_LEASE = 0
 RENEWALS = 4

@@ -1,6 +1,7 @@
-"""The programs of docs/migrate run as they stand there, before and after against each other on one server.
+"""Runs the programs of docs/migrate unchanged: the one before and the one after a migration, against each other.
 
-`sell()`, which they call inside the lock, tells the test that it is inside and waits until it may leave.
+The programs call `sell()` inside the lock. Here it reports to the test that the program is inside, and waits until the
+test lets it leave.
 """
 
 import queue
@@ -26,11 +27,11 @@ KEYS = {
     "redisson": "stock:42",
     "spring-redis-lock-registry": "orders:stock:42",
 }
-# One page has three pairs of programs. Those of the last one do not wait.
+# One page has three pairs of programs. The programs of the last pair do not wait for the lock.
 HAND_WRITTEN = "hand-written"
 HAND_WRITTEN_KEYS = {"HashLock": "stock:42", "SetNxLock": "stock:42", "SimpleRedisLock": "lock:order:42"}
 HAND_WRITTEN_WAITING = ["HashLock", "SetNxLock"]
-# What each pair is called, its page, which of the page's it is, and the lock's key.
+# The page of each pair of programs, its number on the page, and the key of its lock.
 WAITING = [
     *(pytest.param(page, 0, key, id=page) for page, key in KEYS.items()),
     *(
@@ -38,7 +39,7 @@ WAITING = [
         for number, name in enumerate(HAND_WRITTEN_WAITING)
     ),
 ]
-# What stands before or around a page's program.
+# The code before or around a page's program.
 PYTHON = """
 def sell():
     print("inside", flush=True)
@@ -68,7 +69,7 @@ class Snippet {{
 
 @dataclass(frozen=True)
 class Pair:
-    """The programs before and after of a page, and their language."""
+    """The programs before and after a migration, and their language."""
 
     language: str
     before: str
@@ -117,14 +118,14 @@ class Program:
         assert self._ends() == 0
 
     def ends_badly(self) -> str:
-        """Waits until it fails, and returns the exception's type, as a JVM prints it."""
+        """Waits until the program fails, and returns the type of the exception that a JVM prints."""
         assert self._ends() != 0
         thrown = re.search(r"^Exception in thread \"main\" ([\w.]+)", "".join(self._complaints), re.MULTILINE)
         assert thrown
         return thrown[1]
 
     def has_been_inside(self) -> bool:
-        """Of a program that has ended."""
+        """Whether the program was inside before it ended. It must have ended already."""
         return self._said.get_nowait() == "inside"
 
     def stop(self) -> None:
@@ -165,7 +166,7 @@ def _command(language: str, source: str, folder: Path) -> list[str]:
 
 @pytest.fixture
 def start(server: Server, tmp_path: Path) -> Iterator[Callable[[str, str], Program]]:
-    """Starts a program in a language; stops all of them at the end."""
+    """A function that starts a program in a language. All programs are stopped at the end."""
     running: list[Program] = []
 
     def start(language: str, source: str) -> Program:

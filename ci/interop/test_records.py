@@ -1,4 +1,4 @@
-"""Records that are not everyday ones, names that are not, and what an operator may do about a record."""
+"""Tests unusual records and names, and an operator's forced release."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def test_a_lock_and_a_mutex_of_one_name_notice_each_other(
 def test_redisson_is_woken_whatever_the_name(
     server: Server, start: Callable[[Library], Peer], prefix: str, name: str
 ) -> None:
-    """Its keys and channels have their own rule for names with braces."""
+    """Redisson has its own rule for the keys and channels of names with braces."""
     redisson = start(REDISSON)
     whole = prefix + name
     with steadlock.connect(server.url, key_prefix=prefix or None) as client:

@@ -1,4 +1,4 @@
-"""A hold of ours that is renewed keeps the others out beyond its first lease, and hands over when it is released."""
+"""Tests that our auto-renewed lease excludes the others beyond its first length, and hands over at its release."""
 
 from collections.abc import Callable
 

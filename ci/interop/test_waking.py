@@ -1,4 +1,4 @@
-"""A release wakes the waiters that wait for a message: ours wakes Redisson's waiters, Redisson's wakes ours."""
+"""Tests that notifications wake waiters: our releases wake Redisson's waiters, and Redisson's releases wake ours."""
 
 import threading
 import time
@@ -11,10 +11,10 @@ from pairs import HAND_WRITTEN, REDISSON, Pair, beside, ours
 from peers import Library, Peer
 from server import Server
 
-#: So long that only a message can be in time.
+#: A poll interval so long that only a notification can wake a waiter in time.
 FAR_OFF = (20.0, 25.0)
 ROUNDS = 5
-#: In which nothing wakes a waiter: its next poll, and what a poll takes.
+#: The longest time until a waiter without a notification is granted the lock: its next poll, and the time of a poll.
 POLL = 0.75 + 0.25
 
 
@@ -43,7 +43,7 @@ def wait_for_a_message(pair: Pair, peer: Peer) -> None:
 
 
 def woken_by_ours(pair: Pair) -> float:
-    """Seconds from our release to their grant, while our lease had 30 s to go."""
+    """Returns the seconds from our release to their grant. Our lease would have lasted for 30 s more."""
     pair.take(pair.ours)
     wait_for_a_message(pair, pair.theirs)
     begin = time.monotonic()
@@ -56,7 +56,7 @@ def woken_by_ours(pair: Pair) -> float:
 
 
 def woken_by_theirs(pair: Pair) -> float:
-    """Seconds from their release to our grant, while their lease had 30 s to go."""
+    """Returns the seconds from their release to our grant. Their lease would have lasted for 30 s more."""
     pair.take(pair.theirs)
     wait_for_a_message(pair, pair.ours)
     begin = time.monotonic()
@@ -103,7 +103,7 @@ def test_a_release_of_redisson_s_wakes_our_waiter_within_300_ms(any_pair: Pair) 
 def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
-    """Ours does not send it: docs/migrate/spring-redis-lock-registry.md says who does."""
+    """Our release does not send that message: see docs/migrate/spring-redis-lock-registry.md."""
     spring = Library("spring-pubsub", "jvm", prefix="orders:")
     pair = Pair.of(spring, ours("mutex", "python"), server, start)
     pair.take(pair.ours)
@@ -143,7 +143,7 @@ def test_a_hand_written_lock_learns_of_our_release_by_its_own_loop(hand_written:
 
 
 def handed_over(pair: Pair, holder: Peer, waiter: Peer) -> float:
-    """Seconds from a release to the waiter's grant, while the lease had 30 s to go."""
+    """Returns the seconds from a release to the waiter's grant. The lease would have lasted for 30 s more."""
     pair.take(holder)
     pair.wait(waiter)
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""redis-py's `Lock` writes a record without TTL unless it is told a timeout: ours waits for it, and leaves it alone."""
+"""Tests records without a TTL, which redis-py's `Lock` writes if it has no timeout: ours waits and changes nothing."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ def pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Librar
 
 @contextlib.contextmanager
 def events(pair: Pair) -> Iterator[list[str]]:
-    """The writes to the lock's key, complete at the end of the block."""
+    """Yields the list of the writes to the lock's key. The list is complete at the end of the block."""
     store, seen = pair.server.store, list[str]()
     store.config_set("notify-keyspace-events", "KA")
     with store.pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
@@ -70,7 +70,7 @@ def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair:
 
 
 def test_lock_and_mutex_of_one_name_never_mix(pair: Pair) -> None:
-    """A reentrant lock finds a STRING under its name, and says so instead of waiting for it."""
+    """A reentrant lock that finds a STRING under its name raises an error instead of waiting."""
     pair.take(pair.theirs, lease_ms=0)
     record = pair.record
     with steadlock.connect(pair.server.url) as client, pytest.raises(steadlock.MisconfiguredError):

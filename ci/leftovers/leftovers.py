@@ -1,10 +1,11 @@
-"""Runs a command, and fails if a process of it is still alive afterwards.
+"""Runs a command, and fails if one of its processes is still alive afterwards.
 
     leftovers.py COMMAND...
 
-On Linux every process that the command has started is found, in whatever session it is and whatever its environment
-says: an orphan among them becomes a child of this program, not of init. The exit status is the command's, or 1 if
-something was left. What was left is named, and ended; so is everything when this program is asked to end.
+On Linux this program finds every process that the command has started, in any session and with any environment: it
+adopts the orphans, which would otherwise become children of init. The exit status is the command's. If the command
+succeeds and a process is left, the status is 1. Processes that are left are printed and killed. After SIGTERM, this
+program ends the command and kills all processes that it started.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PR_SET_CHILD_SUBREAPER = 36
-#: A process that was asked to end may take this long, in seconds.
+#: Seconds that processes have to end by themselves after the command.
 GRACE = 5.0
 
 
@@ -34,11 +35,11 @@ def adopt_orphans() -> None:
 
 
 def parents() -> dict[int, int]:
-    """The parent of each living process."""
+    """Returns the parent of each living process."""
     found = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            # The name, in parentheses, may have any character.
+            # The process name in parentheses can have any character, also `)` and spaces.
             state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
             if state not in "ZX":
                 found[int(file.parent.name)] = int(parent)
@@ -46,7 +47,7 @@ def parents() -> dict[int, int]:
 
 
 def descendants() -> Iterator[Process]:
-    """The living processes below this one."""
+    """Yields the living descendants of this process."""
     parent_of = parents()
     below = {os.getpid()}
     while more := {pid for pid, parent in parent_of.items() if parent in below} - below:
@@ -76,7 +77,7 @@ def left() -> list[Process]:
 
 
 def wait(command: "subprocess.Popen[bytes]") -> int:
-    """Waits for the command, and for orphans meanwhile: tests look whether a process id is in use."""
+    """Waits for the command, and reaps orphans in the meantime. Tests check whether a process id is still in use."""
     while True:
         pid, status = os.wait()
         if pid == command.pid:
@@ -84,7 +85,7 @@ def wait(command: "subprocess.Popen[bytes]") -> int:
 
 
 def end(processes: Sequence[Process]) -> None:
-    """Kills what was left, and waits until it is gone."""
+    """Prints and kills these processes, and waits until they are gone."""
     for process in processes:
         print(f"leftovers: process {process.pid} outlived the command: {process.command[:300]}", file=sys.stderr)
         with suppress(OSError):
@@ -101,14 +102,14 @@ def run(command: Sequence[str]) -> int:
         started = subprocess.Popen(command)
         status = wait(started)
     except BaseException:
-        # It may have begun though nothing of it is known yet.
+        # SIGTERM can arrive after the command has started and before `started` is set. `left` finds the command then.
         if started is not None:
             started.terminate()
         end(left())
         raise
     found = left()
     end(found)
-    # One that a signal ended is told as shells tell it.
+    # Like a shell, this returns 128 + the signal's number for a command that a signal ended.
     return 128 - status if status < 0 else status or (1 if found else 0)
 
 

@@ -1,4 +1,4 @@
-"""leftovers.py finds every process that outlives a command, and ends it."""
+"""Tests that leftovers.py finds every process that outlives a command, and kills it."""
 
 import signal
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("leftovers.py")
-#: Starts a process in a session of its own that outlives the shell, and prints its id.
+#: Starts a process in a new session, which outlives the shell, and prints its id.
 LEAVE_ONE = "setsid sleep 300 >/dev/null 2>&1 & echo $!"
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")

@@ -1,4 +1,4 @@
-"""The crates that are built into a native library, as a software bill of materials lists them: CycloneDX."""
+"""Writes software bills of materials (CycloneDX) of the crates that are built into a native library."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from version import version
 
 
 def crates(package: str, triple: str = "") -> Iterator[dict[str, Any]]:
-    """Those of others, in what is built of a package of the workspace: for this machine, or for another one."""
+    """Yields the third-party crates in the build of a workspace package, for this machine or for a target triple."""
     words = ["cargo", "tree", "--locked", "--package", package, *(["--target", triple] if triple else [])]
     words += ["--prefix", "none", "--no-dedupe", "--format", "{p} {l}", "--edges"]
     compiled = run([*words, "normal,no-proc-macro"]).splitlines()
-    # A crate that only builds another one, but compiles Lua into it.
+    # lua-src is only a build dependency, but it compiles Lua into the result.
     compiled += [line for line in run([*words, "normal,build"]).splitlines() if line.startswith("lua-src ")]
     for line in sorted(set(compiled)):
         found = re.fullmatch(r"(\S+) v(\S+) (?!\()(.+)", line)
@@ -28,17 +28,17 @@ def crates(package: str, triple: str = "") -> Iterator[dict[str, Any]]:
 
 
 def dependencies(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What they depend on is not told again: all of them are in the library."""
+    """Returns the components without dependencies among themselves: all of them are listed as parts of the library."""
     return [{"ref": component["bom-ref"], "dependsOn": []} for component in components]
 
 
 def stamp() -> str:
-    """The time of a bill: that of the commit, so that two builds of it are the same."""
+    """Returns the time of a bill. It is the time of the commit, so that two builds of a commit are identical."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", commit_moment())
 
 
 def of_wheel(package: str, triple: str = "") -> Path:
-    """A file for a wheel with the native library that is built of a package."""
+    """Writes the bill for a wheel with the native library of a package, and returns its path."""
     purl = f"pkg:pypi/steadlock@{version()}"
     ours = {"type": "library", "bom-ref": purl, "name": "steadlock", "version": version(), "purl": purl}
     components = list(crates(package, triple))

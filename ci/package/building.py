@@ -1,4 +1,4 @@
-"""Builds what is compiled, so that it runs on old systems and says nothing of the machine that built it."""
+"""Builds the native parts, so that they run on old systems and contain nothing about the machine that built them."""
 
 import functools
 import os
@@ -13,19 +13,19 @@ from pathlib import Path
 from platforms import Platform
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What the tests build is built otherwise.
+#: A separate target folder, as the builds for tests have other settings.
 TARGET = ROOT / "target" / "package"
 DIST = ROOT / "dist"
 VENV = Path(sys.executable).parent
 OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
-#: What goes with whatever has crates built into it.
+#: The licence files of each artefact that contains crates.
 LICENCES = (*OWN_LICENCES, "THIRD-PARTY-LICENSES.txt")
 
 
 def run(command: Sequence[str | Path], folder: Path = ROOT, **environment: str) -> str:
-    """What a command prints; if it fails, its errors are shown and all ends."""
+    """Runs a command and returns its output. If it fails, ends this program with its errors."""
     surroundings = os.environ | environment
-    # Windows starts npm.cmd only by that name.
+    # Windows starts npm only by its full name, npm.cmd.
     program = shutil.which(command[0], path=surroundings["PATH"]) or command[0]
     done = subprocess.run(
         [program, *command[1:]],
@@ -43,24 +43,24 @@ def run(command: Sequence[str | Path], folder: Path = ROOT, **environment: str) 
 
 def unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as opened:
-        # A later Python wants a filter, and that of Debian 12 knows none.
+        # Newer versions of Python require a filter; the one of Debian 12 has none.
         opened.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         opened.extractall(folder)
 
 
 @functools.cache
 def commit_time() -> str:
-    """What archives give as the time of their files, so that two builds of one commit are the same."""
+    """Returns the time for files in archives, in seconds: that of the commit, so that two builds are identical."""
     return run(["git", "log", "-1", "--format=%ct"]).strip()
 
 
 def commit_moment() -> time.struct_time:
-    """The same in its parts."""
+    """Returns the same time in its parts."""
     return time.gmtime(int(commit_time()))
 
 
 def private_folders() -> dict[Path, str]:
-    """Folders of this machine that the compilers would write into what they build, and what they write instead."""
+    """Returns folders of this machine that compilers would write into their output, each with its replacement."""
     cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     return {cargo / "registry" / "src": "/crates", TARGET: "/target", ROOT: "/steadlock"}
 
@@ -69,7 +69,7 @@ def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:
     folders = private_folders().items()
     flags = [f"--remap-path-prefix={folder}={instead}" for folder, instead in folders]
     if platform.libc == "musl" and is_library:
-        # A library shares the program's C library.
+        # A library uses the C library of the program, so it must not contain its own.
         flags.append("-Ctarget-feature=-crt-static")
     c_flags = " ".join(f"-ffile-prefix-map={folder}={instead}" for folder, instead in folders)
     return {
@@ -83,7 +83,7 @@ def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:
 
 
 def build(platform: Platform, *packages: str, is_library: bool = True) -> Path:
-    """Builds these packages of the workspace; gives the folder with the results."""
+    """Builds these packages of the workspace, and returns the folder with the results."""
     chosen = [word for package in packages for word in ("--package", package)]
     words = ["cargo", "zigbuild", "--release", "--locked", "--quiet", "--target", platform.zig, *chosen]
     surroundings = environment(platform, is_library)

@@ -1,33 +1,33 @@
-"""The poms that Maven Central wants: they say who and where, and not how to build. ci/release signs and uploads."""
+"""Makes the poms for Maven Central. They describe a component, not its build. ci/release signs and uploads them."""
 
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 NAMESPACE = "http://maven.apache.org/POM/4.0.0"
-#: What is published, and where its own pom is. What others need comes first.
+#: The published components and the folders of their poms. Each comes after those that it depends on.
 COMPONENTS = {
     "steadlock": "packages/jvm",
     "steadlock-spring": "packages/spring/common",
     "steadlock-spring-boot3-starter": "packages/spring/boot3",
     "steadlock-spring-boot4-starter": "packages/spring/boot4",
 }
-#: What a published pom says; the rest is how to build.
+#: The elements of a published pom. The other elements describe the build.
 SAID = (
     *("modelVersion", "groupId", "artifactId", "version"),
     *("name", "description", "url", "licenses", "developers", "scm", "dependencies"),
 )
-#: What only some say: by which bill of materials their dependencies have versions.
+#: An element of only some poms: the bill of materials with the versions of their dependencies.
 SAID_BY_SOME = "dependencyManagement"
 
 
 def place(artifact: str, version: str, ending: str) -> str:
-    """Where a file of it lies in a Maven repository."""
+    """Returns the path of an artifact's file in a Maven repository."""
     return f"io/github/steadlock/{artifact}/{version}/{artifact}-{version}{ending}"
 
 
 def pom(file: Path) -> str:
-    """A pom without what only its own build needs, and with what its parent says, which is not published."""
+    """Returns a pom without the parts for its build, and with the elements of its parent, which is not published."""
     ElementTree.register_namespace("", NAMESPACE)
     found = {tag(one): one for one in elements(file)}
     missing = [name for name in SAID if name not in found]
@@ -51,7 +51,7 @@ def properties(file: Path) -> dict[str, str]:
 
 
 def elements(file: Path) -> list[ElementTree.Element]:
-    """What a pom says; before it, what its parent says, which is in the folder above."""
+    """Returns the elements of a pom, after those of its parent in the folder above."""
     project = ElementTree.parse(file).getroot()
     has_parent = project.find("{*}parent") is not None
     return [*(elements(file.parents[1] / "pom.xml") if has_parent else []), *project]

@@ -1,4 +1,4 @@
-"""What must hold of every file that is compiled."""
+"""Checks the properties that every native file must have."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from platforms import GLIBC, Platform
 
 
 def glibc_needed(file: Path) -> tuple[int, int]:
-    """The newest version of glibc that a symbol of the file is from; (0, 0) if there is none."""
+    """Returns the newest version of glibc that the symbols of a file need, or (0, 0) if they need none."""
     newest = (0, 0)
     with file.open("rb") as opened:
         for section in ELFFile(opened).iter_sections():
@@ -28,7 +28,7 @@ def glibc_needed(file: Path) -> tuple[int, int]:
 
 
 def libraries_needed(file: Path) -> set[str]:
-    """The shared libraries that must be there."""
+    """Returns the shared libraries that a file needs."""
     with file.open("rb") as opened:
         dynamic = ELFFile(opened).get_section_by_name(".dynamic")
         if not isinstance(dynamic, DynamicSection):
@@ -37,7 +37,7 @@ def libraries_needed(file: Path) -> set[str]:
 
 
 def symbols_needed(file: Path) -> set[str]:
-    """What other libraries must define."""
+    """Returns the symbols that other libraries must define."""
     with file.open("rb") as opened:
         section = ELFFile(opened).get_section_by_name(".dynsym")
         if not isinstance(section, SymbolTableSection):
@@ -51,13 +51,13 @@ def machine_of(file: Path) -> str:
 
 
 def paths_in(content: bytes) -> list[str]:
-    """Words of a file that name a folder of this machine."""
+    """Returns the words of a file that name a folder of this machine."""
     folders = [str(folder) for folder in (*private_folders(), Path.home())]
     pattern = b"|".join(re.escape(folder.encode()) + rb"[\x21-\x7e]{0,80}" for folder in folders)
     return [found.decode() for found in re.findall(pattern, content)]
 
 
-#: What belongs to a C library and its compiler, and is on every system that has it.
+#: Libraries that belong to a C library or its compiler. Every system with that C library has them.
 OF_THE_SYSTEM = {
     "glibc": r"(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux[-\w]*)\.so\.\d+",
     "musl": r"libc\.so|libc\.musl-\w+\.so\.1|libgcc_s\.so\.1",
@@ -66,7 +66,7 @@ MACHINES = {"x64": "x64", "arm64": "AArch64"}
 
 
 def compiled(file: Path, platform: Platform) -> list[str]:
-    """Checks a file; says what was found, for the table."""
+    """Checks a file, and returns the findings for the table."""
     assert machine_of(file) == MACHINES[platform.cpu], f"{file} is for {machine_of(file)}"
     needed = glibc_needed(file)
     assert needed <= GLIBC, f"{file} needs glibc {needed}"
@@ -78,11 +78,11 @@ def compiled(file: Path, platform: Platform) -> list[str]:
     return ["static" if is_static else f"glibc {needed[0]}.{needed[1]}" if any(needed) else "musl", "no paths"]
 
 
-#: Of a native library. CI builds without optimizing across crates, which leaves more in it.
+#: The largest size of a native library. CI builds without optimizing across crates, so its libraries are larger.
 MOST_BYTES = 7_000_000 if os.environ.get("CARGO_PROFILE_RELEASE_LTO") == "off" else 6_000_000
 
 
 def library(file: Path, platform: Platform) -> list[str]:
-    """The same of a native library, which users download for one platform alone."""
+    """Checks a native library and its size. Users download the library of one platform only."""
     assert file.stat().st_size < MOST_BYTES, f"{file} is too large"
     return compiled(file, platform)

@@ -1,4 +1,4 @@
-"""The command `steadlock`: one static file, what shells complete, and a page for man."""
+"""Packs the command `steadlock`: one static file, the completions for shells, and manual pages."""
 
 import gzip
 import io
@@ -29,7 +29,7 @@ def name_of(platform: Platform) -> str:
 
 
 def pack(program: Path, platform: Platform) -> Path:
-    """An archive that is the same for the same files."""
+    """Packs the command. The archive is identical for identical files."""
     name = name_of(platform)
     said: list[str | Path] = [*platform.emulator, program]
     files = {"steadlock": program.read_bytes()}

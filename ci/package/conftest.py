@@ -1,4 +1,4 @@
-"""What tests of packages share."""
+"""Fixtures for tests of packages."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from platforms import here
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, unpacked."""
+    """The unpacked command."""
     folder = tmp_path_factory.mktemp("command")
     unpack(archive(here()), folder)
     (found,) = folder.glob("*/steadlock")
@@ -25,7 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def served(program: Path) -> Iterator[tuple[str, str]]:
-    """Where `steadlock serve` listens: for clients of Redis, and for those of HTTP."""
+    """The URLs of a `steadlock serve`, for Redis clients and for HTTP clients."""
     command = [str(program), "serve", "--port", "0", "--http", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -36,19 +36,19 @@ def served(program: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A local repository of Maven with what others have published, but nothing of ours."""
+    """A local Maven repository with third-party artifacts and none of ours."""
     return local_repository.without_ours(tmp_path_factory.mktemp("m2"))
 
 
 @pytest.fixture(scope="session")
 def url(served: tuple[str, str]) -> str:
-    """Where clients of Redis are served."""
+    """The URL for Redis clients."""
     return served[0]
 
 
 @pytest.fixture
 def empty(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has nothing of ours."""
+    """The environment of a user who has installed nothing of ours."""
     kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ}
     home = tmp_path / "home"
     home.mkdir()
@@ -57,6 +57,6 @@ def empty(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def node_project(empty: dict[str, str], tmp_path: Path) -> Path:
-    """A folder with the Node package, and the one of this platform."""
+    """A folder with the Node package and the package of this platform."""
     npm_install(tmp_path, empty, *node_packages())
     return tmp_path

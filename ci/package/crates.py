@@ -1,4 +1,4 @@
-"""The crates, in the order in which they need one another."""
+"""Packs the crates."""
 
 import json
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from building import DIST, TARGET, run
 from version import version
 
 PUBLISHED = ("steadlock-protocol", "steadlock-store", "steadlock", "steadlock-cli")
-#: What a page on crates.io shows.
+#: The fields of a manifest that crates.io shows.
 SHOWN = ("description", "license", "repository", "readme", "keywords", "categories")
 
 
 def build(is_tried: bool) -> Iterator[tuple[Path, list[str]]]:
-    """Packs them, and says what was checked of each; if they are tried, each is built from what was packed."""
+    """Packs the crates. Yields each with the checks that it passed. If `is_tried`, each is built from its package."""
     described = json.loads(run(["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]))
     for package in described["packages"]:
         if package["name"] in PUBLISHED:
@@ -21,7 +21,7 @@ def build(is_tried: bool) -> Iterator[tuple[Path, list[str]]]:
             assert not missing, f"{package['name']} does not say its {', '.join(missing)}"
             assert package["version"] == version()
     chosen = [word for name in PUBLISHED for word in ("--package", name)]
-    # While somebody works, the files are as they are now.
+    # Without `is_tried`, changes that are not committed are packed too.
     tried = [] if is_tried else ["--no-verify", "--allow-dirty"]
     run(["cargo", "package", "--locked", "--quiet", "--target-dir", TARGET / "crates", *tried, *chosen])
     folder = DIST / "crates"

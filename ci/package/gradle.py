@@ -1,7 +1,7 @@
-"""The metadata of a component that Gradle reads in place of its pom.
+"""Writes the metadata of a component that Gradle reads instead of its pom.
 
-Gradle takes the newest version of all that are named, and Maven the nearest. So Gradle is told the oldest stdlib that
-will do: the newest, which Maven is told, would be more than an older compiler can read.
+If several versions are requested, Gradle uses the newest and Maven the nearest. Therefore the metadata request the
+oldest stdlib that works. The pom requests the newest one, which an older Kotlin compiler could not read.
 https://github.com/gradle/gradle/blob/master/platforms/documentation/docs/src/docs/design/gradle-module-metadata-latest-specification.md
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-#: By this Gradle knows that there is more than a pom.
+#: This mark in a pom makes Gradle look for its metadata.
 MARK = "<!-- do_not_remove: published-with-gradle-metadata -->"
-#: What a program is compiled with, and what it runs with, as Gradle and as Maven say it.
+#: The variants for compiling and for running a program: Gradle's usage, and Maven's scopes.
 VARIANTS = {
     "apiElements": ("java-api", {"compile"}),
     "runtimeElements": ("java-runtime", {"compile", "runtime"}),
@@ -26,7 +26,7 @@ def marked(pom: str) -> str:
 
 
 def metadata(pom: str, jar: Path, java: int, instead: Mapping[str, str]) -> str:
-    """The pom as Gradle reads it, with other versions of some artifacts."""
+    """Returns Gradle's metadata for a pom, with other versions of the artifacts in `instead`."""
     project = ElementTree.fromstring(pom.encode())
     variants = [
         {

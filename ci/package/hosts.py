@@ -1,4 +1,4 @@
-"""What runs the packages for JavaScript, in the versions that ci/package/node names."""
+"""The programs that run the packages for JavaScript, in the versions that ci/package/node names."""
 
 import json
 from typing import NamedTuple
@@ -11,11 +11,11 @@ VERSIONS: dict[str, str] = json.loads((CHECKS.parents[1] / "package.json").read_
 class Host(NamedTuple):
     """A program that runs a file of JavaScript."""
 
-    #: As docs/platforms.md and the table call it.
+    #: The name in docs/platforms.md and in the table.
     name: str
-    #: How it runs one that uses the native library.
+    #: The command that runs a file which uses the native library.
     native: tuple[str, ...]
-    #: How it runs one that uses WebAssembly.
+    #: The command that runs a file which uses WebAssembly.
     web: tuple[str, ...]
 
 

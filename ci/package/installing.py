@@ -1,4 +1,4 @@
-"""Installs what dist/ has, and runs it and what a README shows of it."""
+"""Installs the packages of dist/, and runs them and the examples of READMEs."""
 
 import json
 import os
@@ -16,10 +16,10 @@ from version import version
 
 README = ROOT / "README.md"
 TRIES = 7
-#: In milliseconds.
+#: Milliseconds.
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
 BARE = "a bare machine"
-#: Where it runs, in the table.
+#: The entry in the table for the machine on which the tests run.
 HERE = BARE if os.environ.get("STEADLOCK_BARE") else "here"
 
 
@@ -30,32 +30,32 @@ def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -
 
 
 def failed(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
-    """What a program that must fail says of it."""
+    """Runs a program that must fail, and returns its output."""
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode != 0, done.stdout
     return done.stdout + done.stderr
 
 
 def five_lines(language: str, url: str, word: str = "", readme: Path = README) -> str:
-    """The first lines of a language that a README shows, of those that have a word in them."""
+    """Returns the first example in a language that a README shows, among those with a given word."""
     return next(block for block in blocks(readme, language, url) if word in block)
 
 
 def blocks(file: Path, language: str, url: str) -> list[str]:
-    """All that a file shows of a language, for a server."""
+    """Returns all examples in a language that a file shows, with the URL of a server."""
     found = re.findall(rf"^```{language}\n(.*?)^```", file.read_text(), re.DOTALL | re.MULTILINE)
     assert found, f"{file} shows no {language}"
     return [block.replace("redis://localhost:6379", url) for block in found]
 
 
 def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:
-    """What a program measures of itself, at its best: the machine may be busy."""
+    """Runs a program that measures itself several times, and returns the best values. The machine may be busy."""
     told = [json.loads(said(command, folder, environment)) for _ in range(TRIES)]
     return {key: min(one[key] for one in told) for key in told[0]}
 
 
 def built(folder: str, pattern: str) -> Path:
-    """The one file of dist/ that is so named; it is there after `package --all`."""
+    """Returns the only file of dist/ with this name. Skips the test if it is missing: `package --all` builds it."""
     found = list((DIST / folder).glob(pattern))
     if not found:
         pytest.skip(f"dist/{folder} has no {pattern}: package --all builds it")
@@ -64,7 +64,7 @@ def built(folder: str, pattern: str) -> Path:
 
 
 def node_packages() -> list[Path]:
-    """The Node package of this platform, and the one that users name."""
+    """Returns the Node package of this platform, and the package that users install."""
     return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (name_of(here()), "steadlock")]
 
 
@@ -73,20 +73,20 @@ def web_package() -> Path:
 
 
 def npm_install(folder: Path, environment: dict[str, str], *packages: Path) -> None:
-    """Installs packages of ours, and nothing else."""
+    """Installs our packages and nothing else."""
     (folder / "package.json").write_text('{ "private": true }\n')
-    # Nothing is asked of the registry, which has none of these yet.
+    # Offline, since the registry does not have these packages yet.
     said(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], folder, environment)
 
 
 def add_packages_of_others(folder: Path) -> None:
-    """Beside ours, those that ci/package/node has, as if they had been installed there."""
+    """Adds the third-party packages of ci/package/node to a folder, as if they had been installed there."""
     target, hidden = folder / "node_modules", shutil.ignore_patterns(".*.json")
     shutil.copytree(CHECKS.parent, target, copy_function=link, symlinks=True, dirs_exist_ok=True, ignore=hidden)
 
 
 def link(source: str, target: str) -> None:
-    """Large files are there once."""
+    """Links a file, because large files need not be copied. Copies it if the system cannot link it."""
     try:
         os.link(source, target)
     except OSError:
@@ -94,6 +94,6 @@ def link(source: str, target: str) -> None:
 
 
 def with_rust(environment: dict[str, str]) -> dict[str, str]:
-    """The same for somebody who has Rust, with the crates that it has downloaded."""
+    """Returns the environment with Rust, and with the crates that this machine has downloaded."""
     homes = {"CARGO_HOME": Path.home() / ".cargo", "RUSTUP_HOME": Path.home() / ".rustup"}
     return environment | {name: os.environ.get(name, str(home)) for name, home in homes.items()}

@@ -1,9 +1,9 @@
-"""The jars of Maven Central: the classes, a native library for each platform, and all of them in one. `starters` adds
-those for Spring.
+"""Packs the jars for Maven Central: one with the classes, one with the native library of each platform, and one with
+everything. `starters` packs the jars for Spring.
 
-The jar that `just build-jvm` installs has the classes and the native library of the machine that built it. What is
-published is the same classes without it, and the libraries in jars of their own, so that a program takes only the one
-that it needs, and no class is twice on a class path.
+The jar that `just build-jvm` installs has the classes and the native library of the machine that built it. The
+published jar has only the classes, and each library is in a separate jar. A program thus needs only one library, and
+no class is twice on a class path.
 """
 
 import functools
@@ -33,7 +33,8 @@ Entries = dict[str, bytes]
 
 
 def has_jar(platform: Platform) -> bool:
-    """Not for musl: JNA's own library is for glibc, and its folder for ours has one name for both."""
+    """Whether a platform has a jar. There is none for musl: JNA's own library needs glibc, and JNA looks for ours in
+    the same folder for both."""
     return platform.libc == "glibc"
 
 
@@ -46,14 +47,16 @@ def native(platform: Platform) -> Path:
 
 
 def build_native(platform: Platform, library: Path) -> Path:
-    """The jar with one native library and no class."""
+    """Packs the jar with one native library and no class."""
     name = classifier(platform)
     entries = {f"{platform.jna}/{library.name}": library.read_bytes()} | licences()
     return pack(name, entries, module=f"{MODULE}.{name.replace('-', '_')}")
 
 
 def build() -> Iterator[tuple[Path, list[str]]]:
-    """What is not compiled for one platform, and what was checked of it; `build_native` goes before."""
+    """Packs the files that are the same for every platform, and yields each with the checks that it passed.
+
+    `build_native` must have run before."""
     shutil.rmtree(BUILT, ignore_errors=True)
     pom = target(".pom")
     pom.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +85,7 @@ def for_gradle(pom: Path) -> Path:
 
 
 def maven(*words: str) -> None:
-    """Without the native library of this machine, which no jar here has."""
+    """Runs Maven without building the native library of this machine, since no jar here has it."""
     run([*MAVEN, "--file", PACKAGE / "pom.xml", f"-Dbuild.folder={BUILT}", "-Dexec.skip", *words])
 
 
@@ -100,7 +103,7 @@ def sources() -> Entries:
 
 
 def bill_of(pom: Path) -> Path:
-    """The software bill of materials: what Maven brings along, and the crates in the native library."""
+    """Writes the software bill of materials: the dependencies by Maven, and the crates in the native library."""
     stamp = f"-Dproject.build.outputTimestamp={bill.stamp()}"
     where = [f"-DoutputDirectory={BUILT / 'bom'}", "-DoutputName=bom", "-DoutputFormat=json"]
     run([*MAVEN, "--file", pom, stamp, *where, CYCLONEDX])
@@ -130,7 +133,7 @@ def entries_of(jar: Path) -> Entries:
 
 
 def pack(name: str, entries: Entries, module: str = "", artifact: str = ARTIFACT) -> Path:
-    """A jar that is the same for the same files."""
+    """Packs a jar, which is identical for identical files."""
     for entry, content in entries.items():
         paths = checks.paths_in(content)
         assert not paths, f"{entry} names folders of this machine: {paths[:5]}"
@@ -140,7 +143,7 @@ def pack(name: str, entries: Entries, module: str = "", artifact: str = ARTIFACT
     written = target(f"-{name}.jar" if name else ".jar", artifact)
     written.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
-        # Java reads the manifest only if it comes first.
+        # Java reads the manifest only if it is the first entry.
         add(archive, "META-INF/MANIFEST.MF", manifest.encode())
         for entry, content in sorted((folders_of(entries) | entries).items()):
             add(archive, entry, content)
@@ -148,7 +151,7 @@ def pack(name: str, entries: Entries, module: str = "", artifact: str = ARTIFACT
 
 
 def folders_of(entries: Entries) -> Entries:
-    """The folders have entries too: frameworks look for packages by them."""
+    """Returns entries for the folders. Frameworks use them to find packages."""
     parents = {parent.as_posix() for name in entries for parent in Path(name).parents}
     return {f"{parent}/": b"" for parent in parents if parent not in (".", "META-INF")}
 
@@ -161,5 +164,5 @@ def add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def target(ending: str, artifact: str = ARTIFACT) -> Path:
-    """Where an artefact lies in a Maven repository."""
+    """Returns the path of an artefact in dist/maven."""
     return DIST / "maven" / central.place(artifact, version(), ending)

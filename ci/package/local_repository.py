@@ -1,10 +1,10 @@
-"""Local repositories of Maven."""
+"""Makes local Maven repositories."""
 
 from pathlib import Path
 
 
 def without_ours(folder: Path) -> Path:
-    """Makes the folder one with everything that this machine has of others, and nothing of ours."""
+    """Makes a folder a local repository with links to all third-party artifacts of this machine, and none of ours."""
     usual = Path.home() / ".m2" / "repository"
     usual.mkdir(parents=True, exist_ok=True)
     parents = (usual, usual / "io", usual / "io" / "github")

@@ -1,4 +1,4 @@
-"""The Node package, and one package for each platform that holds its native library."""
+"""Packs the Node package, a package with the native library for each platform, and the package for WebAssembly."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ PACKAGE = ROOT / "packages" / "node"
 WEB = ROOT / "packages" / "web"
 CHECKS = ROOT / "ci" / "package" / "node" / "node_modules" / ".bin"
 STAGED = TARGET / "npm"
-#: What the manifests of the packages have in common.
+#: The common fields of the packages' manifests.
 COMMON = ("description", "license", "repository", "engines")
 
 
@@ -23,12 +23,12 @@ def name_of(platform: Platform | Elsewhere) -> str:
 
 
 def file_of(platform: Platform | Elsewhere) -> str:
-    """The native library, in the package of its platform."""
+    """Returns the name of the native library in the package of its platform."""
     return f"steadlock.{platform.npm}.node"
 
 
 def build(platform: Platform | Elsewhere, library: Path) -> Path:
-    """The package of one platform."""
+    """Packs the package of one platform."""
     folder = fresh(platform.npm)
     file = file_of(platform)
     shutil.copyfile(library, folder / file)
@@ -45,26 +45,27 @@ def build(platform: Platform | Elsewhere, library: Path) -> Path:
 
 
 def wanted(platform: Platform | Elsewhere) -> dict[str, list[str]]:
-    """By which npm knows that the package fits a machine."""
+    """Returns the fields by which npm decides whether a package fits a machine."""
     if isinstance(platform, Elsewhere):
         return {"os": [platform.os], "cpu": [platform.cpu]}
     return {"os": ["linux"], "cpu": [platform.cpu], "libc": [platform.libc]}
 
 
 def main_package() -> Path:
-    """The package that users name: what is not compiled, and the platforms as optional dependencies."""
+    """Packs the package that users install. Its optional dependencies are the packages of the platforms."""
     platforms = {name_of(platform): version() for platform in (*PLATFORMS, *ELSEWHERE)}
     more = {"optionalDependencies": platforms, "publishConfig": {"access": "public", "provenance": True}}
     return pack(staged(PACKAGE, more, "native/binding.d.ts"))
 
 
 def web_package() -> Path:
-    """The package for WebAssembly, which has been built."""
+    """Packs the package for WebAssembly, which must have been built."""
     return pack(staged(WEB, {}))
 
 
 def staged(package: Path, more: dict[str, Any], *files: str) -> Path:
-    """What a package has that has been built, and these files; its manifest, for who has nothing to build, and more."""
+    """Makes a folder with a package's built files and the given ones. Its manifest has the fields of `more`, and no
+    scripts or development dependencies, as users build nothing."""
     told = manifest(package)
     folder = fresh(told["name"])
     shutil.copytree(package / "dist", folder / "dist")
@@ -82,9 +83,9 @@ def describe(folder: Path, told: dict[str, Any]) -> None:
 
 
 def check_packed(tarball: Path) -> list[str]:
-    """What others' checks say of its manifest and its types."""
+    """Checks a package's manifest and types with third-party tools, and returns their names."""
     run([CHECKS / "publint", "--strict", tarball])
-    # It has no types, and those who import it need none.
+    # This entry point has no types, and programs that import it need none.
     chosen = ["--exclude-entrypoints", "steadlock.wasm", "--profile", "esm-only"] if "-web-" in tarball.name else []
     run([CHECKS / "attw", tarball, *chosen])
     return ["publint", "attw"]

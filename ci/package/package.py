@@ -1,11 +1,11 @@
-"""Builds what users install, checks it, and prints it as a table.
+"""Builds the packages for users, checks them, and prints a table of them.
 
-    package.py                   for this machine
-    package.py --all             for each platform of Linux, and the sources of the Python package; builds each crate
-                                 from what was packed; then installs and runs it all
-    package.py --all --unused    the same, and runs nothing
+    package.py                   builds for this machine
+    package.py --all             builds for each platform of Linux, with the sources of the Python package; builds each
+                                 crate from its package; then installs and runs everything
+    package.py --all --unused    does the same without installing and running
 
-Everything is written to dist/. What is compiled is built apart from what the tests build.
+Everything is written to dist/. The native parts have another target folder than the builds for tests.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from table import Artefact, artefact
 
 
 def of_platform(platform: Platform) -> Iterator[Artefact]:
-    """What is compiled for one."""
+    """Builds the artefacts of one platform."""
     if platform.libc == "musl":
         program = command.build(platform)
         yield artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
@@ -44,7 +44,7 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
 
 
 def of_all(are_crates_tried: bool) -> Iterator[Artefact]:
-    """What is the same everywhere."""
+    """Builds the artefacts that are the same for every platform."""
     for packed in (npm.main_package(), npm.web_package()):
         yield artefact(packed, "any", npm.check_packed(packed))
     for built in (crates.build(are_crates_tried), jars.build(), starters.build()):

@@ -1,9 +1,9 @@
-"""The platforms that packages are built for here, as each ecosystem names them."""
+"""The platforms for which packages are built, with their names in each ecosystem."""
 
 import platform
 from typing import Literal, NamedTuple
 
-#: No artefact needs a newer one. Debian 10, RHEL 8 and Amazon Linux 2023 have it.
+#: The newest glibc that an artefact may need. Debian 10, RHEL 8 and Amazon Linux 2023 have it.
 GLIBC = (2, 28)
 
 
@@ -12,12 +12,12 @@ class Platform(NamedTuple):
 
     #: Rust's name.
     triple: str
-    #: What pip calls the system.
+    #: pip's name of the platform.
     wheel: str
-    #: npm's words.
+    #: npm's names of the processor and of the C library.
     cpu: Literal["x64", "arm64"]
     libc: Literal["glibc", "musl"]
-    #: The folder in which JNA looks.
+    #: The folder in a jar in which JNA looks for a native library.
     jna: str
 
     @property
@@ -26,17 +26,17 @@ class Platform(NamedTuple):
 
     @property
     def npm(self) -> str:
-        """As Node's packages name it."""
+        """The platform's name in Node's packages."""
         return f"linux-{self.cpu}-{'gnu' if self.libc == 'glibc' else 'musl'}"
 
     @property
     def emulator(self) -> tuple[str, ...]:
-        """What runs its programs here: nothing, or QEMU."""
+        """The command that runs programs of the platform here: nothing, or QEMU."""
         return () if self.machine == this_machine() else (f"qemu-{self.machine}-static",)
 
     @property
     def zig(self) -> str:
-        """The triple with the oldest C library that programs may meet."""
+        """The triple with the oldest C library that the programs must run with."""
         return f"{self.triple}.{GLIBC[0]}.{GLIBC[1]}" if self.libc == "glibc" else self.triple
 
 
@@ -49,28 +49,28 @@ PLATFORMS = (
 
 
 def this_machine() -> str:
-    """Its processor, by Rust's name."""
+    """Returns Rust's name of this machine's processor."""
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
 
 
 class Elsewhere(NamedTuple):
-    """A system that is no Linux: packages for it are built on a machine of its own, by ci/release/elsewhere.py."""
+    """A platform other than Linux. ci/release/elsewhere.py builds its packages on a machine of that platform."""
 
-    #: How a wheel's name ends.
+    #: The end of a wheel's name.
     wheel: str
-    #: npm's words.
+    #: npm's names of the system and of the processor.
     os: Literal["darwin", "win32"]
     cpu: Literal["x64", "arm64"]
-    #: What cargo calls Node's native library.
+    #: cargo's name of Node's native library.
     library: str
 
     @property
     def npm(self) -> str:
-        """As Node's packages name it."""
+        """The platform's name in Node's packages."""
         return f"{self.os}-{self.cpu}{'-msvc' if self.os == 'win32' else ''}"
 
 
-#: Built, and not supported until its tests have run there.
+#: These platforms are built, and not supported until the tests have run on them.
 ELSEWHERE = (
     Elsewhere("macosx_11_0_arm64", "darwin", "arm64", "libsteadlock_node.dylib"),
     Elsewhere("macosx_10_12_x86_64", "darwin", "x64", "libsteadlock_node.dylib"),
@@ -79,7 +79,7 @@ ELSEWHERE = (
 
 
 def here(libc: str = "glibc") -> Platform:
-    """This machine's processor, with one of the C libraries: what is built for it runs here."""
+    """Returns the platform of this machine's processor with one of the C libraries. Its artefacts run here."""
     for one in PLATFORMS:
         if one.machine == this_machine() and one.libc == libc and platform.system() == "Linux":
             return one

@@ -1,4 +1,5 @@
-"""Projects of Maven as users have them: dist/maven is a repository of theirs, and the local one has nothing of ours."""
+"""Makes Maven projects like those of users: dist/maven is one of their repositories, and the local one has nothing of
+ours."""
 
 import os
 import textwrap
@@ -59,7 +60,7 @@ POM = """
   </build>
 </project>
 """
-#: A program that runs the README's lines.
+#: A program that runs the README's example.
 JAVA = """
 import io.github.steadlock.Steadlock;
 
@@ -76,7 +77,7 @@ def java_source(url: str) -> str:
 
 
 def ours(classifier: str) -> str:
-    """A dependency on one of the jars of the library."""
+    """Returns a dependency on one of the library's jars."""
     chosen = f"<classifier>{classifier}</classifier>" if classifier else ""
     return dependency("io.github.steadlock", "steadlock", version(), chosen)
 
@@ -94,7 +95,7 @@ def pom(dependencies: str, managed: str = "", plugins: str = "", name: str = "sh
 
 
 def compile_project(folder: Path, local: Path, files: Mapping[str, str]) -> Path:
-    """A project of these files, compiled, with all that it needs in lib/."""
+    """Compiles a project of these files, and copies all of its dependencies into lib/."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
@@ -104,6 +105,6 @@ def compile_project(folder: Path, local: Path, files: Mapping[str, str]) -> Path
 
 
 def java(project: Path, *options: str, without: str = "") -> list[str | Path]:
-    """How a JVM is started with the class path of a project, without the jars of a classifier if one is given."""
+    """Returns the command of a JVM with the class path of a project, without the jars whose names have `without`."""
     libraries = [str(jar) for jar in sorted((project / "lib").iterdir()) if not without or without not in jar.name]
     return ["java", *options, "-classpath", ":".join([str(project / "target" / "classes"), *libraries])]

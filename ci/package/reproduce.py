@@ -1,6 +1,6 @@
-"""Builds what `package` has built once more, from a clone in another folder, and compares every file.
+"""Builds the artefacts of `package` once more, from a clone in another folder, and compares every file.
 
-reproduce.py [--all]    as `package` was called
+reproduce.py [--all]    with the same options as `package`
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from table import KEPT
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The files that users get, by their places."""
+    """Returns the checksums of the files for users, by their paths."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != KEPT.name)
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 

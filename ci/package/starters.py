@@ -1,6 +1,6 @@
-"""The starters for Spring Boot, and what they share: jars and poms of Maven Central.
+"""Packs the starters for Spring Boot and their common component: jars and poms for Maven Central.
 
-They are compiled against the jar that `jars` has packed, which goes before.
+The starters are compiled against the jar that `jars` packs, so `jars` must have run before.
 """
 
 import shutil
@@ -14,14 +14,14 @@ from building import DIST, OWN_LICENCES, ROOT, TARGET, run
 
 PACKAGE = ROOT / "packages" / "spring"
 BUILT = TARGET / "spring"
-#: Each with its folder.
+#: The components, each with its folder.
 MODULES = {name: ROOT / folder for name, folder in central.COMPONENTS.items() if name != jars.ARTIFACT}
-#: What the starters depend on.
+#: The component on which the starters depend.
 COMMON = next(iter(MODULES))
 
 
 def build() -> Iterator[tuple[Path, list[str]]]:
-    """All of them, and what was checked of each."""
+    """Packs all components, and yields each file with the checks that it passed."""
     shutil.rmtree(BUILT, ignore_errors=True)
     local = local_repository.without_ours(BUILT / "m2")
     core = local / jars.target("").parent.relative_to(DIST / "maven")

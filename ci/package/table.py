@@ -1,4 +1,5 @@
-"""What was built, how it was checked and where it has run: kept in dist/ from one program to the next."""
+"""The table of the artefacts, with their checks and the machines that they have run on. A file in dist/ keeps it
+between programs."""
 
 import json
 from pathlib import Path
@@ -12,11 +13,11 @@ KEPT = DIST / "table.json"
 class Artefact(NamedTuple):
     """A line of the table."""
 
-    #: Its place in dist/.
+    #: The path in dist/.
     name: str
     platform: str
     checked: list[str]
-    #: Where it was installed and run.
+    #: The machines on which it was installed and run.
     ran: list[str]
 
     def row(self) -> tuple[str, ...]:
@@ -37,12 +38,12 @@ def kept() -> list[Artefact]:
 
 
 def told(text: str) -> list[Artefact]:
-    """The table that a file has."""
+    """Reads the table from the text of its file."""
     return [Artefact(**one) for one in json.loads(text)]
 
 
 def ran(file: Path, where: str) -> None:
-    """Notes that a file of dist/ was installed and run."""
+    """Records that a file of dist/ was installed and run."""
     name = file.relative_to(DIST).as_posix()
     artefacts = kept()
     assert any(one.name == name for one in artefacts), f"{name} is no artefact"

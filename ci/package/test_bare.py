@@ -1,4 +1,4 @@
-"""What is installed here is installed once more on a bare machine, which has the languages and nothing of ours."""
+"""Runs the tests of installed packages once more on a bare machine, which has the languages and nothing of ours."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "ci" / "bare"))
 
 from bare import why_not
 
-#: What the tests write goes to the errors, so that the table is all that comes out.
+#: The output of the tests is sent to stderr, so that stdout has only the table.
 COMMAND = f"./ci/just test-artefacts -m 'not timing' >&2 && cat {DIST.name}/table.json"
 
 

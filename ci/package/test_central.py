@@ -1,4 +1,4 @@
-"""What dist/maven has is what Maven Central asks for."""
+"""Tests that the files of dist/maven are those that Maven Central requires."""
 
 import hashlib
 import json
@@ -57,7 +57,7 @@ def test_each_dependency_has_a_version_or_is_spring_boot_s_to_give(component: st
 def test_gradle_is_told_of_the_oldest_stdlib_and_maven_of_the_newest() -> None:
     properties = central.properties(jars.PACKAGE / "pom.xml")
     pom = jars.target(".pom").read_text()
-    # Without it Gradle does not look for the metadata.
+    # Without this mark Gradle does not look for the metadata.
     assert gradle.MARK in pom
     project = ElementTree.fromstring(pom)
     by_maven = {

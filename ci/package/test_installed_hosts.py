@@ -1,4 +1,4 @@
-"""The Node package of dist/ under Bun and Deno, which load its native library as Node does."""
+"""Tests the Node package of dist/ under Bun and Deno, which load its native library like Node."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from hosts import BUN, DENO, Host
 from installing import failed, five_lines, node_packages, said
 from table import ran
 
-#: What every host is to do: the tests of packages/web have it.
+#: A program that must work on every host. The tests of packages/web use it too.
 STORY = ROOT / "packages" / "web" / "test" / "runtimes" / "story.mjs"
 TOLD = """
 import assert from 'node:assert/strict';

@@ -1,4 +1,5 @@
-"""What dist/maven has, in a Maven project whose local repository has nothing of ours, runs the README's lines."""
+"""Tests the jars of dist/maven: a Maven project with nothing of ours in its local repository runs the README's
+example."""
 
 import os
 import subprocess
@@ -15,10 +16,10 @@ from platforms import here
 from projects import KOTLIN_PLUGIN, compile_project, dependency, java, java_source, ours, pom
 from table import ran
 
-#: In milliseconds, from the start of main, in a JVM that is cold: a quiet machine takes a tenth.
+#: Milliseconds in a cold JVM until the library is loaded, and until the first lock. A quiet machine needs a tenth.
 MOST_FOR_LOAD, MOST_FOR_LOCK = 5_000, 2_000
 OWN = jars.classifier(here())
-#: What a program names as its dependencies, by classifiers of ours.
+#: The classifiers of our jars on which a program depends, for each choice.
 CHOICES = {"two": ("", OWN), "all": ("all",)}
 PROPERTIES = central.properties(ROOT / "packages" / "jvm" / "pom.xml")
 
@@ -69,7 +70,7 @@ public class Main {
 
 @pytest.fixture(scope="module")
 def projects(local: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A program for each choice of dependencies, compiled, with all that it needs in lib/."""
+    """A compiled program for each choice of dependencies, with all of them in lib/."""
     folder = tmp_path_factory.mktemp("projects")
     return {name: project(folder / name, local, url, classifiers) for name, classifiers in CHOICES.items()}
 

@@ -1,4 +1,4 @@
-"""The Node package of dist/ in a route handler of Next.js, as its README shows."""
+"""Tests the Node package of dist/ in a route handler of Next.js, as its README shows."""
 
 import re
 import shutil
@@ -18,10 +18,10 @@ from npm import PACKAGE
 from table import ran
 
 README = PACKAGE / "README.md"
-#: What a start or an answer may take.
+#: The longest time for a start or a response.
 DEADLINE_S = 60
 
-# Each test builds an app, on as many processors as there are.
+# Each test builds an app, which takes long on few processors.
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -32,7 +32,7 @@ def surroundings(empty: dict[str, str], url: str) -> dict[str, str]:
 
 @pytest.fixture
 def app(node_project: Path, url: str) -> Path:
-    """Next.js, the Node package, and the two files that the README shows."""
+    """A folder with Next.js, the Node package, and the two files that the README shows."""
     add_packages_of_others(node_project)
     for name in ("next.config.mjs", "app/sell/route.js"):
         (node_project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def next_(*words: str) -> list[str | Path]:
 
 @contextmanager
 def started(command: list[str | Path], folder: Path, surroundings: dict[str, str]) -> Iterator[int]:
-    """A server on a port of its own."""
+    """Runs a server on a free port while the context is open, and yields the port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -70,7 +70,7 @@ def started(command: list[str | Path], folder: Path, surroundings: dict[str, str
 
 
 def token(port: int, folder: Path) -> int:
-    """What the route answers."""
+    """Calls the route, and returns the token in its response."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/sell", method="POST")
     try:
         with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
@@ -93,7 +93,7 @@ def test_a_route_handler_takes_a_lock(app: Path, surroundings: dict[str, str]) -
 def test_a_server_that_stands_alone_has_the_native_library(
     bundler: str, app: Path, surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As `output: 'standalone'` makes it, for containers."""
+    """Next.js makes such a server for containers with `output: 'standalone'`."""
     config = app / "next.config.mjs"
     config.write_text(config.read_text().replace("{", "{\n  output: 'standalone',", 1))
     said(next_("build", f"--{bundler}"), app, surroundings)

@@ -1,4 +1,4 @@
-"""The Node package of dist/, in a folder that has nothing else, runs the README's lines."""
+"""Tests the Node package of dist/: in a folder that has nothing else, it runs the README's example."""
 
 import shutil
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, st
 
 
 def test_a_bundler_leaves_the_node_package_where_it_is(url: str, empty: dict[str, str], node_project: Path) -> None:
-    """As our README tells those who use one."""
+    """Bundles as our README recommends."""
     (node_project / "app.mjs").write_text(five_lines("js", url))
     words = ["app.mjs", "--bundle", "--platform=node", "--format=esm", "--external:steadlock", "--outfile=bundled.mjs"]
     said([CHECKS / "esbuild", *words], node_project, empty)
@@ -54,7 +54,7 @@ def test_a_bundler_leaves_the_node_package_where_it_is(url: str, empty: dict[str
 def test_a_bundler_that_copies_native_libraries_takes_it_along(
     url: str, empty: dict[str, str], node_project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As our README tells, too."""
+    """Bundles in the other way that our README describes."""
     alone = tmp_path_factory.mktemp("alone")
     required = five_lines("js", url).replace(
         "import { connect } from 'steadlock'", "const { connect } = require('steadlock')"

@@ -1,4 +1,4 @@
-"""The Python package of dist/, in a virtual environment that has nothing else, runs the README's lines."""
+"""Tests the Python package of dist/: in a virtual environment that has nothing else, it runs the README's example."""
 
 import sys
 from pathlib import Path
@@ -36,14 +36,14 @@ time.sleep(0.3)
 
 @pytest.fixture
 def python(empty: dict[str, str], tmp_path: Path) -> Path:
-    """A Python that has pip."""
+    """A Python in a new virtual environment with pip."""
     said([sys.executable, "-m", "venv", "venv"], tmp_path, empty)
     return tmp_path / "venv" / "bin" / "python"
 
 
 @pytest.fixture
 def with_wheel(python: Path, empty: dict[str, str], tmp_path: Path) -> Path:
-    """The same with the wheel, and nothing else."""
+    """The same Python with the wheel and nothing else."""
     wheels = ["--no-index", "--find-links", str(DIST / "python"), f"steadlock=={version()}"]
     said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
     return python
@@ -51,7 +51,7 @@ def with_wheel(python: Path, empty: dict[str, str], tmp_path: Path) -> Path:
 
 def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], with_wheel: Path, tmp_path: Path) -> None:
     assert "fencing token" in said([with_wheel, "-c", five_lines("python", url)], tmp_path, empty)
-    # The process unwinds threads of Python that are in the native library when it ends.
+    # At the end of these processes, daemon threads are inside the native library, and Python unwinds their stacks.
     for _ in range(TRIES):
         said([with_wheel, "-c", DAEMONS, url], tmp_path, empty)
     ran(DIST / "python" / f"steadlock-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
@@ -78,7 +78,7 @@ def test_a_native_library_that_cannot_be_loaded_is_said(
     assert "ModuleNotFoundError: steadlock: its native library, steadlock._native, is not beside" in told
 
 
-# It is compiled as users compile it.
+# This test compiles the sources as users do, which takes long.
 @pytest.mark.timeout(1_800)
 def test_pip_builds_the_sources_where_there_is_rust(
     url: str, empty: dict[str, str], python: Path, tmp_path: Path

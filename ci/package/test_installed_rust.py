@@ -1,4 +1,4 @@
-"""The crates of dist/, in a project that has nothing else of ours, run the README's lines."""
+"""Tests the crates of dist/: in a project that has nothing else of ours, they run the README's example."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from installing import HERE, five_lines, said, with_rust
 from table import ran
 from version import version
 
-#: What users of the library get; each patch stands in for crates.io, which has none of these yet.
+#: The crates for users of the library. A patch replaces each, since crates.io does not have these versions yet.
 LIBRARY = [name for name in crates.PUBLISHED if name != "steadlock-cli"]
 MANIFEST = """
 [package]
@@ -45,7 +45,7 @@ def test_the_crates_are_all_that_a_rust_program_needs(url: str, empty: dict[str,
     patches = "\n".join(f'{name} = {{ path = "../{name}-{version()}" }}' for name in packed)
     (project / "Cargo.toml").write_text(MANIFEST.format(version=version(), patches=patches))
     (project / "src" / "main.rs").write_text(MAIN.format(lines=five_lines("rust,no_run", url)))
-    # Of the crates of others, the versions that ours was tested with.
+    # Uses the versions of third-party crates with which ours was tested.
     (project / "Cargo.lock").write_bytes((tmp_path / f"steadlock-{version()}" / "Cargo.lock").read_bytes())
     surroundings = with_rust(empty) | {"CARGO_TARGET_DIR": str(TARGET / "shop")}
     said(["cargo", "update", "--workspace", "--quiet"], project, surroundings)

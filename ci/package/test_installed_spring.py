@@ -1,5 +1,5 @@
-"""What dist/maven has for Spring Boot, in a Maven project whose local repository has nothing of ours, runs the lines of
-the READMEs."""
+"""Tests the starters of dist/maven: a Maven project whose local repository has nothing of ours runs the examples of the
+READMEs."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ PROPERTIES = central.properties(starters.PACKAGE / "pom.xml")
 #: The starter for each version of Spring Boot.
 STARTERS = {PROPERTIES[f"{boot}.version"]: f"steadlock-spring-{boot}-starter" for boot in ("boot3", "boot4")}
 
-#: What gives nearly all programs the versions of Spring.
+#: The bill of materials by which nearly all programs choose the versions of Spring.
 BOM = """
 <dependencyManagement>
   <dependencies>
@@ -36,7 +36,7 @@ BOM = """
 </dependencyManagement>
 """
 
-#: What the project's README shows, in a class.
+#: A class around the example of the project's README.
 SHOP = """
 package com.example.shop;
 
@@ -84,7 +84,7 @@ def boot(request: pytest.FixtureRequest) -> str:
 def project(
     request: pytest.FixtureRequest, boot: str, local: Path, url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A program that has its versions of Spring from there, compiled, with all that it needs in lib/."""
+    """A compiled program with this source for its versions of Spring, with all dependencies in lib/."""
     managed = BOM.format(boot=boot) if "Boot's" in request.param else ""
     spring = starters.PACKAGE / "README.md"
     (dependencies,) = blocks(spring, "xml", url)

@@ -1,4 +1,4 @@
-"""The package for WebAssembly of dist/, in a folder that has nothing else of ours, runs the READMEs' lines."""
+"""Tests the package for WebAssembly of dist/: in a folder with nothing else of ours, it runs the READMEs' examples."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ hosts = pytest.mark.parametrize("host", [NODE, BUN, DENO], ids=lambda host: host
 
 @pytest.fixture
 def web_project(empty: dict[str, str], tmp_path: Path) -> Path:
-    """A folder with that package."""
+    """A folder with the package for WebAssembly."""
     npm_install(tmp_path, empty, web_package())
     return tmp_path
 
@@ -34,7 +34,7 @@ def test_over_http_it_needs_no_other_package(
 @hosts
 def test_it_locks_behind_ioredis(host: Host, url: str, empty: dict[str, str], web_project: Path) -> None:
     add_packages_of_others(web_project)
-    # Its connections stay open, as the README says.
+    # The connections of ioredis stay open, as the README explains, so the program must exit by itself.
     program = f"{five_lines('js', url, 'steadlock-web/ioredis', README)}process.exit(0);\n"
     (web_project / "app.mjs").write_text(program)
     assert "fencing token" in said([*host.web, "app.mjs"], web_project, empty)

@@ -1,6 +1,7 @@
-"""Which stdlib Maven gives to a program beside the library, and whether the program compiles and runs with it.
+"""Tests which Kotlin stdlib Maven chooses for a program with the library, and whether the program compiles and runs.
 
-Maven takes the version with the shortest path, and of equally long paths that of the first, not the newest.
+Maven chooses the version with the shortest path of dependencies. Among equally long paths it chooses the first one, not
+the newest version.
 """
 
 import os
@@ -21,16 +22,16 @@ from projects import KOTLIN_PLUGIN, dependency, ours, pom
 
 JVM, SPRING = (central.properties(ROOT / "packages" / folder / "pom.xml") for folder in ("jvm", "spring"))
 OLDEST, NEWEST = JVM["kotlin.oldest"], JVM["kotlin.version"]
-#: The Kotlin of programs, with the coroutines of its time.
+#: The Kotlin versions of programs, each with the coroutines of its time.
 COROUTINES = {OLDEST: JVM["coroutines.oldest"], "2.0.21": "1.9.0", NEWEST: JVM["coroutines.newest"]}
 #: The Kotlin and the coroutines that each Spring Boot manages.
 MANAGED = {"boot3": ("1.9.25", "1.8.1"), "boot4": ("2.2.21", "1.10.2")}
-#: What the library's pom names. A program gets it if nothing nearer says otherwise.
+#: The stdlib in the library's pom. Maven chooses it if no nearer dependency names another one.
 NAMED = NEWEST
 CLASS_PATH = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath"
-#: Each compiler is used for a moment: to optimize it would take longer.
+#: Each compiler runs only for a moment, so optimizing it would take longer.
 SHORT_LIVED = os.environ | {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} -XX:TieredStopAtLevel=1"}
-#: Seven programs are compiled before the first test, beside what else runs.
+#: Seven programs are compiled before the first test, possibly on a busy machine.
 pytestmark = pytest.mark.timeout(1_200)
 REFUSED = "was compiled with an incompatible version of Kotlin"
 
@@ -48,7 +49,7 @@ BOOT = """
   </dependencies>
 </dependencyManagement>
 """
-#: Kotlin 2.2 and newer keep what is alive across a suspension by a function that older stdlibs lack.
+#: Kotlin 2.2 and newer keep variables across a suspension with a function that older stdlibs lack.
 SUSPENDING = """
 suspend fun keeping(wait: suspend () -> Unit): String {
     val kept = StringBuilder("kept")
@@ -99,7 +100,7 @@ public class Program {
     KEPT
 }
 """
-#: Flows of coroutines that Kotlin 2.2 has compiled: one of their functions needs its stdlib.
+#: A function of coroutines that Kotlin 2.2 has compiled needs the stdlib of Kotlin 2.2.
 SUMS = """
     static String kept() throws InterruptedException {
         var sums = FlowKt.runningReduce(FlowKt.flowOf(1, 2), (sum, next, then) -> sum + next);
@@ -116,10 +117,10 @@ import kotlinx.coroutines.flow.FlowKt;
 
 class Program(NamedTuple):
     name: str
-    #: Of Kotlin; none for Java.
+    #: The version of the Kotlin compiler; empty for Java.
     compiler: str
     dependencies: list[str]
-    #: What it gets; no coroutines if it names none.
+    #: The versions that Maven must choose. Coroutines are empty if the program does not depend on them.
     stdlib: str
     coroutines: str = ""
     managed: str = ""
@@ -131,7 +132,7 @@ class Program(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """A compiler reads what the next version of Kotlin wrote, and nothing newer."""
+        """Whether the compiler refuses the stdlib. A compiler reads classes of the next version, and no newer ones."""
         return bool(self.compiler) and VERSIONS.index(minor(self.stdlib)) > VERSIONS.index(minor(self.compiler)) + 1
 
     def pom(self, name: str, is_compiled: bool) -> str:
@@ -177,7 +178,7 @@ def programs() -> Iterator[Program]:
         yield Program("the stdlib before", version, [stdlib, other, *library], version, number)
         yield Program("the stdlib after", version, [*library, other, stdlib], version, number)
         for name in ("kotlin-stdlib-jdk8", "kotlin-test"):
-            # Its path to the stdlib is as long as that of the library.
+            # The path from this artifact to the stdlib is as long as the path from the library.
             one = kotlin(name, version)
             yield Program(f"{name} before", version, [one, other, *library], version, number)
             yield Program(f"{name} after", version, [*library, other, one], NAMED, number)
@@ -201,7 +202,7 @@ IDS = [f"{one.compiler or 'Java'}: {one.name}" for one in PROGRAMS]
 
 
 class Built(NamedTuple):
-    """All of them, after one call of Maven that resolves each and compiles one for each class path."""
+    """The result of one call of Maven, which resolves all programs and compiles one for each class path."""
 
     folder: Path
     told: str
@@ -227,7 +228,7 @@ def built(local: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     modules = "".join(f"<module>program{number}</module>" for number in range(len(PROGRAMS)))
     (folder / "pom.xml").write_text(REACTOR.format(modules))
     maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", "-Dmdep.outputFile=class-path", "--fail-at-end"]
-    # Some are refused, so that it fails.
+    # Maven fails, because some of the programs must be refused.
     command = [*maven, CLASS_PATH, "compile"]
     done = subprocess.run(command, cwd=folder, env=SHORT_LIVED, capture_output=True, text=True, check=False)
     return Built(folder, done.stdout + done.stderr)

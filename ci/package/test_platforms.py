@@ -1,4 +1,4 @@
-"""What docs/platforms.md says is built, is built, and what it says has run is run; and nothing else."""
+"""Tests that docs/platforms.md names exactly the platforms that are built and the hosts that are tested."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""One version, everywhere."""
+"""Tests that all packages have one version."""
 
 import shutil
 from pathlib import Path
@@ -34,6 +34,6 @@ def test_another_version_is_written_to_all_places_and_nowhere_else(file: Path, t
     before = list(version.places(copy))
     version.write(copy, "7.8.9-rc.1")
     assert [place._replace(version="7.8.9-rc.1") for place in before] == list(version.places(copy))
-    # What is not ours stays: with the old version written back, the file is as it was.
+    # Versions of other packages stay: with the old version written back, the file is unchanged.
     version.write(copy, version.version())
     assert copy.read_text() == file.read_text()

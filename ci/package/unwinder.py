@@ -1,8 +1,8 @@
-"""The unwinder of a wheel is that of the system.
+"""Makes a wheel use the unwinder of the system instead of Zig's.
 
-While a process exits, a Python before 3.14 ends each daemon thread that comes back from native code by unwinding its
-stack with glibc's libgcc_s. Zig links an unwinder of its own into what it builds, and neither knows the other's frames:
-the process crashed. musl unwinds nothing there.
+When a process exits, Python before 3.14 ends each daemon thread that returns from native code: it unwinds the thread's
+stack with glibc's libgcc_s. By default Zig links its own unwinder into a library. Neither unwinder knows the frames of
+the other one, so the process crashed. With musl, Python unwinds no stacks there.
 """
 
 import sys
@@ -13,7 +13,7 @@ from building import TARGET, run
 from platforms import Platform
 
 LIBRARY = "libgcc_s.so.1"
-#: What Rust calls of it.
+#: The functions of libgcc_s that Rust calls.
 CALLED = {
     "Backtrace",
     "DeleteException",
@@ -28,19 +28,19 @@ CALLED = {
     "SetGR",
     "SetIP",
 }
-#: What it has. One name that the linker had to look for elsewhere would bring in Zig's, with all others.
+#: The functions that the stand-in for libgcc_s defines. If one were missing, the linker would use Zig's for all.
 NAMES = CALLED | {"Find_FDE", "FindEnclosingFunction", "ForcedUnwind", "GetCFA", "GetGR", "Resume_or_Rethrow"}
 
 
 def flags(platform: Platform) -> list[str]:
-    """For rustc, which is to link it before Zig's."""
+    """Returns the options with which rustc links libgcc_s before Zig's unwinder."""
     if platform.libc != "glibc":
         return []
     return ["-L", f"native={stand_in(platform)}", "-l", f"dylib:+verbatim={LIBRARY}"]
 
 
 def is_used(native: Path, platform: Platform) -> bool:
-    """Whether a library has nothing of Zig's."""
+    """Whether a library uses libgcc_s and has no unwinder of Zig's."""
     if platform.libc != "glibc":
         return True
     called = {f"_Unwind_{name}" for name in CALLED}
@@ -48,7 +48,8 @@ def is_used(native: Path, platform: Platform) -> bool:
 
 
 def stand_in(platform: Platform) -> Path:
-    """A folder with a library of that name that only has the names, as no system of that processor is here."""
+    """Makes a folder with a stand-in for libgcc_s that only defines the names. This machine has no real libgcc_s for
+    other processors."""
     folder = TARGET / "unwinder" / platform.triple
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "names.c"

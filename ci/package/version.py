@@ -1,7 +1,7 @@
-"""The version that all packages have: Cargo.toml says which, and here is where else it stands.
+"""Reads and writes the version that all packages have. Cargo.toml defines it; the patterns here find the other places.
 
-version.py          names the places that say another one
-version.py 0.2.0    writes it to all of them
+version.py          prints the places that have another version
+version.py 0.2.0    writes this version to all places
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Of each sort of file, what stands before our version and after it.
+# The text before and after our version, for each kind of file.
 CRATE = r'(?m)(^version = "|^steadlock[\w-]* = \{[^}\n]*\bversion = ")([^"]+)(")'
 NODE = r'("name": "steadlock(?:-web)?",\s*"version": ")([^"]+)(")'
 MAVEN = r"(<groupId>io\.github\.steadlock</groupId>\s*<artifactId>[^<]+</artifactId>\s*<version>)([^<$]+)(</version>)"
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def version(root: Path = ROOT) -> str:
-    """The one that counts."""
+    """Returns the version in Cargo.toml."""
     found = re.search(r'(?m)^version = "([^"]+)"', (root / "Cargo.toml").read_text())
     assert found, "Cargo.toml has no version"
     return found[1]
@@ -46,7 +46,7 @@ def files(root: Path = ROOT) -> list[Path]:
 
 
 def places(file: Path) -> Iterator[Place]:
-    """Where a file says which version ours is."""
+    """Yields the places in a file that have our version."""
     text = file.read_text()
     for found in re.finditer(PATTERNS[file.name], text):
         yield Place(file, text.count("\n", 0, found.start(2)) + 1, found[2])

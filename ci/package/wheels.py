@@ -1,4 +1,4 @@
-"""The Python package: wheels, and sources that build."""
+"""Builds and checks the Python package: its wheels and its sources."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ WORDS = ("--release", "--locked", "--strip", "--quiet", "--out")
 
 
 def build(platform: Platform) -> Path:
-    """A wheel for each Python from the oldest on."""
+    """Builds a wheel that works with every Python from 3.11 on."""
     folder = DIST / "python"
     run(
         [
@@ -35,7 +35,7 @@ def build(platform: Platform) -> Path:
 
 
 def sources() -> Path:
-    """What pip builds where no wheel fits."""
+    """Packs the sources, from which pip builds where no wheel fits."""
     folder = DIST / "python"
     run([VENV / "maturin", "sdist", "--out", folder], PACKAGE)
     (sdist,) = folder.glob("*.tar.gz")
@@ -63,7 +63,7 @@ def check(wheel: Path, platform: Platform) -> list[str]:
     assert wheel.stat().st_size < 4_000_000, f"{wheel} is too large"
     found += ["twine", "abi3audit"]
     if platform.libc == "glibc":
-        # It follows the libraries that a wheel needs, and takes a linker script named libc.so for that of musl.
+        # Not for musl: auditwheel follows the needed libraries, and mistakes a linker script named libc.so for musl's.
         run([VENV / "auditwheel", "show", wheel])
         found.append("auditwheel")
     return found

@@ -1,12 +1,12 @@
-"""Runs a command that asserts milliseconds, and again if it failed while the machine was taken away.
+"""Runs a command that asserts milliseconds. Runs it again if it failed while the hypervisor stole processor time.
 
-A virtual machine shares its processors with others: now and then it gets none for a tenth of a second or longer, and
-everything in it comes late. The kernel counts that time as stolen. A test that fails then says nothing about locks.
+A virtual machine shares its processors with others. Sometimes it has none for a tenth of a second or longer, and
+everything in it is late. The kernel counts that time as stolen. A test that fails during such a moment proves nothing.
 
     quiet.py [--again OPTION] COMMAND...
 
-OPTION is added to the command when it is run again. The exit status is that of its last run: a failure stays one, at
-once where no time was stolen, and after a few tries where there was each time.
+OPTION is added to the command when it is run again. The exit status is that of the last run. A failure counts at once
+if no time was stolen during the run, and after `TRIES` runs if time was stolen during each of them.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from types import TracebackType
 from typing import Self
 
 TRIES = 4
-# Of a sample's 100 ms on each processor, so many stolen ones are a disturbance.
+# Seconds. If at least DISTURBANCE was stolen in one SAMPLE, on all processors together, the machine was disturbed.
 SAMPLE = 0.1
 DISTURBANCE = 0.03
-# So long nothing is to be stolen before the command begins, and so long that is waited for.
+# Seconds. The command begins after CALM without a disturbance, and after WAIT in any case.
 CALM = 2.0
 WAIT = 45.0
 
@@ -32,7 +32,7 @@ Clock = Callable[[], float]
 
 
 def stolen_seconds() -> float:
-    """What the processors together were kept from running since the machine started; 0 where nothing counts it."""
+    """Returns the stolen time of all processors since the machine started, or 0 if the system does not count it."""
     try:
         processors = Path("/proc/stat").read_text().splitlines()[0].split()
         return int(processors[8]) / os.sysconf("SC_CLK_TCK")
@@ -41,7 +41,7 @@ def stolen_seconds() -> float:
 
 
 class Watch:
-    """Looks every tenth of a second at how much time was stolen, while its context is open."""
+    """Measures the stolen time every tenth of a second while its context is open."""
 
     def __init__(self, stolen: Clock = stolen_seconds) -> None:
         self.disturbances = 0
@@ -83,8 +83,9 @@ def wait_for_calm(stolen: Clock = stolen_seconds) -> None:
 
 
 def judge(run: Callable[[bool], int], stolen: Clock = stolen_seconds, say: Callable[[str], None] = print) -> int:
-    """Runs until it passes, or fails on a machine that was not disturbed, a few times at the most. `run` is told
-    whether it is not the first time. Returns its last status."""
+    """Calls `run` until it passes or fails on an undisturbed machine, at most `TRIES` times. Returns its last status.
+
+    The argument of `run` is false for the first call and true for each later one."""
     status = 0
     for number in range(1, TRIES + 1):
         wait_for_calm(stolen)

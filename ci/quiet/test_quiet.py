@@ -1,4 +1,4 @@
-"""When a failed timing test is run again."""
+"""Tests when `quiet.py` runs a failed command again."""
 
 import itertools
 import time
@@ -25,7 +25,7 @@ def disturbed() -> Callable[[], float]:
 
 
 class Command:
-    """Ends with these statuses, one after the other, and takes as long as a few samples."""
+    """A command that returns these statuses one after the other. Each run takes as long as a few samples."""
 
     def __init__(self, *statuses: int) -> None:
         self.statuses = list(statuses)

@@ -1,4 +1,4 @@
-"""What a release consists of, file by file."""
+"""The list of all files of a release."""
 
 import hashlib
 import sys
@@ -13,23 +13,23 @@ from platforms import ELSEWHERE, PLATFORMS
 
 HERE = "./ci/just package --all"
 ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
-#: What the Central Portal wants of each component.
+#: The files that the Central Portal requires for each component.
 PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar")
-#: What the core's has besides: Gradle's metadata, the native libraries, and the jar that has all of them.
+#: Further files of the component `steadlock`: Gradle's metadata, the native libraries, and the jar with all of them.
 OF_THE_CORE = (".module", *(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc"), "-all.jar")
 SUMS = "SHA256SUMS"
-#: What lies beside the artefacts and tells of them. `package` keeps its table there.
+#: Other files in dist/ that are not artefacts: the checksums, and the table of `package`.
 BESIDE = {SUMS, "table.json"}
 
 
 class Artefact(NamedTuple):
-    #: Below dist/.
+    #: The path below dist/.
     file: str
     made_by: str
 
 
 def complete(version: str) -> list[Artefact]:
-    """All of it, in the order of publication: what others depend on stands before them."""
+    """Returns all artefacts in the order of publication: each after those that it depends on."""
     wheel = f"python/steadlock-{python_version(version)}-cp311-abi3-{{}}.whl"
     here = [
         *(f"command/steadlock-{version}-linux-{one.machine}.tar.gz" for one in PLATFORMS if one.libc == "musl"),
@@ -51,13 +51,13 @@ def complete(version: str) -> list[Artefact]:
 
 
 def component(name: str, version: str) -> list[str]:
-    """The files of one in a Maven repository."""
+    """Returns the files of a component in a Maven repository."""
     parts = (*PARTS, *OF_THE_CORE) if name == "steadlock" else PARTS
     return [place(name, version, part) for part in parts]
 
 
 def python_version(version: str) -> str:
-    """As PyPI writes it: 0.2.0-rc.1 is 0.2.0rc1 there."""
+    """Returns the version as PyPI writes it: 0.2.0-rc.1 becomes 0.2.0rc1."""
     number, _, sort = version.partition("-")
     return number + sort.replace("alpha", "a").replace("beta", "b").replace(".", "")
 
@@ -67,18 +67,18 @@ def missing(folder: Path, version: str) -> list[Artefact]:
 
 
 def unexpected(folder: Path, version: str) -> list[str]:
-    """What lies beside: of another version, or of nobody knows what."""
+    """Returns the files that do not belong to this release, such as those of another version."""
     known = {one.file for one in complete(version)} | BESIDE
     return [file for file in files(folder) if file not in known and not is_a_part_of_a_component(file, version)]
 
 
 def is_a_part_of_a_component(file: str, version: str) -> bool:
-    """A checksum, a signature, a bill of materials: there may be any number of them."""
+    """Whether a file is a checksum, a signature or a bill of materials. A component can have any number of these."""
     return file.startswith("maven/") and (f"-{version}" in Path(file).name or Path(file).parent.name == version)
 
 
 def sums(folder: Path) -> str:
-    """As `sha256sum --check` reads it."""
+    """Returns the checksums of all artefacts, in the format of `sha256sum --check`."""
     return "".join(
         f"{hashlib.sha256((folder / file).read_bytes()).hexdigest()}  {file}\n"
         for file in files(folder)

@@ -1,6 +1,6 @@
-"""Builds the wheel and the Node package for the system that this runs on, if it is no Linux, into dist/.
+"""Builds the wheel and the Node package for macOS or Windows into dist/, on a machine with that system.
 
-Nothing is cross-compiled: macOS and Windows have machines of their own in .github/workflows/release.yml.
+Nothing is cross-compiled: .github/workflows/release.yml runs this on machines with each of these systems.
 """
 
 import os

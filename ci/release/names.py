@@ -1,8 +1,8 @@
-"""Asks each registry, by its own client, whether the names of a release are free, or ours already.
+"""Asks each registry, by its own client, whether the names of a release are free or belong to us already.
 
 A name counts as free only if the client reports that the registry has no such package. A client that finds no file
-for this machine, or cannot reach its registry, says nothing about the name. A name counts as ours if its newest version
-gives our repository. That is its author's word: only the registry's answer to `publish` is a proof.
+for this machine, or cannot reach its registry, proves nothing. A name counts as ours if its newest version names our
+repository. An author can name any repository, so only the registry's reply to `publish` is a proof.
 """
 
 import json
@@ -26,7 +26,7 @@ from platforms import ELSEWHERE, PLATFORMS
 
 DISTRIBUTION = "steadlock"
 DEPENDENCY_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:get"
-#: Named, as a mirror that the machine is set to use may not have all names.
+#: The addresses of the registries. The machine may be configured for a mirror that lacks some names.
 PYPI = "https://pypi.org/simple"
 NPM = "https://registry.npmjs.org"
 CRATES_IO = "crates-io"
@@ -35,13 +35,13 @@ FREE, OURS = "free", "ours"
 
 
 class Taken(NamedTuple):
-    """A package that a registry has, and the repository that its author gives."""
+    """A package in a registry, and the repository that its author names."""
 
     repository: str
 
 
 class UnknownError(Exception):
-    """The client did not say whether the registry has the package."""
+    """The client did not report whether the registry has the package."""
 
 
 class Answer(NamedTuple):
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
     registry: str
     name: str
-    #: FREE, OURS, or why the release must stop.
+    #: FREE, OURS, or the reason why the release must stop.
     word: str
 
     @property
@@ -57,12 +57,12 @@ class Answer(NamedTuple):
         return self.word in (FREE, OURS)
 
 
-#: Returns the package of that name, or None if the registry has none. The folder is empty, and no part of a project.
+#: Returns the package of a name, or None if the registry has none. The folder is empty and outside of any project.
 Ask = Callable[[str, Path], Taken | None]
 
 
 def pypi(name: str, folder: Path) -> Taken | None:
-    # A package for a newer Python is one too. Nothing is built: that would run another project's code.
+    # A package for a newer Python counts too. Nothing is built, because that would run another project's code.
     found = ["--dry-run", "--no-deps", "--ignore-installed", "--pre", "--ignore-requires-python"]
     files = ["--only-binary", ":all:", "--report", str(folder / "report.json")]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-vv", "install", "--index-url", PYPI]
@@ -86,7 +86,7 @@ def npmjs(name: str, folder: Path) -> Taken | None:
     except json.JSONDecodeError:
         raise UnknownError(last_line(ran.stdout + ran.stderr)) from None
     if ran.returncode == 0:
-        # With several versions it is a list.
+        # With several versions npm prints a list.
         newest = told[-1] if isinstance(told, list) else told
         repository = newest.get("repository")
         url = repository.get("url", "") if isinstance(repository, dict) else ""
@@ -107,10 +107,10 @@ def crates_io(name: str, folder: Path) -> Taken | None:
 
 
 def maven_central(name: str, folder: Path) -> Taken | None:
-    # What this machine has built and installed itself says nothing about Maven Central.
+    # Leaves out the packages that this machine has built and installed itself: Maven Central may not have them.
     local = local_repository.without_ours(folder / "local")
     artifact = f"-Dartifact=io.github.steadlock:{name}:RELEASE:pom"
-    # Without -X it does not say what the registry answered, only that nothing is here.
+    # Without -X Maven does not print the reply of the registry, only that the package is missing locally.
     command = ["mvn", "-X", "--batch-mode", "--no-transfer-progress", "-U", f"-Dmaven.repo.local={local}"]
     ran = client([*command, DEPENDENCY_GET, artifact, "-Dtransitive=false"], folder)
     if ran.returncode == 0:
@@ -153,7 +153,7 @@ def word(ask: Ask, name: str) -> str:
 
 
 def require(registries: Iterable[str] = tuple(REGISTRIES)) -> list[Answer]:
-    """All answers, if they are good; else ends the program with the names that are not free and not ours."""
+    """Returns all answers if they are good. Otherwise ends the program and lists the names that cannot be used."""
     given = list(answers(registries))
     if bad := [answer for answer in given if not answer.is_good]:
         raise SystemExit("\n".join(f"release: {one.name} in {one.registry}: {one.word}" for one in bad))

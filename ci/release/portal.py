@@ -1,4 +1,4 @@
-"""Maven Central: signs what is in dist/maven, packs it into a bundle and hands it to the Portal.
+"""Publishes to Maven Central: signs the files of dist/maven, packs them into a bundle and uploads it to the Portal.
 
 https://central.sonatype.org/publish/publish-portal-api/
 """
@@ -20,7 +20,7 @@ from registries import get
 API = "https://central.sonatype.com/api/v1/publisher"
 PUBLIC = "https://repo1.maven.org/maven2"
 CURL = ("curl", "--silent", "--show-error", "--fail-with-body", "--config", "-", "--request", "POST")
-#: What is made for each file.
+#: The suffixes of signatures and checksums, which are made anew for each file.
 MADE = {".asc", ".md5", ".sha1", ".sha256", ".sha512"}
 SECONDS_BETWEEN, MOST_QUESTIONS = 10.0, 180
 
@@ -28,7 +28,7 @@ Sign = Callable[[Path], bytes]
 
 
 def is_published(version: str) -> bool:
-    """Of a bundle all is published or none."""
+    """Whether the version is published. One file proves it, because a bundle is published as a whole or not at all."""
     return get(f"{PUBLIC}/io/github/steadlock/steadlock/{version}/steadlock-{version}.pom") is not None
 
 
@@ -41,7 +41,7 @@ def publish(repository: Path, version: str) -> None:
 
 
 def bundle(repository: Path, target: Path, sign: Sign) -> list[str]:
-    """Each file with its signature and its checksums, where a repository has them; gives their names."""
+    """Packs each file with its signature and checksums, in the layout of a Maven repository. Returns all names."""
     sources = sorted(
         file for file in (repository / "io").rglob("*") if file.is_file() and file.suffix not in MADE | {".xml"}
     )
@@ -58,7 +58,7 @@ def bundle(repository: Path, target: Path, sign: Sign) -> list[str]:
 
 
 class Signer:
-    """Signs by the key of MAVEN_SIGNING_KEY, in a keyring that is removed afterwards."""
+    """Signs files with the key in MAVEN_SIGNING_KEY. Its keyring is removed at the end of the context."""
 
     def __enter__(self) -> Sign:
         self.folder = tempfile.TemporaryDirectory()
@@ -83,7 +83,7 @@ class Signer:
 
 
 def upload(file: Path, name: str) -> None:
-    """Ends when the Portal has found the bundle good and publishes it."""
+    """Uploads a bundle, and returns once the Portal has accepted and is publishing it."""
     address = f"upload?publishingType=AUTOMATIC&name={name.replace(' ', '%20')}"
     deployment = ask(address, "--form", f"bundle=@{file};type=application/octet-stream").strip()
     print(f"Maven Central: deployment {deployment}", flush=True)
@@ -105,7 +105,7 @@ def wait(deployment: str) -> None:
 
 
 def ask(address: str, *options: str) -> str:
-    """Posts; the token goes by the standard input, where no list of processes shows it."""
+    """Sends a POST request and returns the reply. curl reads the token from stdin, as process lists show arguments."""
     user = f"{secret('MAVEN_CENTRAL_USERNAME')}:{secret('MAVEN_CENTRAL_PASSWORD')}"
     token = base64.b64encode(user.encode()).decode()
     done = subprocess.run(

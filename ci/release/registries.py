@@ -1,4 +1,4 @@
-"""How each registry is given its packages, one after the other, and asked whether it has one."""
+"""Publishes packages to each registry, one after the other, and asks whether a registry has a package already."""
 
 import base64
 import hashlib
@@ -22,12 +22,12 @@ class Step(NamedTuple):
 
     name: str
     command: list[str]
-    #: Asks the registry. What it has may be another file: then nothing can go on.
+    #: Asks the registry. Ends the program if the registry has a different file under the same name and version.
     is_published: Callable[[], bool]
 
 
 def npm(folder: Path, version: str) -> list[Step]:
-    """The packages of the platforms first: who installs the main one is to find them."""
+    """Returns the steps for npm. The packages of the platforms come first, since the main package depends on them."""
     tarballs = [folder / one.file for one in artefacts.complete(version) if one.file.startswith("npm/")]
     channel = ["--tag", "next"] if "-" in version else []
     return [
@@ -52,7 +52,7 @@ def is_on_npm(tarball: Path, version: str) -> bool:
 
 
 def name_in(tarball: Path, version: str) -> str:
-    """What the package calls itself."""
+    """Returns the name in a package's manifest, after checking its version."""
     with tarfile.open(tarball) as opened:
         manifest = opened.extractfile("package/package.json")
         assert manifest
@@ -63,8 +63,10 @@ def name_in(tarball: Path, version: str) -> str:
 
 
 def crates(version: str) -> list[Step]:
-    """In the order in which they need one another. Each has been built from its package: no foreign code is to run
-    beside the token."""
+    """Returns the steps for crates.io in the order of their dependencies.
+
+    `cargo publish` does not build the crates again (`--no-verify`): a build runs code of dependencies, which must not
+    have access to the token. Each crate was built from its package before."""
     return [
         Step(
             name,
@@ -81,7 +83,8 @@ def is_on_crates_io(name: str, version: str) -> bool:
 
 
 def github(folder: Path, version: str, notes: str) -> list[Step]:
-    """The release with the static commands: it is made once, and its files are written anew each time."""
+    """Returns the steps for the GitHub release with the static commands. It is made once, and its files are uploaded
+    again each time."""
     tag = f"v{version}"
     files = [one.file for one in artefacts.complete(version) if one.file.startswith("command/")]
     channel = ["--prerelease"] if "-" in version else []
@@ -99,7 +102,7 @@ def is_a_release(tag: str) -> bool:
 
 
 def get(url: str) -> str | None:
-    """What is there; None if nothing is. Whatever else goes wrong ends all."""
+    """Returns the text at a URL, or None for status 404. Every other failure raises an exception."""
     request = urllib.request.Request(url, headers={"User-Agent": "steadlock-release"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -111,7 +114,7 @@ def get(url: str) -> str | None:
 
 
 def publish(steps: Sequence[Step], run: Callable[[list[str]], None]) -> None:
-    """All that is not there yet."""
+    """Runs the steps whose packages are not published yet."""
     for step in steps:
         if step.is_published():
             print(f"{step.name}: is published already", flush=True)

@@ -1,12 +1,12 @@
-"""Takes a release from its tag to the registries; RELEASING.md says when.
+"""Publishes a release from its tag to the registries. See RELEASING.md.
 
-release.py names                       every name in every registry is free, or ours
-release.py check [TAG]                 one version everywhere; with the tag, it is the tag's, and CHANGELOG.md has it
-release.py assemble FOLDER             all artefacts are there and no others; writes their SHA256SUMS
-release.py publish REGISTRY [--dry-run] to npm, crates, maven or github; what is published already is left alone
-release.py dry-run [--cargo]           all of that as far as it goes here, and a table of it
+release.py names                       checks that every name in every registry is free or ours
+release.py check [TAG]                 checks that all places have one version, which TAG and CHANGELOG.md have too
+release.py assemble FOLDER             checks that all artefacts are there and no others; writes their SHA256SUMS
+release.py publish REGISTRY [--dry-run] publishes to npm, crates, maven or github; skips what is published already
+release.py dry-run [--cargo]           rehearses all of that as far as this machine can, and prints a table
 
-PyPI is given its files by an action of its own, since only that one signs them.
+PyPI receives its files from PyPI's own GitHub action, because only that action signs them.
 """
 
 import argparse
@@ -32,7 +32,7 @@ REGISTRIES = ("npm", "crates", "maven", "github")
 
 
 def mistakes(tag: str | None, root: Path = ROOT) -> list[str]:
-    """Why this is not ready to be released, apart from its artefacts."""
+    """Returns the reasons why this version cannot be released, apart from its artefacts."""
     ours = version(root)
     found = [
         f"{place.file.relative_to(root)}:{place.line} has the version {place.version}, not {ours}"
@@ -53,7 +53,7 @@ def undated(number: str) -> str:
 
 
 def notes(number: str, root: Path = ROOT) -> str:
-    """What CHANGELOG.md says of a version."""
+    """Returns the section of CHANGELOG.md about a version, or an empty text."""
     section = rf"^## \[{re.escape(number)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)"
     found = re.search(section, (root / "CHANGELOG.md").read_text(), re.DOTALL | re.MULTILINE)
     return found[1].strip() if found else ""
@@ -113,7 +113,7 @@ class Row(NamedTuple):
     step: str
     done: str = ""
     not_here: str = ""
-    #: A mistake, which fails the run.
+    #: A mistake, which makes the run fail.
     wrong: str = ""
 
 
@@ -127,12 +127,12 @@ def dry_run(with_cargo: bool) -> int:
 
 
 def rehearsal(with_cargo: bool) -> Iterator[Row]:
-    """Every step of a release, in order."""
+    """Yields every step of a release in order."""
     yield from rehearsed_names()
     number = version()
     found = mistakes(None)
     yield Row(f"version {number}", "" if found else "one everywhere", wrong="\n".join(found))
-    # Until there is a tag the changes may have no version yet.
+    # Before the tag exists, the changes may have no version yet.
     is_dated = bool(notes(number))
     yield Row("CHANGELOG.md", "has it" if is_dated else "", "" if is_dated else undated(number))
     yield from rehearsed_assembly(number)
@@ -157,7 +157,7 @@ def rehearsed_assembly(number: str) -> Iterator[Row]:
     if count := sum(one.made_by == ON_ITS_OWN for one in absent):
         yield Row(f"{count} artefacts", not_here=f"made by {ON_ITS_OWN}")
     for one in absent:
-        # Those of Linux can be made on any machine that makes releases.
+        # The artefacts for Linux can be made on any machine that makes releases.
         if one.made_by == artefacts.HERE:
             yield Row(f"artefact {one.file}", wrong=f"missing: made by {one.made_by}")
     for file in artefacts.unexpected(DIST, number):
@@ -182,7 +182,7 @@ def rehearsed_npm() -> Iterator[Row]:
             yield Row(f"npm: {step.name}", not_here="no such artefact here")
             continue
         registries.name_in(tarball, version())
-        # What npm attests is who built it, which only a workflow can show.
+        # npm's provenance attests the workflow that built a package, so it works only in a workflow.
         command = [word for word in step.command if word != "--provenance"]
         yield tried(f"npm: {step.name}", [*command, "--provenance=false", "--dry-run"], "npm publish --dry-run")
 

@@ -1,6 +1,7 @@
-"""Installs the wheel and the Node packages of dist/ where there is nothing else, and takes a lock on memory://.
+"""Installs the wheel and the Node packages of dist/ into an empty folder, and acquires a lock on memory://.
 
-On any system that has Python and Node; on musl too, where ./ci/just cannot run. The command is tried where it runs.
+Works on any system that has Python and Node, also with musl, where ./ci/just cannot run. On Linux it also runs the
+command.
 """
 
 import os
@@ -30,7 +31,7 @@ await client.close();
 
 
 def main(name: str) -> None:
-    """`name` is the platform as npm names it, such as linux-x64-musl."""
+    """Runs the smoke test. `name` is npm's name of the platform, such as linux-x64-musl."""
     with tempfile.TemporaryDirectory() as folder:
         python(Path(folder))
         node(Path(folder), name)

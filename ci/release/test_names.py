@@ -1,4 +1,4 @@
-"""The real clients ask a registry of the test's own, which stands in for all four."""
+"""Tests the names of a release with the real clients and one fake registry, which stands in for all four."""
 
 import hashlib
 import io
@@ -24,11 +24,11 @@ PLUGINS = "https://repo.maven.apache.org/maven2"
 
 
 class Registry:
-    """PyPI, npm, crates.io and Maven Central in one, each below a path of its own."""
+    """A fake of PyPI, npm, crates.io and Maven Central, each below a different path."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        #: What is answered for everything that is not in `files`.
+        #: The status of the reply for everything that is not in `files`.
         self.otherwise = 404
         registry = self
 
@@ -105,7 +105,7 @@ class Registry:
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """A registry that the clients of this process use."""
+    """A fake registry that the clients of this process use."""
     started = Registry()
     home = tmp_path / "home"
     monkeypatch.setattr(names, "PYPI", f"{started.url}/simple")
@@ -119,7 +119,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
     monkeypatch.setenv("CARGO_REGISTRIES_OF_THE_TEST_INDEX", f"sparse+{started.url}/crates/")
     monkeypatch.setenv("CARGO_HOME", str(home / "cargo"))
     monkeypatch.setenv("CARGO_NET_RETRY", "0")
-    # Maven finds its plugins where it always does.
+    # Maven still loads its plugins from Maven Central.
     write(
         home / ".m2" / "settings.xml",
         f"<settings><mirrors><mirror><id>central</id><mirrorOf>central</mirrorOf><url>{started.url}/maven</url></mirror>"
@@ -139,7 +139,7 @@ def write(file: Path, content: str) -> None:
 
 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One name in each registry, as Maven takes seconds for each."""
+    """Reduces the names to one in each registry, because Maven takes seconds for each."""
     chosen = {name: (ask, list(all_names)[-1:]) for name, (ask, all_names) in names.REGISTRIES.items()}
     monkeypatch.setattr(names, "REGISTRIES", chosen)
 

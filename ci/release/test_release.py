@@ -1,4 +1,4 @@
-"""A release, without a network: what is in it, what stops it, what is left alone."""
+"""Tests releases without a network: their files, mistakes that stop them, and packages that are published already."""
 
 import base64
 import hashlib
@@ -40,7 +40,7 @@ CHANGELOG = f"""# Changelog
 
 @pytest.fixture
 def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All artefacts of a version; none has anything in it."""
+    """A folder with all artefacts of a version. Each file has only its own name as content."""
     folder = tmp_path / "dist"
     for one in artefacts.complete(VERSION):
         file = folder / one.file
@@ -53,7 +53,7 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository that has a version and a changelog."""
+    """A git repository with a version and a changelog."""
     (tmp_path / "Cargo.toml").write_text(f'[workspace.package]\nversion = "{VERSION}"\n')
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
@@ -94,7 +94,7 @@ def test_a_complete_set_has_its_checksums_written(dist: Path) -> None:
     assert len(lines) == len(artefacts.complete(VERSION))
     digest = hashlib.sha256(f"npm/steadlock-{VERSION}.tgz".encode()).hexdigest()
     assert f"{digest}  npm/steadlock-{VERSION}.tgz" in lines
-    # Once more, and the file does not count itself.
+    # A second run does not count the file itself.
     release.assemble(dist)
     assert (dist / "SHA256SUMS").read_text().splitlines() == lines
 
@@ -208,7 +208,7 @@ def test_crates_io_has_a_line_for_each_version(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_path: Path) -> None:
     target = tmp_path / "bundle.zip"
-    # What somebody else has made of them is made anew.
+    # An old checksum is replaced by a new one.
     (dist / f"maven/io/github/steadlock/steadlock/{VERSION}/steadlock-{VERSION}.jar.md5").write_text("old")
     portal.bundle(dist / "maven", target, lambda file: f"signature of {file.name}".encode())
     folder = f"io/github/steadlock/steadlock/{VERSION}/steadlock-{VERSION}"

@@ -1,4 +1,5 @@
-"""The workflows as data: what they call exists, and what publishes waits for a person and may do no more than that."""
+"""Tests the workflows: the scripts that they call exist, and the jobs that publish wait for a person and have no other
+rights."""
 
 import json
 import re
@@ -14,7 +15,7 @@ from platforms import ELSEWHERE, PLATFORMS
 from release import REGISTRIES
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-#: What each job that publishes may do. An identity is what trusted publishing is by.
+#: The permissions of each job that publishes. Trusted publishing needs an identity token.
 PERMISSIONS = {
     "pypi": {"id-token": "write"},
     "npm": {"contents": "read", "id-token": "write"},
@@ -25,7 +26,7 @@ PERMISSIONS = {
 
 
 def workflow(file: Path) -> dict[str, Any]:
-    # "on" is a truth in the YAML of Python.
+    # PyYAML reads the key `on` as the boolean true.
     told: dict[Any, Any] = yaml.safe_load(file.read_text())
     return {"on" if key is True else key: value for key, value in told.items()}
 
@@ -63,7 +64,7 @@ def test_nothing_is_published_before_all_is_built_tried_and_complete() -> None:
 
 
 def before(name: str) -> set[str]:
-    """The jobs that a job waits for."""
+    """Returns the jobs that a job waits for, directly or indirectly."""
     needed = JOBS[name].get("needs", [])
     direct = {needed} if isinstance(needed, str) else set(needed)
     return direct | {further for one in direct for further in before(one)}
@@ -83,7 +84,7 @@ def platforms_of(job: str) -> set[str]:
 
 
 def runs_on(platform: str, runner: str) -> bool:
-    """Whether the processor and the system are the platform's, and need no emulation."""
+    """Whether a runner has the processor and the system of a platform, so that it needs no emulation."""
     system = {"linux": "ubuntu", "darwin": "macos", "win32": "windows"}[platform.partition("-")[0]]
     is_arm = runner.endswith("-arm") or (system == "macos" and not runner.endswith("-intel"))
     return runner.startswith(system) and is_arm == ("-arm64" in platform)

@@ -1,5 +1,5 @@
-// Test runners say nothing of a program that has closed its client, and end by themselves. The packages are
-// where users have them, and each runner looks for what is left open by its own means.
+// Tests that test runners do not complain about a program that has closed its client, and that they end by themselves.
+// The packages are installed as for users. Each runner looks for open handles in its own way.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { install, serve } from '../support/javascript.mjs';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-/** They take a second or two. One that waits for what is open never ends. */
+/** A runner takes a second or two. One that waits for an open handle would never end. */
 const DEADLINE_MS = 60_000;
 /** The words of Jest and Vitest for handles that are left open. */
 const COMPLAINTS =
@@ -78,7 +78,7 @@ it('Vitest finds nothing that hangs, and ends', async () => {
   }
 });
 
-/** A folder of the project with one file. */
+/** Makes a folder of the project with one file, and returns the folder. */
 function written(name, file, text) {
   const folder = join(project, name);
   mkdirSync(folder);

@@ -1,4 +1,4 @@
-"""Starts servers for tests or to try things by hand, and stops them when it ends: `./ci/just servers RIG`."""
+"""Starts servers for tests, or to try things by hand, and stops them when it ends: `./ci/just servers RIG`."""
 
 import argparse
 import json
@@ -30,20 +30,20 @@ RIGS = {
     "redlock": (redlock, "five servers that know nothing of each other"),
 }
 WITH_TLS = ("tls", "tls-cluster", "tls-sentinel")
-# As ci/support/server names them.
+# The name of each version in ci/support/server.
 PROGRAMS = {"6.2": "6.2", "7.0": "system", "8.2": "8.2", "valkey": "valkey"}
 MEMORY = "/dev/shm"
-# What ends the command, and how often it looks whether something does.
+# The signals that end the command, and the interval in seconds at which the command checks whether it must end.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK = 0.5
-# How often it starts anew with other ports.
+# The number of attempts to start a rig, each with other ports.
 TRIES = 5
 
 
 def main() -> int:
     options = parse()
     try:
-        # Before there is anything to stop, a signal just ends it.
+        # `server_program` runs before `serve` handles signals. No server has started yet, so a signal may just kill us.
         serve(options, server_program(PROGRAMS[options.server]))
     except EndedError:
         return 0
@@ -85,7 +85,9 @@ def chosen_server() -> str:
 
 
 def serve(options: argparse.Namespace, program: str) -> None:
-    """Returns by `EndedError` only, when all servers are stopped and their folder is gone."""
+    """Runs a rig until the command must end, then stops all servers, removes their folder, and raises `EndedError`.
+
+    Raises another exception if the rig does not start."""
     parent = os.getppid()
     build, _ = RIGS[options.rig]
     asked: list[int] = []
@@ -107,8 +109,8 @@ def serve(options: argparse.Namespace, program: str) -> None:
 
 
 def parent_folder() -> str | None:
-    """Where files are in memory, if the system has that and nobody chose another place: a node and a sentinel answer
-    nobody while they write to a disk what they know, which on a busy one takes seconds."""
+    """Returns a folder in memory, if the system has one and TMPDIR names no other place. Cluster nodes and sentinels
+    answer no calls while they write their state to disk, and on a busy disk that takes seconds."""
     return MEMORY if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) else None
 
 
@@ -128,14 +130,16 @@ def as_text(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
 
 
 def wait(servers: Servers, until_stdin_closes: bool, parent: int | None) -> None:
-    """Waits until it is asked to end. A server that dies now is the business of the program or user that killed it."""
+    """Waits for a signal, the end of stdin or the end of the parent, then raises `EndedError`.
+
+    A server that dies in the meantime is not an error: tests kill servers on purpose."""
     watched = [sys.stdin.fileno()] if until_stdin_closes else []
     while not servers.is_ended() and (parent is None or os.getppid() == parent):
         readable, _, _ = select.select(watched, [], [], LOOK)
         if readable and not os.read(watched[0], 65_536):
             raise EndedError
         for server in servers.running:
-            # One that was killed is a zombie until it is asked for.
+            # A killed server remains a zombie until its status is read.
             server.process.poll()
     raise EndedError
 

@@ -1,4 +1,4 @@
-"""Certificates for one rig, by ci/support/certificates.sh."""
+"""The certificates of one rig, made by ci/support/certificates.sh."""
 
 import subprocess
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ CI = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Certificates:
-    """A folder with an authority, and with a certificate of its that holds for 127.0.0.1 and localhost."""
+    """A folder with an authority and with a server certificate that it signed for 127.0.0.1 and localhost."""
 
     folder: Path
 
@@ -25,7 +25,7 @@ class Certificates:
         return self.folder / "ca.pem"
 
     def listen(self, port: int) -> list[str]:
-        """The options of a server that speaks TLS on this port and nothing else, and asks for no certificate."""
+        """Returns the options of a server that accepts only TLS on this port and asks clients for no certificate."""
         files = {"cert-file": "server.pem", "key-file": "server.key", "ca-cert-file": "ca.pem"}
         options = ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no"]
         for option, name in files.items():

@@ -10,7 +10,7 @@ from rig import Rig, follows, url
 
 SHARDS = 3
 SLOTS = 16_384
-# Seconds; longer than an introduction may take.
+# Seconds between two rounds of introductions; longer than one introduction takes.
 ROUND = 3.0
 
 
@@ -21,7 +21,7 @@ def cluster(servers: Servers) -> Rig:
     for number, primary in enumerate(primaries):
         primary.ask("CLUSTER ADDSLOTS", *range(SLOTS * number // SHARDS, SLOTS * (number + 1) // SHARDS))
     for epoch, node in enumerate(nodes, 1):
-        # Two nodes of one epoch would argue about it while they meet.
+        # Nodes with the same epoch would first have to resolve that conflict while they meet.
         node.ask("CLUSTER SET-CONFIG-EPOCH", epoch)
     servers.wait_until(Meeting(nodes).is_over, "the meeting of all nodes")
     for primary, replica in zip(primaries, replicas, strict=True):
@@ -39,11 +39,11 @@ def _options(servers: Servers) -> list[str]:
 
 @dataclass
 class Meeting:
-    """Introduces nodes to one another until each knows all others.
+    """Introduces the nodes to each other until each node knows all others.
 
     The first node meets the others, and gossip does the rest. A node forgets another one if their introduction takes
-    longer than the timeout of nodes. So a node that lacks others introduces itself to them again, but only now and
-    then: Valkey drops its link to a node that introduces itself again."""
+    longer than the node timeout. Therefore a node that lacks others introduces itself to them again. A round passes in
+    between, because Valkey drops its link to a node that introduces itself again."""
 
     nodes: list[Server]
     next_round: float = 0
@@ -63,7 +63,7 @@ class Meeting:
 
 
 def _settled(node: Server) -> set[int]:
-    """The ports of the nodes that this one knows and is connected to, itself among them."""
+    """Returns the ports of the nodes that this node knows and is connected to, its own among them."""
     return {
         _port(address)
         for address, told in node.ask("CLUSTER NODES").items()
@@ -76,13 +76,15 @@ def _port(address: str) -> int:
 
 
 def _replicates(replica: Server, primary: Server) -> Callable[[], bool]:
-    """Refused, and so asked again, while the replica does not know that primary."""
+    """Returns a condition that makes a node the replica of a primary. The node refuses, and is asked again, until it
+    knows that primary."""
     return lambda: bool(replica.ask("CLUSTER REPLICATE", str(primary.ask("CLUSTER MYID"))))
 
 
 def _is_formed(nodes: list[Server]) -> bool:
-    """Whether all nodes agree on a cluster that serves every slot. Which of them are the primaries is not asked: on
-    a machine that is busy enough a replica may have taken over already."""
+    """Whether all nodes agree on a cluster that serves every slot.
+
+    Any of the nodes can be the primaries: on a busy machine a replica may have taken over already."""
     return all(_agrees(node, len(nodes)) for node in nodes) and len(_replicas(nodes)) == SHARDS
 
 

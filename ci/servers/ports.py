@@ -1,20 +1,20 @@
-"""Ports that are free."""
+"""Finds free ports."""
 
 import contextlib
 import random
 import socket
 
-#: A node of a cluster speaks to the others on its port plus this.
+#: A cluster node uses its port plus this number for the connections to other nodes (the bus).
 BUS = 10_000
-# Below those that systems give to outgoing connections, which would otherwise take a port between our look and the
-# server's start. So are the buses' ports.
+# These ports and their bus ports are below the range that systems use for outgoing connections. Otherwise such a
+# connection could use a port between our check and the server's start.
 FIRST, LAST = 10_000, 22_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that are free, and whose bus ports are."""
+    """Returns ports of 127.0.0.1 that are free and whose bus ports are free too."""
     found: list[int] = []
-    # All stay bound until all are found, so that none is given twice.
+    # Every port stays bound until all are found, so no port is returned twice.
     with contextlib.ExitStack() as held:
         for port in random.sample(range(FIRST, LAST), LAST - FIRST):
             if all(_bind(held, one) for one in (port, port + BUS)):

@@ -1,4 +1,4 @@
-"""The server processes of a rig: started together, checked while they start, stopped together."""
+"""Starts the server processes of a rig, checks them while they start, and stops all of them at the end."""
 
 import ctypes
 import os
@@ -21,15 +21,15 @@ LOG_LINES = 15
 
 
 class EndedError(Exception):
-    """Somebody asked for the end."""
+    """A request to end the command: a signal, the end of stdin, or the end of the parent."""
 
 
 class NotStartedError(Exception):
-    """A rig did not come up. Its text is for the user who started it."""
+    """A rig did not start. The text is for the user of the command."""
 
 
 class PortTakenError(NotStartedError):
-    """Another program took a port between our look and the server's start. Others may be free."""
+    """Another program took a port between our check and the server's start. Another attempt can use other ports."""
 
 
 @dataclass(frozen=True)
@@ -49,37 +49,38 @@ class Server:
         return self.store.execute_command(*command)  # type: ignore[no-untyped-call]
 
     def answers(self) -> bool:
-        """Another program's server may have taken the port."""
+        """Whether this server answers on its port, and not the server of another program that took the port."""
         known: dict[str, Any] = self.ask("INFO", "server")
         return bool(known["process_id"] == self.process.pid)
 
 
 @dataclass
 class Servers:
-    """Starts servers of one program, each with a folder of its own; stops all of them when its context closes."""
+    """Starts servers of one program, each in a separate folder, and stops all of them at the end of the context."""
 
     program: str
     folder: Path
     certificates: Certificates | None = None
-    # Whether somebody asked for the end, which is done between two steps and never within one.
+    # Returns whether the command was asked to end. `wait_until` checks it, so no server start is interrupted halfway.
     is_ended: Callable[[], bool] = lambda: False
     running: list[Server] = field(default_factory=list)
 
     def start(self, port: int, *options: str) -> Server:
-        """Starts a server that saves nothing. It need not answer yet: see `wait_until`."""
+        """Starts a server that saves nothing. The server may not answer yet: see `wait_until`."""
         return self._start(port, [*self._listen(port), "--save", "", "--appendonly", "no", *options])
 
     def start_sentinel(self, port: int, *lines: str) -> Server:
-        """Starts a sentinel, which wants a file of settings that it may write to."""
+        """Starts a sentinel. A sentinel needs a settings file that it can write to."""
         settings = self._folder(port) / "sentinel.conf"
         settings.write_text("\n".join([*lines, ""]))
-        # A sentinel's own connections speak TLS if those of replication do.
+        # This option also makes a sentinel use TLS for its own connections.
         tls = ["--tls-replication", "yes"] if self.certificates else []
         return self._start(port, ["--sentinel", *self._listen(port), *tls], settings)
 
     def wait_until(self, condition: Callable[[], bool], what: str, within: float = 60) -> None:
-        """Returns when the condition holds. A server that cannot answer yet does not fulfil it; one that died ends
-        the wait with its log."""
+        """Waits until the condition is true. An error of a server that cannot answer yet counts as false.
+
+        Raises `NotStartedError` after `within` seconds, or with the log of a server that died."""
         deadline = time.monotonic() + within
         while True:
             reason = "not yet"
@@ -103,7 +104,7 @@ class Servers:
 
     def stop(self) -> None:
         for server in self.running:
-            # Unlike SIGTERM this also ends a server that is stopped.
+            # SIGKILL, as SIGTERM does not end a process that SIGSTOP has stopped.
             server.process.kill()
         for server in self.running:
             server.process.wait()
@@ -119,7 +120,7 @@ class Servers:
                 stdin=subprocess.DEVNULL,
                 stdout=written,
                 stderr=subprocess.STDOUT,
-                # Of their own, so that Ctrl-C in a terminal reaches the command only.
+                # A separate process group, so that Ctrl-C in a terminal reaches the command only.
                 process_group=0,
                 preexec_fn=ends_with_this_process(),
             )
@@ -164,7 +165,10 @@ def died(server: Server) -> NotStartedError:
 
 
 def ends_with_this_process() -> Callable[[], None] | None:
-    """What a child does first, so that the kernel kills it when we are killed. Only Linux can do that."""
+    """Returns a function that the child runs first, so that the kernel kills the child when this process ends.
+
+    None if this is not Linux.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -172,7 +176,7 @@ def ends_with_this_process() -> Callable[[], None] | None:
 
     def bind() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # We may have been killed before that.
+        # The parent may have ended before the call of prctl.
         if os.getppid() != parent:
             os._exit(1)
 

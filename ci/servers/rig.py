@@ -1,4 +1,4 @@
-"""What a rig tells of itself once it is ready."""
+"""The description of a rig that is ready."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ PRIMARY, REPLICA, SENTINEL = "primary", "replica", "sentinel"
 
 @dataclass(frozen=True)
 class Rig:
-    """Its URLs, and its servers by their role."""
+    """The URLs of a rig, and its servers by role."""
 
     urls: list[str]
     primaries: list[Server]
@@ -26,7 +26,7 @@ class Rig:
 
 
 def url(servers: Servers, hosts: list[Server], kind: str = "", path: str = "") -> str:
-    """`redis://h`, `rediss+cluster://h1,h2`, `redis+sentinel://h1,h2/name`."""
+    """Returns a URL such as `redis://h`, `rediss+cluster://h1,h2` or `redis+sentinel://h1,h2/name`."""
     scheme = "rediss" if servers.certificates else "redis"
     return f"{scheme}{kind}://{','.join(server.address for server in hosts)}{path}"
 

@@ -10,14 +10,14 @@ REPLICAS, SENTINELS, QUORUM = 2, 3, 2
 
 def sentinel(servers: Servers) -> Rig:
     first, *others = free_ports(1 + REPLICAS + SENTINELS)
-    # Without the delay a replica waits 5 s for others that might want the same snapshot.
+    # By default a primary delays a snapshot by 5 s, so that more replicas can share it.
     options = ["--repl-diskless-sync-delay", "0"]
     if servers.certificates:
         options += ["--tls-replication", "yes"]
     primary = servers.start(first, *options)
     replicas = [servers.start(port, *options, "--replicaof", HOST, str(first)) for port in others[:REPLICAS]]
     servers.wait_until_all_answer()
-    # Sentinels ask a primary for its replicas every 10 s: the first time they shall be there.
+    # Sentinels ask a primary for its replicas only every 10 s, so the replicas must be linked before the first time.
     servers.wait_until(lambda: all(map(follows, replicas)), "the replicas' link to the primary")
     sentinels = [servers.start_sentinel(port, *_settings(primary)) for port in others[REPLICAS:]]
     servers.wait_until_all_answer()

@@ -1,4 +1,4 @@
-"""Servers that know nothing of each other: one alone, or five for RedLock."""
+"""Independent servers: one alone, or five for RedLock."""
 
 from ports import free_ports
 from processes import Servers

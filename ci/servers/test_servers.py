@@ -1,4 +1,4 @@
-"""Each rig starts, is what it says, and leaves nothing behind."""
+"""Tests that each rig starts, has the servers that it describes, and leaves nothing behind."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ KEYS = ["a", "b", "c"]
 
 @dataclass
 class Running:
-    """The command, and what it told."""
+    """The command's process, and the JSON that it printed."""
 
     process: "subprocess.Popen[str]"
     told: dict[str, Any]
@@ -45,7 +45,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(rig: str, server: str = "7.0") -> Iterator[Running]:
-    """The rig, which is asked to end at the end by what closes its stdin, and has to leave nothing."""
+    """Runs a rig. At the end its stdin is closed, which must stop it and leave no server behind."""
     command = [*COMMAND, rig, "--server", server, "--json", "--until-stdin-closes"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
@@ -139,7 +139,7 @@ def test_each_shard_of_a_cluster_takes_its_keys(rig: str, server: str) -> None:
 
 
 def written_on(it: Running, key: str) -> int:
-    """The port of the one primary that takes the key; its replica has the key too."""
+    """Returns the port of the one primary that accepts the key, after its replica has the key too."""
     taken = []
     for port in it.ports("primary"):
         with it.connect(port) as store, contextlib.suppress(redis.exceptions.MovedError):
@@ -172,7 +172,7 @@ def test_a_signal_while_it_starts_ends_it_too(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a process that was killed")
 def test_no_server_outlives_a_command_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # What it cannot remove any more.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # A killed command cannot remove its folder.
     with running("redlock") as it:
         it.process.kill()
         until(it.is_gone, "a server lives on")
@@ -187,7 +187,7 @@ def test_a_killed_server_is_gone_and_the_others_stay() -> None:
 
 
 def test_a_server_that_dies_at_its_start_is_told_with_its_log(tmp_path: Path) -> None:
-    """Stands in for the system's server. It knows its version, and nothing else."""
+    """Uses a stand-in for the system's server that prints a version and otherwise fails."""
     program = tmp_path / "server"
     program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "x v=7.0.0" && exit\necho out of luck\nexit 3\n')
     program.chmod(0o755)
@@ -201,7 +201,7 @@ def test_a_server_that_dies_at_its_start_is_told_with_its_log(tmp_path: Path) ->
 
 @pytest.mark.parametrize("rig", ["standalone", "sentinel"])
 def test_a_port_that_another_server_has_taken_is_left_to_it(rig: str, tmp_path: Path) -> None:
-    """The first server that starts finds one of another program on its port, which answers too."""
+    """The first server that starts finds its port used by a redis-server of another program, which answers as well."""
     program = tmp_path / "server"
     other = f"redis-server --bind 127.0.0.1 --dir {tmp_path} --save ''"
     program.write_text(f"""#!/bin/sh

@@ -1,7 +1,7 @@
-"""How Sphinx makes a site of the Markdown of this repository; the options are said in its documentation.
+"""The configuration with which Sphinx builds a site of this repository's Markdown. Sphinx documents the options.
 
-The sources lie where they are read on GitHub, and no document is written for the site alone but references.md. What
-GitHub does and Sphinx does not is in `repository.py`, what the site's left column shows in `navigation.py`.
+The sources are the documents that people read on GitHub. Only references.md is written for the site alone. The module
+`repository.py` does what GitHub does and Sphinx does not, and `navigation.py` fills the site's left column.
 """
 
 import sys
@@ -15,13 +15,13 @@ html_title = "Steadlock"
 root_doc = "README"
 extensions = ["myst_parser", "repository", "navigation"]
 include_patterns = ["*.md", "**/*.md"]
-# Each of these would be searched for documents.
+# Folders in which Sphinx would otherwise search for documents.
 exclude_patterns = [".*", "dist", "target", "**/node_modules", "**/target", "**/build", "**/dist", "**/.*"]
 
 # GitHub makes an anchor of every heading.
 myst_heading_anchors = 6
 highlight_language = "text"
-# `…` stands for what an example leaves out.
+# Examples use `…` for omitted code, which the highlighters do not accept.
 suppress_warnings = ["misc.highlighting_failure"]
 nitpicky = True
 smartquotes = False

@@ -1,7 +1,7 @@
-"""What is in the left column of the site.
+"""The contents of the site's left column.
 
-GitHub would show Sphinx's directive for it as a block of code, so it stands in no document: it is put at the end of
-those that have others below them when they are read.
+Sphinx needs a directive (`toctree`) in each document that has others below it. GitHub would show the directive as a
+block of code. Therefore no document has it, and this module appends it when Sphinx reads a document.
 """
 
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from sphinx.application import Sphinx
 from sphinx.util.matching import patfilter
 
-#: The documents below one, by heading. `*` stands for those that are named nowhere here; Sphinx warns of a document
-#: that is below none. What is before a `|` is said in the column in place of the document's title.
+#: The documents below each document, by heading. `*` stands for documents that have no entry of their own here. Sphinx
+#: warns of a document that is below no other. The text before a `|` replaces the document's title in the column.
 BELOW = {
     "README": {
         "Start": ["Overview | README", "docs/usage", "docs/platforms", "docs/alternatives", "CHANGELOG"],

@@ -1,4 +1,4 @@
-"""What GitHub does with Markdown in a repository, and Sphinx would do otherwise."""
+"""Makes Sphinx treat the repository's Markdown as GitHub does."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from sphinx.transforms import SphinxTransform
 
 GITHUB = "https://github.com/steadlock/steadlock"
 BLOB = f"{GITHUB}/blob/main/"
-#: Where `site-api` has put what other tools wrote, in the repository; in the site it is `api/`.
+#: The folder of the repository in which `site-api` collects the references that other tools write. On the site: `api/`.
 REFERENCES = "target/api"
 
 
@@ -23,7 +23,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 class LinksFromPackages(SphinxTransform):
-    """What is published alone, as a package's README, says where our documents are on GitHub. Here they are pages."""
+    """Turns links to our documents on GitHub into links to pages. A package's README has such links, as it is published
+    without the other documents."""
 
     default_priority = 4
 
@@ -46,7 +47,7 @@ class LinksFromPackages(SphinxTransform):
 
 
 class LinksToFiles(SphinxTransform):
-    """A file or folder that is no page is GitHub's to show. MyST warns of those that are not there."""
+    """Links files and folders that are not pages to GitHub. MyST warns of those that do not exist."""
 
     default_priority = 5
 
@@ -62,7 +63,7 @@ class LinksToFiles(SphinxTransform):
                 link.replace_self(nodes.reference("", "", *link.children, refuri=f"{GITHUB}/{shown}/main/{where}"))
 
     def file(self, link: nodes.Element) -> Path | None:
-        """What has no page, and is not an anchor of this one."""
+        """Returns the file that a link names, or `None` if it is a page or an anchor of the same page."""
         if link["refdomain"] == "doc":
             name = link["reftarget"]
             return None if name in self.env.found_docs else Path(self.env.doc2path(name))
@@ -71,7 +72,7 @@ class LinksToFiles(SphinxTransform):
 
 
 class LinksToReferences(SphinxTransform):
-    """docs/references.md names the pages that other tools write: those that were written are linked."""
+    """Links the pages of other tools that docs/references.md names, if they were written."""
 
     default_priority = 5
 
@@ -85,7 +86,7 @@ class LinksToReferences(SphinxTransform):
 
 
 class PicturesOfOthers(SphinxTransform):
-    """A page loads nothing from elsewhere: of a badge its words are left."""
+    """Replaces pictures on other servers, such as badges, by their text: a page must load nothing from elsewhere."""
 
     default_priority = 5
 
@@ -96,7 +97,7 @@ class PicturesOfOthers(SphinxTransform):
 
 
 class LanguagesOfFences(SphinxTransform):
-    """`rust,no_run` is Rust."""
+    """Shortens the languages of code blocks: `rust,no_run` becomes `rust`."""
 
     default_priority = 5
 
@@ -107,7 +108,7 @@ class LanguagesOfFences(SphinxTransform):
 
 
 def finish(app: Sphinx, failure: Exception | None) -> None:
-    """The references go beside the pages, and the first page to where a browser looks for it."""
+    """Copies the references into the site, and the first page to index.html."""
     if failure is not None:
         return
     if (app.srcdir / REFERENCES).exists():

@@ -1,4 +1,4 @@
-"""What the site is made of: a small one of a few documents, and the whole one as `site` has built it."""
+"""Tests small sites of a few documents, and the whole site as the task `site` has built it."""
 
 import json
 import re
@@ -22,7 +22,7 @@ GITHUB = "https://github.com/steadlock/steadlock"
 
 
 def build(folder: Path, **documents: str) -> tuple[str, str]:
-    """The first page of these documents, and what was wrong with them; `docs__a` is `docs/a.md`."""
+    """Builds a site of these documents. Returns the first page and Sphinx's warnings; `docs__a` is `docs/a.md`."""
     for name, text in documents.items():
         file = folder.joinpath(name.replace("__", "/") + ".md")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def test_the_words_of_the_documents_can_be_searched() -> None:
 
 
 class Loads(HTMLParser):
-    """What a page loads by itself."""
+    """The addresses that a page loads by itself."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def test_a_page_loads_nothing_from_elsewhere() -> None:
 
 
 class Server(SimpleHTTPRequestHandler):
-    """The site, the page that measures it, and where that page tells what it found."""
+    """Serves the site and the page that measures it, and receives the results of that page."""
 
     told: "Queue[dict[str, int]]" = Queue()
     pages: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class Server(SimpleHTTPRequestHandler):
         pass
 
 
-# A window of Chromium is never as narrow as a phone; a frame in it may be.
+# A window of Chromium cannot be as narrow as a phone, but a frame in it can.
 MEASURE = """<!doctype html><iframe width="390" height="800"></iframe><script type="module">
 const frame = document.querySelector('iframe');
 const tooWide = {};

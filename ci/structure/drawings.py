@@ -1,4 +1,5 @@
-"""Checks the drawings of ARCHITECTURE.md: layers of names, from the top down. Nothing points up. See README.md."""
+"""Checks that the drawings of ARCHITECTURE.md are true. A drawing has layers of names, and no import may point from a
+lower layer to a higher one. See README.md."""
 
 import re
 import tomllib
@@ -9,9 +10,9 @@ from typing import Any, NamedTuple
 
 from rust import Module, NotUnderstoodError, crates
 
-# A line of these alone parts two layers.
+# A line that has only these characters separates two layers.
 ARROWS = " │▼"
-# The names at the left, and what they are after two spaces or more.
+# A line of a crate's drawing: names at the left, then their description after two spaces or more.
 NAMED = re.compile(r" {2}(\S+(?: \S+)*)(?: {2,}(\S.*))?$")
 CRATE = re.compile(r"\b(?:core|bindings|packages)/[\w-]+")
 
@@ -21,19 +22,19 @@ Numbered = list[tuple[int, str]]
 class Name(NamedTuple):
     written: str
     level: int
-    # Of the document.
+    # The line number in the document.
     line: int
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The module that a file or folder is."""
+        """The path of the module that the file or folder defines."""
         return ("crate", *self.written.removesuffix(".rs").strip("/").split("/"))
 
     def is_in(self, root: Path) -> bool:
         file = root / self.written
         if self.written.endswith((".rs", "/")):
             return file.exists()
-        # What is in a folder has a word alone.
+        # A module in a folder is drawn without an ending, such as `machines/waiters`.
         return "/" in self.written and (file.is_dir() or file.with_suffix(".rs").exists())
 
 
@@ -42,7 +43,7 @@ def has_house(document: Path, root: Path) -> bool:
 
 
 def house(document: Path, root: Path) -> Iterator[str]:
-    """What the drawing of a crate and the imports in its `src` say of each other that is not so."""
+    """Yields each contradiction between the drawing of a crate and the imports in its `src`."""
     drawn = names(block(document, heading_of(root)), names_of_house)
     levels: dict[tuple[str, ...], Name] = {}
     for name in drawn:
@@ -54,7 +55,7 @@ def house(document: Path, root: Path) -> Iterator[str]:
             levels[name.path] = name
 
     def place_of(module: Module) -> Name | None:
-        """That of the file or folder which is named and nearest to it. A crate's root has none."""
+        """Returns the place of the nearest drawn file or folder around a module. The crate's root has none."""
         ends = range(len(module.path), 1, -1)
         return next((levels[module.path[:end]] for end in ends if module.path[:end] in levels), None)
 
@@ -73,9 +74,10 @@ def house(document: Path, root: Path) -> Iterator[str]:
 
 
 def all_crates(document: Path, folders: list[Path]) -> Iterator[str]:
-    """What the drawing of the crates and their manifests say of each other that is not so. Each crate may depend on
-    those of its own layer and of the next one. Of a crate that is not drawn the text below says on which it depends, in
-    the sentences that begin with its name."""
+    """Yields each contradiction between the drawing of the crates and their manifests.
+
+    A crate may depend on crates of its own layer and of the next one. For a crate that is not drawn, the text below the
+    drawing must list the dependencies, in sentences that begin with the crate's name."""
     lines = block(document, "# Architecture")
     levels = {name.written: name for name in names(lines, CRATE.findall)}
     for name in levels.values():
@@ -112,7 +114,7 @@ def heading_of(root: Path) -> str:
 
 
 def block(document: Path, heading: str) -> Numbered:
-    """The lines of the first fenced block under a heading."""
+    """Returns the lines of the first fenced block under a heading."""
     lines = document.read_text().splitlines()
     start = lines.index(heading) + 1 if heading in lines else len(lines)
     section = list(enumerate(takewhile(is_no_heading, lines[start:]), start + 1))
@@ -127,7 +129,7 @@ def is_no_heading(text: str) -> bool:
 
 
 def names(lines: Numbered, in_line: Callable[[str], list[str]]) -> list[Name]:
-    """The names of a drawing, each with its layer, counted from the top."""
+    """Returns the names of a drawing, each with its layer, counted from the top."""
     found: list[Name] = []
     level = 0
     for number, line in lines:
@@ -139,7 +141,8 @@ def names(lines: Numbered, in_line: Callable[[str], list[str]]) -> list[Name]:
 
 
 def names_of_house(line: str) -> list[str]:
-    """Of `machines/    waiters · holds`, both and the folder; of a line of text alone, nothing."""
+    """Returns the names in a line of a crate's drawing. `machines/    waiters · holds` has the folder and both modules.
+    A line that has only text has none."""
     match = NAMED.match(line)
     if not match:
         return []
@@ -154,7 +157,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def dependencies(folder: Path) -> Iterator[tuple[str, int]]:
-    """What a crate is built of, and the line that says so. Its tests may use whatever they like."""
+    """Yields the dependencies of a crate and their lines in its manifest, except those that only its tests use."""
     tables = [manifest(folder), *manifest(folder).get("target", {}).values()]
     lines = (folder / "Cargo.toml").read_text().splitlines()
     for table in tables:

@@ -1,8 +1,8 @@
-"""Reads a Rust crate: its modules, what each of them imports, and its structs.
+"""Reads a Rust crate: its modules, the imports of each module, and its structs.
 
-A name is followed as Rust does, through `use`, re-exports and globs, to the module that defines it. Where that cannot
-be read (a macro makes the name), the module that the path names counts. What belongs to another crate is no import
-here, nor is anything under `#[cfg(test)]`.
+This reader resolves a name as Rust does, through `use`, re-exports and globs, to the module that defines it. If a macro
+makes the name, the definition cannot be read, and the module in the path counts instead. Names of other crates and code
+under `#[cfg(test)]` do not count as imports.
 """
 
 import re
@@ -19,28 +19,28 @@ PARSER = Parser(Language(tree_sitter_rust.language()))
 TEST = re.compile(r"#\[cfg\((all\()?test\b")
 CHANGES_SELF = re.compile(r"\(\s*(&\s*('\w+\s*)?mut\s+self\b|self\s*:\s*(\w+<)*&\s*('\w+\s*)?mut\b)")
 COMMENTS = ("line_comment", "block_comment")
-# What names itself.
+# Nodes that define a name.
 DEFINED = (
     *("struct_item", "enum_item", "union_item", "trait_item", "type_item", "function_item", "const_item"),
     *("static_item", "macro_definition", "function_signature_item"),
 )
 INNER_NAMES = (*DEFINED, "enum_variant", "type_parameter", "const_parameter", "type_binding", "associated_type")
-# What has no imports of the module's code. A visibility may name a module: `pub(in crate::session)`.
+# Nodes whose words are not imports of the module's code. A visibility can name a module: `pub(in crate::session)`.
 PASSED_OVER = ("use_declaration", "mod_item", "attribute_item", "visibility_modifier", "lifetime", "label", *COMMENTS)
 WORDS = ("identifier", "type_identifier", "crate", "self", "super")
 
 
 class NotUnderstoodError(Exception):
-    """Sources that this reader cannot follow. A check that passed over them would find nothing."""
+    """Sources that this reader cannot read. A check that skipped them would miss their mistakes."""
 
 
 class Import(NamedTuple):
-    """A path as it is written, in a `use` or in the code."""
+    """A path as it is written in a `use` or in the code."""
 
     path: tuple[str, ...]
     file: Path
     line: int
-    # Of `pub use`: others are shown the name.
+    # Whether it is a `pub use`, which exports the name to other modules.
     shown: bool = False
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Import(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a path leads: to a module, or to something that this module defines."""
+    """The target of a path: a module, or an item that the module defines."""
 
     module: "Module"
     is_module: bool
@@ -59,11 +59,11 @@ class Module:
     path: tuple[str, ...]
     file: Path
     parent: "Module | None" = None
-    # Written as `mod name { … }` in its parent's file.
+    # Whether it is written as `mod name { … }` in its parent's file.
     inline: bool = False
     children: dict[str, "Module"] = field(default_factory=dict)
     items: set[str] = field(default_factory=set)
-    # Words that a macro was given, which may be the names of what it defines.
+    # The words in the arguments of macros. The macro may define items with these names.
     given: set[str] = field(default_factory=set)
     names: dict[str, list[Import]] = field(default_factory=dict)
     uses: list[Import] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Module:
 
     @property
     def home(self) -> "Module":
-        """The module whose file this one stands in. A circle inside one file is none."""
+        """The module of the file that this module is written in. Imports inside one file form no circle."""
         return self.parent.home if self.inline and self.parent else self
 
     def is_inside(self, other: "Module") -> bool:
@@ -85,7 +85,7 @@ class Module:
 class Struct(NamedTuple):
     module: Module
     name: str
-    # Each field that has a `pub`, by its name or number, and its line.
+    # The name or number of each field with a `pub`, and its line.
     open_fields: list[tuple[str, int]]
 
 
@@ -93,19 +93,19 @@ Seen = frozenset[tuple[Module, str]]
 
 
 class Crate:
-    """The tree of modules from a `lib.rs` or `main.rs` on."""
+    """The tree of modules that begins at a `lib.rs` or `main.rs`."""
 
     def __init__(self, start: Path) -> None:
         self.files: set[Path] = set()
         self.modules: list[Module] = []
         self.structs: list[Struct] = []
-        # The types that have a method with `&mut self`, as the `impl` names them.
+        # The types with a `&mut self` method, by the paths in their `impl`.
         self._changed: list[tuple[Module, Import]] = []
         self.root = Module(("crate",), start)
         self._read_file(self.root, start.parent)
 
     def imports(self) -> dict[Module, dict[Module, Import]]:
-        """Which file's module imports which, each with the first place where it does."""
+        """Returns the modules that each file's module imports, each with the place of the first import."""
         edges: dict[Module, dict[Module, Import]] = {module.home: {} for module in self.modules}
         for module in self.modules:
             for target, place in sorted(self._imports_of(module), key=lambda pair: pair[1].line):
@@ -114,7 +114,7 @@ class Crate:
         return edges
 
     def machines(self) -> Iterator[Struct]:
-        """The structs that have a method with `&mut self`, whichever file the method is in."""
+        """Yields the structs that have a method with `&mut self`. The method can be in any file of the crate."""
         changed = {
             (target.module, named.path[-1])
             for module, named in self._changed
@@ -125,17 +125,17 @@ class Crate:
     def _imports_of(self, module: Module) -> Iterator[tuple[Module, Import]]:
         for use in (*module.uses, *module.globs):
             for target in self._resolve(module, use.path):
-                # A parent that shows its child's items to others has no use for them yet.
+                # A parent that re-exports its child's items does not use them itself.
                 if not (use.shown and target.module.is_inside(module)):
                     yield target.module, use
         for place in module.code:
             for target in self._resolve(module, place.path):
-                # A module alone is no value: a variable has the same name.
+                # A module's name alone is not a value, so this word is a variable of the same name.
                 if len(place.path) > 1 or not target.is_module:
                     yield target.module, place
 
     def _resolve(self, origin: Module, path: tuple[str, ...], seen: Seen = frozenset()) -> list[Target]:
-        """Where a path in the module `origin` leads; nowhere, if that is another crate."""
+        """Returns the targets of a path in the module `origin`. A path into another crate has none."""
         first, *others = path
         if first in ("crate", "self", "super"):
             found = self._inside(Target(origin, True), first, origin, seen)
@@ -156,7 +156,8 @@ class Crate:
         return self._named(module, name, origin, seen) or [Target(module, False)]
 
     def _named(self, module: Module, name: str, origin: Module, seen: Seen) -> list[Target]:
-        """What a name of a module means to `origin`. A module, a function and a macro may share one."""
+        """Returns the targets of a name in a module, as `origin` sees it. A module, a function and a macro can share a
+        name."""
         if (module, name) in seen:
             return []
         seen |= {(module, name)}
@@ -165,7 +166,7 @@ class Crate:
             found.append(Target(module.children[name], True))
         if name in module.items:
             found.append(Target(module, False))
-        # Only a module and what is in it see its private `use`.
+        # A private `use` is visible only in its module and the modules inside it.
         uses = [use for use in module.names.get(name, ()) if use.shown or origin.is_inside(module)]
         for use in uses:
             found += self._resolve(module, use.path, seen)
@@ -181,7 +182,7 @@ class Crate:
         return found
 
     def _read_file(self, module: Module, folder: Path) -> None:
-        """Reads a module's file. `folder` has the files of its children."""
+        """Reads a module's file. The files of its children are in `folder`."""
         self.files.add(module.file)
         tree = PARSER.parse(module.file.read_bytes())
         if tree.root_node.has_error:
@@ -218,7 +219,7 @@ class Crate:
             self._read_file(child, folder / name)
 
     def _read_items(self, module: Module, body: Node) -> None:
-        """Notes what a module defines and uses, also in the bodies of its functions."""
+        """Records the items that a module defines and the names that it uses, also in the bodies of its functions."""
         for node, is_test in with_tests(body):
             if is_test or node.type == "mod_item":
                 continue
@@ -235,7 +236,8 @@ class Crate:
 
 
 def crates(root: Path) -> list[Crate]:
-    """The crates of a `src`. Each of its files belongs to one: what nobody read could hide a circle."""
+    """Returns the crates of a `src`. Fails if a file belongs to none of them: a file that is not read could hide a
+    circle."""
     starts = [root / "lib.rs", root / "main.rs", *sorted((root / "bin").glob("*.rs"))]
     found = [Crate(start) for start in starts if start.exists()]
     if not found:
@@ -247,7 +249,7 @@ def crates(root: Path) -> list[Crate]:
 
 
 def read_use(module: Module, node: Node, prefix: tuple[str, ...], shown: bool) -> None:
-    """Notes each path of a `use`, and the name it gets in the module."""
+    """Records each path of a `use`, and its name in the module."""
     if node.type in ("use_list", "scoped_use_list"):
         inner = node.child_by_field_name("path")
         for child in (node.child_by_field_name("list") or node).named_children:
@@ -268,8 +270,9 @@ def read_use(module: Module, node: Node, prefix: tuple[str, ...], shown: bool) -
 
 
 def paths(body: Node, file: Path) -> list[Import]:
-    """Every path in the code of a module, and every name that may be one of a single word. Macros get loose words, so
-    it is the words that are read here, for all code alike."""
+    """Returns every path in the code of a module, and every single word that can name an item.
+
+    The arguments of macros have no syntax tree, only words. Therefore this function reads words everywhere."""
     tokens = list(leaves(body))
     kinds = [token.type for token in tokens] + ["", ""]
     found = []
@@ -283,7 +286,7 @@ def paths(body: Node, file: Path) -> list[Import]:
             at += 2
         path = tuple(text(token).lstrip("$") for token in tokens[start : at + 1 : 2])
         at += 1
-        # After `.` it is a field or a method, after `::` another crate or the rest of `Type::<T>::new`.
+        # A word after `.` is a field or a method. After `::` it belongs to another crate or to `Type::<T>::new`.
         before = kinds[start - 1] if start else ""
         if (
             before not in (".", "::")
@@ -295,17 +298,17 @@ def paths(body: Node, file: Path) -> list[Import]:
 
 
 def may_be_item(word: str, next_kind: str) -> bool:
-    """Whether a single word may name an item: a type, a constant or what is called. Else it is a variable."""
+    """Whether a single word can name an item: a type, a constant, a function or a macro. Otherwise it is a variable."""
     return word not in ("crate", "self", "super") and (word[0].isupper() or next_kind in ("(", "!", "::"))
 
 
 def is_its_name(node: Node) -> bool:
-    """Whether a word is the name that something is given where it is defined."""
+    """Whether a word is the name in a definition."""
     return bool(node.parent and node.parent.type in INNER_NAMES and node.parent.child_by_field_name("name") == node)
 
 
 def is_of_type(body: Node) -> bool:
-    """Whether names defined in it are those of methods, which stand behind a value or a type."""
+    """Whether the names that are defined in a node are methods. Code names a method only after a value or a type."""
     return bool(body.parent and body.parent.type in ("impl_item", "trait_item"))
 
 
@@ -336,19 +339,19 @@ def open_fields(struct: Node) -> list[tuple[str, int]]:
 
 
 def with_tests(body: Node) -> Iterator[tuple[Node, bool]]:
-    """What a node consists of, and whether it is compiled for tests only."""
+    """Yields the children of a node, each with whether it is compiled for tests only."""
     is_test = False
     for node in body.children:
         if node.type == "attribute_item":
             is_test = is_test or bool(TEST.match(text(node)))
         elif node.type not in COMMENTS:
             yield node, is_test
-            # The attribute of an arm is a part of the arm.
+            # In a `match` arm the attribute is a child of the arm, and applies to all children after it.
             is_test = is_test and body.type == "match_arm"
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """The words and signs of a node, in order, without what is passed over."""
+    """Yields the words and signs of a node in order, without tests and the nodes of `PASSED_OVER`."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -367,7 +370,7 @@ def line_of_error(node: Node) -> int:
 
 
 def words(path: Node) -> tuple[str, ...]:
-    """`::std::mem` begins with an empty word, so that it leads nowhere."""
+    """Returns the words of a path. `::std::mem` begins with an empty word, so that it has no target in this crate."""
     found = tuple(text(leaf) for leaf in leaves(path) if leaf.type in WORDS)
     return ("", *found) if text(path).startswith("::") else found
 

@@ -1,8 +1,8 @@
-"""Checks how our sources are built: circles of imports, long files, open fields of machines, and drawings of
+"""Checks the structure of our sources: circles of imports, long files, open fields of machines, and drawings of
 ARCHITECTURE.md that are not true. See README.md.
 
-structure.py            what structure.toml lists
-structure.py ROOT...    every check of these folders, listed or not; ROOT as structure.toml has it
+structure.py            checks the folders that structure.toml lists
+structure.py ROOT...    runs every check on these folders, listed or not; ROOT is written as in structure.toml
 """
 
 import os
@@ -21,7 +21,7 @@ Edges = Mapping[Module, Mapping[Module, Import]]
 
 
 def circles(root: Path) -> Iterator[str]:
-    """For each group of modules that all lead to one another, the shortest circle in it."""
+    """Yields the shortest circle of each group of modules that all import each other, directly or indirectly."""
     for crate in crates(root):
         edges = crate.imports()
         for group in groups(edges):
@@ -34,7 +34,7 @@ def circles(root: Path) -> Iterator[str]:
 
 
 def groups(edges: Edges) -> list[set[Module]]:
-    """The modules of all circles; two circles that share a module are one group."""
+    """Returns the modules of all circles in groups. Two circles that share a module are in one group."""
     reached = {module: set(reach(edges, module)) for module in edges}
     found: list[set[Module]] = []
     for module in edges:
@@ -44,7 +44,7 @@ def groups(edges: Edges) -> list[set[Module]]:
 
 
 def reach(edges: Edges, start: Module) -> dict[Module, Module]:
-    """What a module imports, directly and by others, nearest first, each with the module that imports it."""
+    """Returns the modules that a module imports directly or indirectly, nearest first, each with its importer."""
     importer = dict.fromkeys(edges[start], start)
     waiting = list(importer)
     for module in waiting:
@@ -73,7 +73,7 @@ def long_files(root: Path, most: int) -> Iterator[str]:
 
 
 def open_machines(part: Path) -> Iterator[str]:
-    """The open fields of the machines in a file or folder. Their methods may be anywhere in the crate."""
+    """Yields the open fields of the machines in a file or folder. Methods of a machine can be anywhere in the crate."""
     root = next((folder for folder in (part, *part.parents) if is_crate(folder)), None)
     if not root:
         raise NotUnderstoodError(f"{part} is in no crate")

@@ -1,4 +1,4 @@
-"""What the drawings of made-up crates are found to say."""
+"""Checks drawings of small crates that these tests make up."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ FILES = {
 
 
 def house(drawing: str = LOCKS, **changed: str) -> list[str]:
-    """What is found in a crate with these files changed or added; `a__b` is `a/b.rs`."""
+    """Returns the complaints about a crate with these files changed or added; `a__b` is `a/b.rs`."""
     root = Path("core/locks/src")
     for name, text in (FILES | {name.replace("__", "/"): text for name, text in changed.items()}).items():
         file = root / f"{name}.rs"
@@ -128,7 +128,7 @@ MANIFESTS = {
 
 
 def crates(text: str = CRATES, **changed: str) -> list[str]:
-    """What is found if these crates of `core` or `bindings` have other dependencies."""
+    """Returns the complaints if these crates of `core` or `bindings` have other dependencies."""
     DOCUMENT.write_text(text)
     for folder, wanted in MANIFESTS.items():
         name = Path(folder).name

@@ -1,4 +1,4 @@
-"""What the checks find in small crates."""
+"""Runs the checks on small crates that these tests make up."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def crate(**files: str) -> Path:
-    """A crate of these files; `a__b` is `a/b.rs`."""
+    """Writes a crate with these files and returns its folder; `a__b` is `a/b.rs`."""
     for name, text in files.items():
         file = Path("src", name.replace("__", "/") + ".rs")
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Makes certificates for one test, in the folder that is its argument: ca.pem, which signs the two others;
-# server.pem and server.key for localhost and 127.0.0.1; client.pem and client.key; other.pem, another authority.
+# Makes the certificates of one test in the folder that is given as its argument:
+#
+#   ca.pem                    an authority, which signs the certificates of the server and of the client
+#   server.pem, server.key    for localhost and 127.0.0.1
+#   client.pem, client.key
+#   other.pem                 another authority, which signs nothing
 set -euo pipefail
 
 cd "$1"

@@ -1,4 +1,5 @@
-/* For LD_PRELOAD: moves the wall clock of one program by CLOCK_OFFSET_MS, as on a machine whose clock is wrong. */
+/* For LD_PRELOAD: shifts the wall clock of one program by CLOCK_OFFSET_MS milliseconds, like a machine whose clock is
+   wrong. */
 
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""A proxy before a redis-server that lets everything through but published messages."""
+"""A proxy in front of a redis-server that forwards everything except published messages."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class DeafProxy:
-    """Where it listens, and how many messages it has kept back."""
+    """The URL of the proxy, and the number of messages that it has dropped."""
 
     def __init__(self, server_port: int) -> None:
         self.url = ""
@@ -38,7 +38,7 @@ class DeafProxy:
                 up.cancel()
                 to_server.close()
         except (ConnectionError, asyncio.CancelledError):
-            # Clients are killed, and so is this task at the end.
+            # Tests kill their clients, and `serve` cancels this task at the end.
             pass
         finally:
             writer.close()
@@ -62,7 +62,7 @@ class DeafProxy:
 
 @contextlib.contextmanager
 def deaf_proxy(server_port: int) -> Iterator[DeafProxy]:
-    """Runs one on a thread of its own."""
+    """Runs a proxy on a separate thread."""
     proxy = DeafProxy(server_port)
     loop = asyncio.new_event_loop()
     started, stop = threading.Event(), asyncio.Event()
@@ -78,12 +78,12 @@ def deaf_proxy(server_port: int) -> Iterator[DeafProxy]:
 
 
 def is_message(reply: bytes) -> bool:
-    """Whether it is `message CHANNEL PAYLOAD`, as RESP2 and RESP3 have it."""
+    """Whether a reply is `message CHANNEL PAYLOAD`, as RESP2 or RESP3 encodes it."""
     return reply.startswith((b"*3\r\n$7\r\nmessage\r\n", b">3\r\n$7\r\nmessage\r\n"))
 
 
 def end_of_reply(buffer: bytes, start: int) -> int | None:
-    """Where the reply ends that begins there; `None` if the rest of it has not come."""
+    """Returns the end of the reply that begins at `start`, or `None` if the buffer does not hold all of it yet."""
     line = buffer.find(b"\r\n", start)
     if line < 0:
         return None

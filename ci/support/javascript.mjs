@@ -1,4 +1,4 @@
-// The packages for JavaScript as users have them, and a server for their programs.
+// Installs the packages for JavaScript as users do, and starts a server for their programs.
 
 import { spawn } from 'node:child_process';
 import { cpSync, readdirSync, writeFileSync } from 'node:fs';
@@ -8,14 +8,14 @@ import { fileURLToPath } from 'node:url';
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
 
-/** Puts packages, of these folders of packages/, into a node_modules: copies, so that nothing of this repository is near. */
+/** Copies packages, by their folders in packages/, into a node_modules. The copies reach no file of the repository. */
 export function install(modules, ...folders) {
   const copy = (from, name) => cpSync(join(ROOT, 'packages', from), join(modules, name), { recursive: true });
   for (const folder of folders) {
     const name = folder === 'web' ? 'steadlock-web' : 'steadlock';
     for (const part of ['dist', 'package.json']) copy(`${folder}/${part}`, `${name}/${part}`);
   }
-  // The native library comes in a package of its own.
+  // Each platform's native library is a separate package.
   for (const file of readdirSync(join(ROOT, 'packages', 'node', 'native')).filter((file) => file.endsWith('.node'))) {
     const name = file.replace(/^steadlock\.(.*)\.node$/, 'steadlock-$1');
     copy(`node/native/${file}`, `${name}/${file}`);
@@ -23,7 +23,7 @@ export function install(modules, ...folders) {
   }
 }
 
-/** `steadlock serve`: its process, and its URLs for Redis clients and over HTTP. */
+/** Starts `steadlock serve`. Returns its process, its URL for Redis clients (`url`) and its HTTP URL (`rest`). */
 export async function serve() {
   const words = ['serve', '--port', '0', '--http', '0', '--http-origin', '*'];
   const child = spawn(COMMAND, words, { stdio: ['ignore', 'pipe', 'inherit'] });

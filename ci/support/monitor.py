@@ -1,4 +1,4 @@
-"""What a redis-server does, in its own order: the lines of MONITOR, those of scripts' commands among them."""
+"""The commands that a redis-server runs, in its order, as MONITOR prints them. Commands of scripts are among them."""
 
 import re
 import socket
@@ -16,7 +16,7 @@ _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class Command:
-    """A command: when the server ran it, in seconds of its clock, whether a script did, and its words."""
+    """A command: when the server ran it, in seconds of the server's clock; whether a script ran it; its arguments."""
 
     at: float
     by_script: bool
@@ -24,7 +24,7 @@ class Command:
 
 
 class Monitor:
-    """Listens from entering the context on. Reading does not hold up the test's own thread."""
+    """Records the commands of a server in a separate thread, while the context is open."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -48,7 +48,7 @@ class Monitor:
         self._socket.close()
 
     def commands(self) -> list[Command]:
-        """All that the server has run until now."""
+        """Returns every command that the server has run since the context was entered."""
         end = f"end of {uuid.uuid4()}"
         with redis.Redis(port=self._port) as store:
             store.echo(end)

@@ -1,4 +1,4 @@
-"""A redis-server for tests and benchmarks: on a free port, with nothing saved, stopped at the end."""
+"""Starts a redis-server for tests and benchmarks. The server uses a free port and saves nothing."""
 
 import contextlib
 import functools
@@ -28,13 +28,14 @@ class RedisProcess:
 
 @functools.cache
 def server_program(name: str | None = None) -> str:
-    """The server that ci/support/server has by this name, or by `STEADLOCK_TEST_SERVER`."""
+    """Returns the path of the server that ci/support/server has under this name, or under `STEADLOCK_TEST_SERVER`."""
     command = [str(Path(__file__).with_name("server")), *([name] if name else [])]
     return subprocess.check_output(command, text=True).strip()
 
 
 def free_port() -> int:
-    """None of those that systems give to outgoing connections: one of these might take it before the server starts."""
+    """Returns a free port below 32000. Systems give higher ports to outgoing connections, and such a connection could
+    use the port before the server starts."""
     while True:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -44,14 +45,16 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def redis_server() -> Iterator[str]:
-    """Yields its URL once it answers."""
+    """Starts a server and yields its URL once the server answers."""
     with redis_process() as server:
         yield server.url
 
 
 @contextlib.contextmanager
 def redis_process(*options: str, environment: Mapping[str, str] | None = None) -> Iterator[RedisProcess]:
-    """Yields the server once it answers. It may be stopped or dead at the end. Its environment is ours unless given."""
+    """Starts a server and yields it once the server answers.
+
+    The caller may stop or kill the server (SIGSTOP, SIGKILL). Without `environment`, the server inherits ours."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = [server_program(), "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder, *options]
@@ -60,7 +63,7 @@ def redis_process(*options: str, environment: Mapping[str, str] | None = None) -
             _wait_until_up(port)
             yield RedisProcess(port, process)
         finally:
-            # Unlike SIGTERM this also ends a server that is stopped.
+            # SIGKILL, as SIGTERM does not end a process that SIGSTOP has stopped.
             process.kill()
             process.wait()
 

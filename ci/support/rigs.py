@@ -1,4 +1,4 @@
-"""The rigs of ci/servers, for programs and tests."""
+"""Starts the rigs of ci/servers (sets of servers) for programs and tests."""
 
 import contextlib
 import json
@@ -13,9 +13,9 @@ SERVERS = Path(__file__).resolve().parents[1] / "servers"
 
 @contextlib.contextmanager
 def rig(name: str, *options: str) -> Iterator[dict[str, Any]]:
-    """Yields what the rig tells of itself, such as `urls`; its servers stop at the end."""
+    """Starts a rig and yields its description, such as `urls`. The servers stop at the end of the context."""
     start = [sys.executable, str(SERVERS), name, "--json", "--until-stdin-closes", "--until-parent-ends", *options]
-    # Leaving the block closes the pipes, which ends the servers.
+    # At the end of this block the pipes are closed, and the servers stop when their stdin closes.
     with subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as servers:
         assert servers.stdout is not None
         line = servers.stdout.readline()

@@ -1,4 +1,4 @@
-// The official client of Upstash's REST API against `steadlock serve --http`.
+// Tests `steadlock serve --http` with the official client of Upstash's REST API.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -15,12 +15,12 @@ before(async () => {
 
 after(() => server.stop());
 
-/** A client. */
+/** Returns a client of the server. */
 function connect(options = {}) {
   return new Redis({ url: server.url, token: TOKEN, enableTelemetry: false, ...options });
 }
 
-/** Does something, and gives the paths that were asked meanwhile. */
+/** Calls a function, and returns the paths of the requests that it makes. */
 async function pathsOf(work) {
   const { fetch } = globalThis;
   const paths = [];
@@ -113,7 +113,7 @@ for (const responseEncoding of ['base64', false]) {
         assert.deepEqual(await redis.scriptExists(sha, '0'.repeat(40)), [1, 0]);
         await assert.rejects(redis.evalsha('0'.repeat(40), [], []), /NOSCRIPT/);
         const script = redis.createScript(`return ARGV[1] .. '${prefix}'`);
-        // Not there yet: the client tries again with its text.
+        // The server does not have the script yet, so the client sends its text too.
         assert.equal(await script.exec([], ['a']), `a${prefix}`);
         assert.equal(await script.exec([], ['b']), `b${prefix}`);
       });
@@ -140,7 +140,7 @@ for (const responseEncoding of ['base64', false]) {
           assert.deepEqual(await redis.multi().set(key, 'a').get(key).exec(), ['OK', 'a']);
         });
         assert.deepEqual(paths, ['/multi-exec']);
-        // This server has no bitmaps, so none of it is done.
+        // This server has no bitmaps, so it executes nothing of the transaction.
         await assert.rejects(redis.multi().set(key, 'b').bitcount(key).exec(), /EXECABORT .*unknown command/);
         assert.equal(await redis.get(key), 'a');
       });

@@ -1,4 +1,4 @@
-// `steadlock serve --http` in a process of its own.
+// Runs `steadlock serve --http` in a process.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 const COMMAND =
   process.env.STEADLOCK_COMMAND ?? fileURLToPath(new URL('../../target/release/steadlock', import.meta.url));
 
-/** Starts one on free ports, and gives where it is once it listens. */
+/** Starts a server on free ports. Returns its HTTP URL and a function that stops it, once it listens. */
 export async function serve(token) {
   const folder = mkdtempSync(join(tmpdir(), 'steadlock-upstash-'));
   const file = join(folder, 'token');

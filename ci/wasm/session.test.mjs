@@ -1,4 +1,4 @@
-// The protocol, built for wasm32-unknown-unknown, takes and gives back a lock on a real redis-server.
+// Tests the protocol as WebAssembly: a session acquires and releases a lock on a real redis-server.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -14,7 +14,7 @@ const Redis = createRequire(new URL('examples/seckill/node/', ROOT))('ioredis');
 
 const now = () => performance.now() * 1000;
 
-/** A script as the server gets it: the parts that it says it uses, then itself, without their comments. */
+/** Assembles a script as the server receives it: the parts that it uses, then the script itself, without comments. */
 function scriptOf(file) {
   const read = (name) => readFileSync(new URL(`core/protocol/lua/${name}`, ROOT), 'utf8');
   const own = read(file);
@@ -22,7 +22,7 @@ function scriptOf(file) {
   return (parts.map(read).join('') + own).replace(/^ *--.*$/gm, '');
 }
 
-/** One session in WebAssembly and the connection it sends on. */
+/** A session in WebAssembly, and the connection for its calls. */
 class Session {
   constructor(wasm, redis) {
     this.wasm = wasm;
@@ -42,7 +42,7 @@ class Session {
     return JSON.parse(new TextDecoder().decode(new Uint8Array(this.wasm.memory.buffer, this.wasm.output(), length)));
   }
 
-  /** Drains the polls, sends what there is to send, and returns the first event. */
+  /** Polls the session and sends its calls until it has an event. Returns that event. */
   async next() {
     for (let what = this.poll(); ; what = this.poll()) {
       assert.ok(what, 'the session has nothing to send and nothing to tell');
@@ -82,10 +82,10 @@ test('one acquire and one release go through the WebAssembly build', async (t) =
   assert.deepEqual(session.calls, ['lock_acquire.lua', 'lock_release.lua']);
 });
 
-/** The URL of a redis-server that ends with the test. */
+/** Starts a redis-server that ends with the test, and returns its URL. */
 async function startRedis(t) {
   for (;;) {
-    // None of those that systems give to outgoing connections.
+    // A port below the range that systems use for outgoing connections.
     const port = randomInt(10_000, 32_000);
     const options = ['--port', port, '--save', '', '--appendonly', 'no', '--dir', tmpdir()];
     const server = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] });

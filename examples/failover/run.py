@@ -1,4 +1,4 @@
-"""A day with two failovers, as a program's log tells it. Starts a redis-server of its own; takes about 10 s."""
+"""Shows a program's log of a day with two failovers. Starts its own redis-server; takes about 10 s."""
 
 import contextlib
 import logging
@@ -17,7 +17,7 @@ LEASE = 3.0
 
 
 class Server:
-    """A redis-server without data, which can die and come back."""
+    """A redis-server without data, which can be killed and started again."""
 
     def __init__(self, folder: str) -> None:
         with socket.socket() as probe:
@@ -55,21 +55,21 @@ def running() -> Iterator[Server]:
 def tell(server: Server) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:{server.port}"
     with steadlock.connect(url, lease=LEASE) as client:
-        # Renewed until it is released, and a fixed lease, which nothing renews.
+        # The first lease is renewed until it is released. The second one is fixed and not renewed.
         order = client.lock("order:17").try_acquire()
         report = client.lock("report", lease=2).try_acquire()
         assert order is not None
         assert report is not None
         time.sleep(0.2)
 
-        # The first failover: the new primary has none of the old one's data.
+        # In the first failover, the new primary has no data of the old one.
         server.kill()
         time.sleep(0.3)
         server.start()
         assert order.lost.wait(10)
         assert report.lost.wait(10)
 
-        # The second one takes longer than a lease.
+        # The second failover takes longer than a lease.
         stock = client.lock("stock:42").try_acquire()
         assert stock is not None
         server.kill()

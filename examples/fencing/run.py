@@ -1,6 +1,6 @@
-"""Shows what a fencing token is for: a worker that is stopped too long writes late, once without and once with it.
+"""Shows the use of a fencing token: a paused worker writes late, once without a token and once with one.
 
-Exit status 0 if the late write did damage without the token, and was refused with it; else 1.
+The exit status is 0 if the late write did damage without the token and was refused with it, and otherwise 1.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ Tell = Callable[[str], object]
 
 @contextlib.contextmanager
 def embedded_server() -> Iterator[str]:
-    """The URL of `steadlock serve`, which lives as long as the block."""
+    """Runs `steadlock serve` while the context is open, and yields its URL."""
     if not STEADLOCK.exists():
         raise SystemExit("the steadlock command is not built: run ./ci/just demo-fencing")
     command = [str(STEADLOCK), "serve", "--port", "0"]
@@ -38,7 +38,7 @@ def embedded_server() -> Iterator[str]:
 
 
 class Worker:
-    """A worker as a child process. `tell` hears each of its lines."""
+    """A worker in a child process. `tell` receives each line of its output."""
 
     def __init__(self, name: str, url: str, database: Path, amount: int, options: list[str], tell: Tell) -> None:
         command = [sys.executable, str(HERE / "worker.py"), url, str(database), str(amount), *options]
@@ -54,7 +54,7 @@ class Worker:
             self.reading.set()
 
     def finish(self) -> None:
-        """Waits for its end."""
+        """Waits until the worker has ended."""
         assert self.process.stdin
         self.process.stdin.close()
         status = self.process.wait(PATIENCE)
@@ -63,14 +63,14 @@ class Worker:
             raise RuntimeError(f"a worker ended with status {status}")
 
     def stop(self) -> None:
-        """Ends it, whatever it does."""
+        """Kills the worker."""
         self.process.kill()
         self.process.wait()
         self.reader.join()
 
 
 def play(url: str, fenced: bool, tell: Tell) -> int:
-    """Both workers on a new account; gives the balance at the end."""
+    """Runs both workers on a new account, and returns the balance at the end."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as workers:
         database = Path(folder) / "account"
         with contextlib.closing(sqlite3.connect(database)) as account:

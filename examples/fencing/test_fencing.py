@@ -1,4 +1,4 @@
-"""Both endings of the demonstration, and the code of docs/fencing.md."""
+"""Tests both endings of the demonstration, and the code of docs/fencing.md."""
 
 import re
 import sqlite3
@@ -15,7 +15,7 @@ GUIDE = (HERE.parent.parent / "docs" / "fencing.md").read_text()
 
 
 def snippets(language: str) -> list[str]:
-    """The guide's blocks of one language."""
+    """Returns the guide's blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
 
 
@@ -77,7 +77,7 @@ def test_the_guide_s_sql_takes_each_token_once_and_refuses_lower_ones() -> None:
 def test_the_guide_s_script_refuses_a_lower_token(url: str) -> None:
     (script,) = snippets("lua")
     with redis.Redis.from_url(url, decode_responses=True) as store:
-        # Two grants a microsecond apart, as high as tokens get in this century.
+        # The tokens of two grants one microsecond apart, as high as tokens will be in this century.
         low, high = 2**52, 2**52 + 1
         answers = [
             store.eval(script, 2, "{account:7}:data", "{account:7}:fence", data, token)

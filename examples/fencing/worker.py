@@ -1,10 +1,10 @@
-"""One worker: acquires the lock, reads the balance, and writes it back with its amount added.
+"""A worker that acquires the lock, reads the balance, adds its amount, and writes the balance back.
 
     python worker.py URL DATABASE AMOUNT [--fenced] [--hold-back]
 
-With --fenced its writes carry the fencing token, and are refused if a higher one was seen. With --hold-back it waits
-for a line on standard input between its last look at the clock and its first write. It says on standard output what
-it does.
+With --fenced, writes have the fencing token, and the account refuses them if it has seen a higher one. With
+--hold-back, the worker waits for a line on standard input between its last check of the lease and its first write. The
+worker prints each of its steps.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def say(text: str) -> None:
 
 
 def deposit(lock: steadlock.Lock, database: sqlite3.Connection, amount: int, *, fenced: bool, hold_back: bool) -> None:
-    """Adds the amount, once."""
+    """Adds the amount once."""
     with lock as lease:
         (balance,) = database.execute(READ).fetchone()
         valid = "valid" if lease.is_valid() else "not valid"
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--fenced", action="store_true")
     parser.add_argument("--hold-back", action="store_true")
     given = parser.parse_args()
-    # A lease of one second, renewed by the watchdog: it ends only because the whole process is stopped.
+    # The watchdog renews this lease of one second, so it ends only because the whole process is stopped.
     with steadlock.connect(given.url, lease=1) as client:
         lock, database = client.lock("account:7"), sqlite3.connect(given.database)
         try:

@@ -1,4 +1,4 @@
-"""The rules are valid, and each alert fires when it should. Names and labels are checked by ci/api."""
+"""Tests that the rules are valid, and that each alert fires when it should. ci/api checks names and labels."""
 
 import subprocess
 from pathlib import Path

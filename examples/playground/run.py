@@ -1,6 +1,6 @@
 """Serves the playground: one page with real clients of steadlock-web, and the development server behind it.
 
-    --port N   the port of loopback that the page is at; by default a free one
+    --port N   the loopback port of the page; by default a free one
 
 Prints the page's address, and ends with Ctrl-C.
 """
@@ -20,7 +20,7 @@ PACKAGE = ROOT / "packages" / "web" / "dist"
 
 
 def assemble(folder: Path) -> None:
-    """The page, and beside it the package that it imports: the server follows no links out of its folder."""
+    """Copies the page and the package that it imports into a folder. The server follows no links out of its folder."""
     shutil.copytree(HERE / "page", folder, dirs_exist_ok=True)
     shutil.copytree(PACKAGE, folder / "steadlock", ignore=shutil.ignore_patterns("*.d.ts"))
 
@@ -47,7 +47,7 @@ def main() -> int:
         if not needed.exists():
             print(f"{needed} is not built: run ./ci/just playground", file=sys.stderr)
             return 1
-    # So that whoever ends it by SIGTERM leaves nothing behind either.
+    # SIGTERM must leave nothing behind either.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with tempfile.TemporaryDirectory(prefix="playground-") as name:

@@ -1,6 +1,6 @@
-"""Judges the metrics of a run: by the table of all metrics, and by what was sold.
+"""Checks the metrics of a run against the table of all metrics and against the sales.
 
-The table is ci/api/metrics.json. A metric that is in it and has no row in EXPECTED is a problem, too.
+The table is ci/api/metrics.json. A metric of the table without a row in EXPECTED is a problem too.
 """
 
 import json
@@ -18,7 +18,7 @@ SERVER = "server"
 
 
 class Rule(Enum):
-    """What a metric is in a run that goes well."""
+    """The values that a metric must have in a correct run."""
 
     SEEN = "above zero at some scrape"
     NEVER = "zero at every scrape"
@@ -27,7 +27,7 @@ class Rule(Enum):
 
 @dataclass(frozen=True)
 class Expected:
-    """A rule for the series with that label; all others of the metric are zero at every scrape."""
+    """A rule for the series of a metric with `label`. All other series of the metric must be zero at every scrape."""
 
     rule: Rule
     label: str = ""
@@ -56,13 +56,13 @@ EXPECTED = {
     "steadlock_server_expiring_keys": SEEN,
     "steadlock_server_data_bytes": SEEN,
     "steadlock_server_data_limit_bytes": SEEN,
-    # Only what is under way in the instant of the scrape.
+    # Above zero only if a connection has data in its buffers at the moment of the scrape.
     "steadlock_server_buffer_bytes": EITHER,
     "steadlock_server_scripts": SEEN,
     "steadlock_server_clients": SEEN,
     "steadlock_server_connections_total": SEEN,
     "steadlock_server_commands_total": SEEN,
-    # The libraries that the services read the store by ask for what this server does not have.
+    # The Redis libraries of the services send CLIENT commands that this server does not support.
     "steadlock_server_command_errors_total": Expected(Rule.EITHER, 'command="client"'),
 }
 
@@ -76,18 +76,18 @@ class Row:
 
 
 def table(part: str) -> list[Row]:
-    """All metrics of the part `client` or `server`."""
+    """Returns all metrics of the part `client` or `server`."""
     return [Row(row["name"], row["type"]) for row in json.loads(TABLE.read_text())[part]]
 
 
 def granted(pages: Pages, language: str) -> int:
-    """How often a language acquired the lock of the vouchers, by its metrics."""
+    """Returns how often a language acquired the lock of the vouchers, according to its metrics."""
     last = pages[language][-1] if pages.get(language) else Page()
     return int(last.sum("steadlock_acquisitions_total", 'kind="lock",group="seckill",outcome="granted"'))
 
 
 def problems(pages: Pages, tallies: Mapping[str, Tally], sold: Mapping[str, int]) -> list[str]:
-    """Everything in the metrics that is not as it should be."""
+    """Returns all problems of the metrics."""
     rows = [*table("client"), *table("server")]
     found = [f"{TABLE.name} has {row.name}, and EXPECTED has not" for row in rows if row.name not in EXPECTED]
     found += [f"EXPECTED has {name}, and {TABLE.name} has not" for name in EXPECTED.keys() - {row.name for row in rows}]
@@ -102,7 +102,7 @@ def problems(pages: Pages, tallies: Mapping[str, Tally], sold: Mapping[str, int]
 
 
 def of_scrapes(who: str, scrapes: list[Page]) -> list[str]:
-    """What is wrong with the scrapes of one service, or of the server, by the table and the rules."""
+    """Checks the scrapes of one service or of the server against the table and the rules. Returns the problems."""
     if not scrapes:
         return [f"{who} gave no metrics"]
     rows = table("server" if who == SERVER else "client")
@@ -127,7 +127,7 @@ def of_scrapes(who: str, scrapes: list[Page]) -> list[str]:
 
 
 def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
-    """What is wrong with a language's last scrape, by what it did and by what it sold."""
+    """Checks the last scrape of a language against the grants and sales of its service. Returns the problems."""
     page = pages[language][-1]
     acquisitions = page.sum("steadlock_acquisitions_total")
     waits = page.sum("steadlock_wait_seconds", "_count")
@@ -145,6 +145,6 @@ def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
 
 
 def of_server(page: Page, grants: int) -> list[str]:
-    """What is wrong with the server's last scrape: each grant is a script, and so is its release."""
+    """Checks the last scrape of the server: each grant ran a script, and so did its release. Returns the problems."""
     scripts = page.sum("steadlock_server_commands_total", 'command="evalsha"')
     return [] if scripts >= 2 * grants else [f"the server ran {scripts:.0f} scripts for {grants} grants"]

@@ -1,4 +1,4 @@
-"""Reads the sales back from the store and judges them. Believes nothing that a service said."""
+"""Checks the sales that are in the store. The reports of the services are not used."""
 
 import json
 from collections import Counter
@@ -18,20 +18,20 @@ class Sale(TypedDict):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was sold, and everything that is wrong with it."""
+    """The sales of a run and their problems."""
 
     sold: dict[str, int]
     oversold: int
     double_sales: int
     hand_overs: int
-    """How often the next voucher was sold by another language than the one before."""
+    """How often a sale was made by another language than the sale before it."""
     problems: list[str] = field(default_factory=list)
 
 
 def judge(stock: int, left: int, sales: dict[str, str], orders: dict[str, str], languages: list[str]) -> Verdict:
-    """Judges a run that started with `stock` vouchers and ended with `left` in the store."""
+    """Checks a run that started with `stock` vouchers and ended with `left` in the store."""
     parsed: list[Sale] = [json.loads(sale) for sale in sales.values()]
-    # The order of the sales: the stock falls by one with each.
+    # Sorts the sales by time: each sale reduces the stock by one.
     parsed.sort(key=lambda sale: (-sale["left"], sale["token"]))
     sold = Counter(sale["language"] for sale in parsed)
     users = Counter(sale["user"] for sale in parsed)

@@ -1,4 +1,4 @@
-"""What a person sees of a run: progress while it lasts, and the table at its end."""
+"""Prints the progress of a run, and a table at its end."""
 
 import time
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from audit import Verdict
 
 @dataclass
 class Tally:
-    """What a service last said of itself."""
+    """The latest report of a service."""
 
     sold: int = 0
     refused: int = 0
@@ -23,7 +23,7 @@ class Tally:
 
 
 class Display:
-    """Bars on a terminal; one plain line a second when the output goes elsewhere."""
+    """Shows progress bars on a terminal, and prints one plain line a second otherwise."""
 
     def __init__(self, languages: list[str], stock: int) -> None:
         self.console = Console(highlight=False)
@@ -74,9 +74,9 @@ def final_table(
     granted: dict[str, int],
     wrong: list[str],
 ) -> None:
-    """Prints the result: the counts from the store, the waits and grants as the services measured them.
+    """Prints the result: the sales as counted in the store, and the waits and grants as the services measured them.
 
-    `granted` is what the services' metrics count, and `wrong` all that is wrong with metrics.
+    `granted` has the grants that the services' metrics count. `wrong` has all problems of the metrics.
     """
     table = Table(title="One stock, three languages", show_footer=True)
     grants = sum(tally.grants for tally in tallies.values())

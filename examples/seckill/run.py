@@ -1,11 +1,11 @@
-"""Sells one stock of vouchers by three services in three languages, and counts what came of it.
+"""Sells one stock of vouchers by three services in three languages, and checks the result.
 
     REDIS_URL    the Redis or Valkey to use; without it, the embedded server of `steadlock serve` is started
     --stock N    vouchers to sell (2,000)
     --users N    users who want one; each clicks twice at each service (2,400)
 
-Exit status 0 if every voucher was sold once, to a user of its own, every language sold some, and the metrics of all
-agree with that; else 1.
+Exit status 0 if every voucher was sold once, each to a different user, every language sold some, and all metrics agree
+with that; else 1.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Message = dict[str, float | str]
 
 
 def commands() -> dict[str, list[str]]:
-    """How each service is started."""
+    """Returns the command that starts each service."""
     java_home = os.environ.get("JAVA_HOME")
     java = str(Path(java_home) / "bin" / "java") if java_home else "java"
     target = HERE / "jvm" / "target"
@@ -51,11 +51,14 @@ def commands() -> dict[str, list[str]]:
 
 
 class DemoError(Exception):
-    """The run cannot go on; the text says why."""
+    """The run cannot continue. The message has the reason."""
 
 
 class Service:
-    """One service as a child process. What it prints goes to `events` as (language, message or None at its end)."""
+    """One service as a child process.
+
+    Each line that it prints becomes an event (language, message). Its end becomes the event (language, None).
+    """
 
     def __init__(self, language: str, command: list[str], env: dict[str, str]) -> None:
         self.language = language
@@ -79,7 +82,7 @@ class Service:
         self.process.stdin.flush()
 
     def close(self) -> None:
-        """Lets it go home, and waits until it has."""
+        """Closes the standard input of the service, which ends it, and waits for its end."""
         assert self.process.stdin
         self.process.stdin.close()
         try:
@@ -90,7 +93,7 @@ class Service:
             raise DemoError(self.complaint())
 
     def complaint(self) -> str:
-        """How it ended, if it did, and what it wrote to its standard error."""
+        """Returns how the service ended, or that it still runs, and its standard error."""
         status = self.process.poll()
         self.errors.seek(0)
         return (
@@ -106,7 +109,7 @@ class Service:
 
 @contextlib.contextmanager
 def server(scrapes: Scrapes) -> Iterator[str]:
-    """The URL of the store: REDIS_URL, or an embedded server that lives as long as the run and has metrics."""
+    """Yields the URL of the store: REDIS_URL, or an embedded server with metrics that is stopped at the end."""
     if url := os.environ.get("REDIS_URL"):
         yield url
         return
@@ -145,7 +148,7 @@ def wait_until_up(store: redis.Redis, deadline: float) -> None:
 
 
 def sell(services: list[Service], display: Display, tallies: dict[str, Tally], scrapes: Scrapes) -> float:
-    """Starts all services together, follows them until all is sold, and returns how many seconds that took."""
+    """Starts all services together, shows their progress, and returns the seconds until the last progress."""
     events: queue.Queue[tuple[str, Message | None]] = queue.Queue()
     by_language = {service.language: service for service in services}
     for service in services:
@@ -184,7 +187,7 @@ def texts(store: redis.Redis, key: str) -> dict[str, str]:
 
 
 def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
-    """Sells it all, shows what came of it, and returns all that is wrong with it."""
+    """Sells the whole stock, shows the result, and returns all problems."""
     store = redis.Redis.from_url(url, decode_responses=True)
     wait_until_up(store, time.monotonic() + 5)
     prefix = f"seckill:{secrets.token_hex(4)}"
@@ -200,7 +203,7 @@ def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
             for language, command in commands().items():
                 services.append(Service(language, command, env))
             seconds = sell(services, display, tallies, scrapes)
-            # They still renew a lease each.
+            # Each service still renews its shift: the scrapes continue until each client has counted a renewal.
             scrapes.finish(lambda pages: not any(agreement.of_scrapes(who, read) for who, read in pages.items()))
             for service in services:
                 service.close()

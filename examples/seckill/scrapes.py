@@ -1,4 +1,4 @@
-"""Reads the metrics of everyone who works in a run, as Prometheus does."""
+"""Scrapes the metrics of the services and the server of a run, as Prometheus does."""
 
 import http.client
 import threading
@@ -14,7 +14,7 @@ PATIENCE = 10.0
 
 @dataclass
 class Page:
-    """What one scrape gave: the type of each metric, and the number of each of its series."""
+    """The result of one scrape: the type of each metric, and the number of each of its series."""
 
     types: dict[str, str] = field(default_factory=dict)
     series: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -27,22 +27,22 @@ class Page:
                 _, _, name, kind = line.split()
                 page.types[name], page.series[name] = kind, {}
             elif not line.startswith("#"):
-                # The series of a metric stand below its head.
+                # The series of a metric follow its TYPE line.
                 series, _, number = line.rpartition(" ")
                 page.series[name][series.removeprefix(name)] = float(number)
         return page
 
     def sum(self, name: str, label: str = "") -> float:
-        """Of all series of a metric with that label; a histogram's `_count` is a label here, too."""
+        """Returns the sum of all series of a metric with `label`. For a histogram, `_count` can be the label."""
         return sum(number for series, number in self.series.get(name, {}).items() if label in series)
 
 
 Pages = dict[str, list[Page]]
-"""The scrapes of each: a language or the server."""
+"""The scrapes of each language and of the server."""
 
 
 class Scrapes:
-    """A thread that reads every page five times a second."""
+    """A thread that scrapes every page five times a second."""
 
     def __init__(self) -> None:
         self.pages: Pages = {}
@@ -57,7 +57,7 @@ class Scrapes:
         self.addresses[who] = address
 
     def finish(self, is_enough: Callable[[Pages], bool]) -> None:
-        """Reads on until what was read is enough, for ten seconds at most; then each page once more."""
+        """Continues until `is_enough` accepts the pages, for ten seconds at most. Then scrapes each page once more."""
         deadline = time.monotonic() + PATIENCE
         while not is_enough(self.pages) and not self.problems and time.monotonic() < deadline:
             time.sleep(EVERY)

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the metrics of a run is noticed."""
+"""Checks that agreement.py finds every problem of the metrics."""
 
 import http.server
 import sys
@@ -18,7 +18,7 @@ SHIFT = {"kind": "mutex", "group": "seckill"}
 
 
 class Client:
-    """What a language's client would say: it sold 3 vouchers, turned 2 users away, and found the stock empty once."""
+    """The metrics of a client that sold 3 vouchers, turned 2 users away, and found the stock empty once."""
 
     def __init__(self) -> None:
         self.page = Page({row.name: row.type for row in agreement.table("client")})
@@ -45,7 +45,7 @@ class Client:
 
 
 class Run:
-    """A run of one language that went well, and its server."""
+    """A correct run of one language and its server."""
 
     def __init__(self) -> None:
         self.client = Client()
@@ -147,7 +147,7 @@ def test_a_caller_that_waits_for_ever_is_noticed() -> None:
 
 @pytest.fixture
 def not_metrics() -> Iterator[str]:
-    """The address of a server that has something else than metrics."""
+    """Yields the URL of a server that answers without metrics."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""The demo as a test, and proof that its audit would notice a broken lock. Its metrics: test_agreement.py."""
+"""Runs the demo, and checks that its audit finds the damage of a broken lock. test_agreement.py tests the metrics."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_the_stock_is_sold_exactly_on_a_real_server_and_nothing_is_left_there() 
         result = demo({"REDIS_URL": url})
         assert result.returncode == 0
         assert "oversold      0\ndouble sales  0\n" in result.stdout
-        # The fencing token outlives the lock for a minute, on purpose, and what a client says of itself for 90 s.
+        # On purpose, the fencing token stays for a minute after a release, and the description of a client for 90 s.
         assert all(str(key).endswith((":token", ":client")) for key in store.scan_iter())
 
 
@@ -47,7 +47,7 @@ def test_a_server_that_cannot_be_reached_ends_the_demo_with_an_error() -> None:
 
 
 class Run:
-    """A run that went well: each sale to another user, languages in turn."""
+    """A correct run: each sale is to another user, and the languages take turns."""
 
     def __init__(self) -> None:
         self.left = 0

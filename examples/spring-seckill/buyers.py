@@ -1,4 +1,4 @@
-"""The buyers: real HTTP requests to both instances at once, and what was answered."""
+"""The buyers: they send real HTTP requests to both instances at once, and count the replies."""
 
 import collections
 import contextlib
@@ -14,18 +14,18 @@ from urllib.parse import urlsplit
 BOUGHT, BUSY, ALREADY, SOLD_OUT = "bought", "busy", "bought already", "sold out"
 UNAVAILABLE = 503
 Body = dict[str, object]
-# Each answer has its status and, in the body of a refusal, its title.
+# The HTTP status of each answer. The body of a refusal has the answer as its title.
 STATUS = {201: BOUGHT, 429: BUSY, 409: ALREADY, 410: SOLD_OUT}
 
 
 @dataclass
 class Answers:
-    """What was answered, how often."""
+    """The number of replies of each kind."""
 
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
-    # Of "bought already": those that only the constraint of the database found.
+    # The replies "bought already" for an order that only the constraint of the database found.
     found_late: int = 0
-    # Requests that were sent again, because the shop said that it cannot sell for now, and when to ask again.
+    # The requests that were sent again, after a reply 503 with a Retry-After header.
     asked_again: int = 0
     unexpected: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -33,10 +33,10 @@ class Answers:
 
 
 def requests(number: int) -> list[int]:
-    """The users of so many requests.
+    """Returns the users of `number` requests.
 
-    Of five users four ask once and one ten times at once. A tenth of the requests is at the end, by users of the
-    beginning who ask once more.
+    Four of five users send one request, and the fifth sends ten at once. The last tenth of the requests repeats the
+    users of the first ones.
     """
     again = number // 10
     groups = ([user] * (10 if user % 5 == 0 else 1) for user in itertools.count(1))
@@ -45,9 +45,9 @@ def requests(number: int) -> list[int]:
 
 
 def buy(urls: list[str], users: list[int], buyers: int, told: Callable[[int], object]) -> Answers:
-    """Sends a request for each of `users`, in turn to each of `urls`, by so many buyers at once.
+    """Sends a request for each of `users` from `buyers` threads, alternating between the `urls`.
 
-    `told` is called with the number of answers from time to time.
+    Calls `told` with the number of replies after each hundred.
     """
     answers, mutex = Answers(), threading.Lock()
     work = iter(enumerate(users))
@@ -109,7 +109,10 @@ def connection(url: str) -> Iterator[http.client.HTTPConnection]:
 
 
 def ask_until_served(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, int]:
-    """Does what an answer 503 says, as any client should, up to five times. Gives also how often it did."""
+    """Repeats the request after a reply 503, up to five times, each time after the delay of its Retry-After header.
+
+    Returns the last status and body, and the number of repetitions.
+    """
     for again in range(6):
         status, body, retry_after = ask(service, user)
         if status != UNAVAILABLE or again == 5:

@@ -1,4 +1,4 @@
-"""What a person sees of a run."""
+"""Checks the result of each way, and prints the final table."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers
 
 @dataclass(frozen=True)
 class Voucher:
-    """What the service says of the voucher, counted by the database."""
+    """The state of the voucher, as the service counts it in the database."""
 
     first_stock: int
     stock: int
@@ -20,7 +20,7 @@ class Voucher:
 
 @dataclass(frozen=True)
 class Result:
-    """How one way ended."""
+    """The result of one way of selling."""
 
     way: str
     answers: Answers
@@ -28,12 +28,12 @@ class Result:
     problems: list[str]
 
 
-# Where the lock is, beside the transaction.
+# Each way, and where its lock is in relation to the transaction.
 SAID = {"none": "no lock", "inside": "lock inside", "outside": "lock outside"}
 
 
 def judge(way: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
-    """All that is wrong with how a way ended. Of the first two ways double orders are expected, and needed."""
+    """Returns all problems of a result. The first two ways must have double orders, because the demo shows them."""
     problems = [f"unexpected: {text}" for text in answers.unexpected[:5]]
     answered = answers.counts.total() + len(answers.unexpected)
     if answered != requests:

@@ -1,6 +1,6 @@
-"""The programs of a run: a Redis, a database, and the instances of the service. Each ends with its block.
+"""The programs of a run: a Redis, a database, and the instances of the service. Each is a context manager.
 
-Each has a session of its own, so that Ctrl-C reaches only the runner, which ends them in order.
+Each program runs in a separate session: Ctrl-C then signals only the runner, which stops the programs in order.
 """
 
 import contextlib
@@ -23,16 +23,20 @@ ROOT = HERE.parent.parent
 STEADLOCK = ROOT / "target" / "release" / "steadlock"
 PATIENCE = 60.0
 
-# Gives the URL of a new, empty database of this name, and the user.
+# Creates an empty database with this name. Returns its URL and its user.
 Databases = Callable[[str], tuple[str, str]]
 
 
 class RunError(Exception):
-    """The run cannot go on; the text says why."""
+    """The run cannot continue. The message has the reason."""
 
 
 def free_port() -> int:
-    """None of those that systems give to outgoing connections: one of these might take it before the program starts."""
+    """Returns a free port.
+
+    The port is below the range that systems give to outgoing connections: such a connection could take the port
+    before the program starts.
+    """
     while True:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -46,7 +50,7 @@ def java() -> str:
 
 
 def jar(boot: str) -> Path:
-    """The service for Spring Boot 3 or 4."""
+    """Returns the path of the service's jar for Spring Boot 3 or 4."""
     path = HERE / "target" / f"boot{boot}" / "spring-seckill.jar"
     if not path.exists():
         raise RunError(f"{path.relative_to(ROOT)} is not built: run ./ci/just demo-spring")
@@ -57,7 +61,7 @@ def jar(boot: str) -> Path:
 def program(
     command: Sequence[str | Path], log: Path, user: str | None = None, stop: int = signal.SIGTERM
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A program that writes to `log`, and at the end of the block gets the signal `stop`."""
+    """Runs a program that writes to `log`. Sends it the signal `stop` when the context closes."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -103,7 +107,7 @@ def listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def redis_server(folder: Path, port: int | None = None) -> Iterator[str]:
-    """The URL of a redis-server, or of `steadlock serve` where there is none."""
+    """Runs a redis-server, or `steadlock serve` if none is installed, and yields its URL."""
     port = port or free_port()
     log = folder / "redis.log"
     command: list[str | Path]
@@ -119,7 +123,7 @@ def redis_server(folder: Path, port: int | None = None) -> Iterator[str]:
 
 
 def postgresql_programs() -> Path:
-    """The folder of initdb: Debian has it off the PATH."""
+    """Returns the folder of initdb, which is not on the PATH on Debian."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     versions = [folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()]
@@ -130,11 +134,11 @@ def postgresql_programs() -> Path:
 
 @contextlib.contextmanager
 def postgresql(folder: Path) -> Iterator[Databases]:
-    """A PostgreSQL of its own, in `folder`."""
+    """Runs a PostgreSQL with its data in `folder`, and yields the function that creates databases."""
     programs, port, log = postgresql_programs(), free_port(), folder / "postgresql.log"
     data = folder / "data"
     data.mkdir()
-    # It refuses to run as root; its package has brought a user for it.
+    # PostgreSQL refuses to run as root. Its package has created the user `postgres`.
     user = "postgres" if os.geteuid() == 0 else None
     if user:
         shutil.chown(data, user, user)
@@ -152,7 +156,7 @@ def postgresql(folder: Path) -> Iterator[Databases]:
     def up() -> bool:
         return subprocess.run([programs / "pg_isready", "-q", *where], check=False).returncode == 0
 
-    # SIGINT is its fast shutdown, which waits for no client.
+    # On SIGINT, PostgreSQL stops without waiting for its clients ("fast shutdown").
     serving: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), "-k", ""]
     with program([*serving, "-c", "listen_addresses=127.0.0.1"], log, user, stop=signal.SIGINT) as process:
         wait_until(up, process, "PostgreSQL", log)
@@ -161,7 +165,7 @@ def postgresql(folder: Path) -> Iterator[Databases]:
 
 @contextlib.contextmanager
 def h2(folder: Path, boot: str) -> Iterator[Databases]:
-    """H2 as a server, from the jar of the service, with its databases in memory."""
+    """Runs H2, which is in the jar of the service, as a server with databases in memory. Yields their URLs by name."""
     port, log = free_port(), folder / "h2.log"
     launcher = "org.springframework.boot.loader.launch.PropertiesLauncher"
     command: list[str | Path] = [java(), "-XX:+UseSerialGC", "-cp", jar(boot), "-Dloader.main=org.h2.tools.Server"]
@@ -198,12 +202,12 @@ class Service:
 
 @contextlib.contextmanager
 def service(name: str, folder: Path, boot: str, properties: dict[str, str]) -> Iterator[Service]:
-    """Starts an instance, and does not wait for it: two start faster side by side."""
+    """Starts an instance without waiting until it is up, so that two instances can start in parallel."""
     port, log = free_port(), folder / f"{name}.log"
     properties = properties | {"server.port": str(port), "server.address": "127.0.0.1", "seckill.instance": name}
     command = [
         java(),
-        # It lives for seconds: the compiler that starts fast is the better one.
+        # The instance runs for seconds only, so the compiler with the shorter start-up is the better one.
         *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", f"-Djava.io.tmpdir={folder}"),
         *(["--enable-native-access=ALL-UNNAMED"] if knows_native_access() else []),
         *("-jar", str(jar(boot)), *(f"--{key}={value}" for key, value in properties.items())),
@@ -214,6 +218,6 @@ def service(name: str, folder: Path, boot: str, properties: dict[str, str]) -> I
 
 @functools.cache
 def knows_native_access() -> bool:
-    """Whether Java warns of native access unless it is meant: from 22 on."""
+    """Whether this Java warns about native access without --enable-native-access, as versions from 22 on do."""
     version = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
     return int(version.split('"')[1].split(".")[0]) >= 22

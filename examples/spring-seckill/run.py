@@ -1,14 +1,14 @@
-"""Sells vouchers by two instances of the service to 200 buyers at once, in three ways, and counts the double orders.
+"""Sells vouchers from two instances of the service to 200 buyers at once, in three ways, and counts the double orders.
 
     --database NAME   postgresql (the default) or h2, started for the run
     --boot N          Spring Boot 4 (the default) or 3
-    --keep            leave the last way's instances running, for a look at the page, until Ctrl-C
+    --keep            leave the instances of the last way running until Ctrl-C, so that you can see the page
 
     REDIS_URL         the Redis or Valkey to use; without it, a redis-server is started for the run, or the embedded
                       server of `steadlock serve` where there is none
 
-Exit status 0 if the lock outside the transaction let no user buy twice, the stock was sold exactly, all three answers
-to those who get none were given, and both other ways showed double orders; else 1.
+Exit status 0 if the lock outside the transaction let no user buy twice, the stock was sold exactly, each of the three
+refusals occurred, and both other ways had double orders; else 1.
 """
 
 import argparse
@@ -36,7 +36,7 @@ BUYERS, REQUESTS, STOCK = 200, 2000, 400
 
 @contextlib.contextmanager
 def two_instances(way: str, folder: Path, boot: str, redis: str, databases: Databases) -> Iterator[list[Service]]:
-    """Two instances that sell in this way, on a database of their own."""
+    """Runs two instances that sell in this way, with a new database."""
     url, user = databases(way)
     properties = {
         "seckill.way": way,
@@ -60,7 +60,7 @@ def voucher(url: str) -> Voucher:
 
 
 def sell(way: str, services: list[Service], console: Console) -> Result:
-    """Has all buyers ask, and judges what came of it."""
+    """Runs all buyers, and checks the result."""
     console.print(f"{SAID[way]}: {', '.join(instance.url for instance in services)}")
 
     def told(done: int) -> None:
@@ -82,10 +82,10 @@ def redis(folder: Path) -> Iterator[str]:
 
 
 def run(database: str, boot: str, keep: bool, console: Console) -> bool:
-    """Sells in all three ways, shows what came of it, and returns whether it is as it should be."""
+    """Sells in all three ways, shows the results, and returns whether they have no problems."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seckill-")))
-        # The database may run as another user, who is to get to its own folder in there.
+        # The database can run as another user, which must be able to reach its folder in there.
         folder.chmod(0o711)
         url = stack.enter_context(redis(folder))
         databases = stack.enter_context(postgresql(folder) if database == "postgresql" else h2(folder, boot))
@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument("--boot", choices=("3", "4"), default="4")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
-    # So that whoever ends it by SIGTERM leaves nothing behind either.
+    # SIGTERM then ends the run as Ctrl-C does, and no program stays behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         good = run(options.database, options.boot, options.keep, Console(highlight=False))

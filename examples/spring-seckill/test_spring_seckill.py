@@ -1,5 +1,7 @@
-"""The demo as a test, on both versions of Spring Boot and both databases; that it leaves nothing behind; the sample's
-health and metrics; and proof that the verdict would notice what is wrong."""
+"""Runs the demo with both versions of Spring Boot and both databases, and checks that no program or file stays behind.
+
+Also tests the health and metrics of the service, and that the checks of the demo find each problem.
+"""
 
 import contextlib
 import json
@@ -30,7 +32,7 @@ PATIENCE = 30.0
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder for what a run needs, in which nothing is left at the end. The user of the database may pass it."""
+    """Yields a folder that the database's user can pass through. At the end, the folder must be empty."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o711)
@@ -39,7 +41,7 @@ def place() -> Iterator[Path]:
 
 
 class Demo:
-    """A run of the demo, whose programs all have its place in their command, their environment or as their folder."""
+    """A run of the demo. Each of its programs has `place` in its command, its environment or its working directory."""
 
     def __init__(self, place: Path, *options: str) -> None:
         self.place = place
@@ -62,7 +64,7 @@ class Demo:
         self.process.communicate()
 
     def until(self, text: str) -> None:
-        """Reads on until it has said this."""
+        """Reads the output until it contains `text`."""
         assert self.process.stdout
         while text not in self.output:
             line = self.process.stdout.readline()
@@ -70,19 +72,19 @@ class Demo:
             self.output += line
 
     def end(self) -> int:
-        """Waits for its end, and gives its status."""
+        """Waits for the end of the run, and returns its exit status."""
         rest, _ = self.process.communicate(timeout=300)
         self.output += rest
         print(self.output)
         return self.process.returncode
 
     def programs(self) -> list[int]:
-        """The processes of this run that are there, whatever their parents are by now."""
+        """Returns the ids of all running processes of this run, even of those whose parents have ended."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             traces = ""
-            # redis-server writes over its command and its environment, and programs of another user, such as the
-            # database, may show their command only.
+            # redis-server overwrites its command and its environment. For a program of another user, such as the
+            # database, only the command may be readable.
             with contextlib.suppress(OSError):
                 traces += (folder / "cmdline").read_text(errors="replace")
                 traces += str((folder / "cwd").readlink())
@@ -109,7 +111,7 @@ def test_only_the_lock_outside_the_transaction_lets_nobody_buy_twice(boot: str, 
 def test_a_run_that_is_ended_early_leaves_nothing_behind(number: signal.Signals, place: Path) -> None:
     with Demo(place) as demo:
         demo.until("no lock: http")
-        # The runner, redis-server, the database and two instances, at least.
+        # At least the runner, redis-server, the database and two instances.
         assert len(demo.programs()) >= 5
         demo.process.send_signal(number)
         assert demo.end() == 130
@@ -119,7 +121,7 @@ def test_a_run_that_is_ended_early_leaves_nothing_behind(number: signal.Signals,
 @pytest.fixture
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
-        # As in a run: the user of the database may pass it.
+        # As in a run, the user of the database must be able to pass through the folder.
         Path(name).chmod(0o711)
         yield Path(name)
 
@@ -164,7 +166,7 @@ def test_health_follows_redis_and_prometheus_is_shown_the_locks_of_users(boot: s
 
 
 def granted(instance: Service) -> float:
-    """How often locks of users were granted, as Prometheus is told."""
+    """Returns how often locks of users were granted, according to the metrics."""
     page = get(f"{instance.url}/actuator/prometheus")[1]
     found = re.findall(
         r'^steadlock_acquisitions_total\{.*group="user".*outcome="granted".*\} (.+)$', page, re.MULTILINE
@@ -203,7 +205,7 @@ def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
 
 
 def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(folder: Path) -> None:
-    # More than any token of this century.
+    # Higher than any token of this century.
     later = 2**53 - 1
     with postgresql(folder) as databases, redis_server(folder) as redis:
         url, user = databases("fenced")
@@ -217,7 +219,7 @@ def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(fol
                 status, body, _ = ask(shop, 7)
                 assert (status, body["title"]) == (412, "superseded")
                 assert voucher(instance.url).orders == 0
-                # Tokens of another user's lock do not compare with these.
+                # The check compares only tokens of the same user.
                 status, body, _ = ask(shop, 8)
                 assert status == 201
                 assert 0 < int(str(body["token"])) < later

@@ -1,4 +1,4 @@
-"""Python asyncio: `tasks.py "steadlock"|"steadlock, metrics"|"redis-py" URL TASKS`."""
+"""The contender for Python asyncio: `tasks.py "steadlock"|"steadlock, metrics"|"redis-py" URL TASKS`."""
 
 import asyncio
 import sys

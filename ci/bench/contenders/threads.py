@@ -1,4 +1,4 @@
-"""Python threads: `threads.py "steadlock"|"steadlock, metrics"|"redis-py" URL THREADS`."""
+"""The contender for Python threads: `threads.py "steadlock"|"steadlock, metrics"|"redis-py" URL THREADS`."""
 
 import sys
 import threading

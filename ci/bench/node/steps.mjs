@@ -1,4 +1,4 @@
-// One lock of redis-semaphore, step by step: `steps.mjs mutex|semaphore URL NAME`. See ../scripts/libraries.py.
+// Runs single steps of a redis-semaphore lock: `steps.mjs mutex|semaphore URL NAME`. See ../scripts/libraries.py.
 
 import { createInterface } from 'node:readline';
 import Redis from 'ioredis';
@@ -13,7 +13,7 @@ const [mine, anothers] = [create(), create()];
 
 const steps = {
   acquire: () => mine.tryAcquire(),
-  // What its timer calls.
+  // The library's timer calls the same method.
   renew: () => mine._processRefresh(),
   refused: () => anothers.tryAcquire(),
   release: () => mine.release(),

@@ -1,4 +1,4 @@
-// Node tasks: `tasks.mjs "steadlock"|"steadlock, metrics"|"redis-semaphore" URL TASKS`.
+// The contender for Node: `tasks.mjs "steadlock"|"steadlock, metrics"|"redis-semaphore" URL TASKS`.
 
 import { createInterface } from 'node:readline';
 import Redis from 'ioredis';
@@ -16,7 +16,7 @@ async function ours(url, tasks, options) {
   });
 }
 
-/** One function per task that takes and releases a lock of its own. */
+/** Each library returns one function for each task, which acquires and releases a lock of its own. */
 const libraries = {
   steadlock: (url, tasks) => ours(url, tasks, {}),
   'steadlock, metrics': (url, tasks) => ours(url, tasks, { metrics: true }),

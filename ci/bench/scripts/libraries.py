@@ -1,4 +1,4 @@
-"""What other lock libraries send, step by step: they run once under MONITOR, and their commands are sent again."""
+"""Records the commands of other lock libraries by MONITOR, step by step. The benchmark then sends the same commands."""
 
 import os
 import subprocess
@@ -12,9 +12,9 @@ from redis.lock import Lock
 from scenario import Scenario, Step
 
 BENCH = Path(__file__).resolve().parents[1]
-# As long as the names of scenario.py, which take its place.
+# As long as the names of scenario.py, which replace it in the recorded commands.
 NAME = "bench:999999"
-# Redisson's, so that it renews soon; and what takes its place.
+# Milliseconds. Redisson is recorded with WATCHDOG, so that it renews soon; LEASE replaces it in the commands.
 WATCHDOG, LEASE = "3001", "30000"
 STEPS = ("acquire", "renew", "refused", "release")
 
@@ -22,7 +22,7 @@ Do = Callable[[str], None]
 
 
 def scenario(port: int, name: str) -> Scenario:
-    """Of a library and its kind of lock, as in `Redisson fair`."""
+    """Returns the scenario of a library and a kind of lock, such as `Redisson fair`."""
     library, kind = name.split()
     url = f"redis://127.0.0.1:{port}"
     if library == "redis-py":
@@ -33,7 +33,7 @@ def scenario(port: int, name: str) -> Scenario:
     java = str(Path(java_home) / "bin" / "java") if java_home else "java"
     target = BENCH / "jvm" / "target"
     program = [java, "-cp", f"{target / 'classes'}{os.pathsep}{target / 'lib'}{os.sep}*", "Steps", kind, url, NAME]
-    # Readers are refused by a writer only.
+    # A reader refuses no other reader, so `read` has no refused step.
     return _of_program(port, program, ("acquire", "renew", "release") if kind == "read" else STEPS)
 
 
@@ -51,7 +51,7 @@ def _redis_py(port: int) -> Do:
 
 
 def _of_program(port: int, program: Sequence[str], steps: Sequence[str]) -> Scenario:
-    """That of a program that takes the names of steps, and answers each line when it is done."""
+    """Records a program that reads the names of steps and prints `done` after each."""
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         sent, received = process.stdin, process.stdout
         assert sent
@@ -73,7 +73,7 @@ def _of_program(port: int, program: Sequence[str], steps: Sequence[str]) -> Scen
 
 
 def _recorded(port: int, do: Do, steps: Sequence[str]) -> Scenario:
-    # The first time a library loads its scripts.
+    # The first run is not recorded, because libraries load their scripts in it.
     for step in steps:
         do(step)
     found = []
@@ -83,7 +83,7 @@ def _recorded(port: int, do: Do, steps: Sequence[str]) -> Scenario:
             before = len(monitor.commands())
             do(step)
             sent = [_words(command) for command in monitor.commands()[before:] if _is_of_lock(command)]
-            # A timer may have been due twice, or again in a later step.
+            # A renewal timer may have fired twice, or again in a later step: its commands count only once.
             sent = [words for words in dict.fromkeys(sent) if words not in renewals]
             if not sent:
                 raise RuntimeError(f"{step}: nothing was sent")
@@ -94,7 +94,7 @@ def _recorded(port: int, do: Do, steps: Sequence[str]) -> Scenario:
 
 
 def _record(acquire: Step) -> Callable[[str], str]:
-    """The lock's record is the first of the words that name it."""
+    """Returns a function for the key of a lock's record: the first word of the acquire command with the lock's name."""
     return lambda name: next(str(word) for word in acquire.commands(name)[0] if name in str(word))
 
 
@@ -103,7 +103,7 @@ def _is_of_lock(command: Command) -> bool:
 
 
 def _words(command: Command) -> tuple[str, ...]:
-    # MONITOR escapes as C does.
+    # MONITOR escapes characters like C.
     plain = [word.encode().decode("unicode_escape") for word in command.words]
     return tuple(LEASE if word == WATCHDOG else word for word in plain)
 

@@ -1,4 +1,4 @@
-"""Counts a server's time for commands that are sent in one pipeline."""
+"""Measures a server's time for commands that are sent in one pipeline."""
 
 import socket
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ Words = Sequence[str | bytes]
 
 
 class Meter:
-    """A connection that sends many commands at once, and a look at what they cost the server."""
+    """Sends many commands at once, and measures the time that the server spends on them."""
 
     def __init__(self, port: int) -> None:
         self._store = redis.Redis(port=port)
@@ -29,9 +29,10 @@ class Meter:
         return int(self._store.exists(*keys))
 
     def microseconds(self, commands: Sequence[Words]) -> tuple[float, list[object]]:
-        """The server's time for one of these, which all have one name, and their replies.
+        """Returns the server's average time for one of these commands, and their replies. All must have the same name.
 
-        A script's row in INFO counts what it calls; those calls have rows of their own, which are not added.
+        The row of EVALSHA in INFO includes the time of the commands that scripts call. The rows of these commands are
+        not added.
         """
         name = str(commands[0][0]).lower()
         before = self._spent(name)

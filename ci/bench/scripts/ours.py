@@ -1,4 +1,4 @@
-"""Our scripts, from their files, and the calls that a client makes of them."""
+"""The calls that a client makes of our scripts, which are read from their files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,17 +9,17 @@ from scenario import Scenario, Step
 
 LUA = Path(__file__).resolve().parents[3] / "core" / "protocol" / "lua"
 LEASE = "30000"
-# As long as real ones: a client's id and a number.
+# As long as real owner ids: a client's id and a number.
 OWNERS = [f"6f9619ff-8b86-4011-b42d-00c04fc964f{client}:123456789012345678{client}" for client in range(10)]
 A, B, C = OWNERS[:3]
-# How many waiters one poll of a fair lock speaks for in the row that has many.
+# The number of waiters in one poll of a fair lock, in the row with many waiters.
 MANY = 64
 
 Call = Callable[..., Callable[[str], Sequence[Words]]]
 
 
 def text(folder: Path, script: str) -> str:
-    """A script behind the parts that it uses, as core/protocol/src/script.rs puts it together."""
+    """Returns a script with the parts that it uses in front of it, as core/protocol/src/script.rs assembles it."""
     own = (folder / f"{script}.lua").read_text()
     uses = re.search(r"^-- Uses (.*)$", own, re.MULTILINE)
     parts = uses[1].split(", ") if uses else []
@@ -27,7 +27,7 @@ def text(folder: Path, script: str) -> str:
 
 
 def scenarios(meter: Meter, folder: Path = LUA) -> dict[str, Scenario]:
-    """By the kind of lock."""
+    """Returns the scenarios by the kind of lock."""
 
     def call(script: str, keys: Sequence[str], *args: str) -> Callable[[str], Sequence[Words]]:
         sha1 = meter.load(text(folder, script))

@@ -1,4 +1,4 @@
-"""Microseconds of a server's time for each script, beside those of other lock libraries. See ../README.md."""
+"""Measures the server's time for each script, in µs, compared with other lock libraries. See ../README.md."""
 
 import argparse
 import statistics
@@ -21,7 +21,7 @@ from scenario import Scenario  # noqa: E402
 from redis_server import redis_process  # noqa: E402  (found by the line above)
 
 Rounds = list[dict[str, float]]
-# Kinds of ours and of other libraries that do the same work, and the steps that have other names there.
+# Our kinds of locks and those of other libraries that do the same work. SAME has the steps with other names there.
 PAIRS = [
     ("lock", "Redisson lock"),
     ("fair_lock", "Redisson fair"),
@@ -35,13 +35,13 @@ SAME = {"extend": "renew"}
 
 
 def measure(meter: Meter, scenarios: Mapping[str, Scenario], rounds: int) -> dict[str, Rounds]:
-    """What each step cost in each round. The scenarios take turns, so that a busy moment hurts all of them."""
+    """Returns the time of each step in each round. The scenarios alternate, so a busy moment affects all of them."""
     spent: dict[str, Rounds] = {name: [] for name in scenarios}
     for number in range(rounds + 1):
-        # Back and forth: who comes first would find the caches colder than its neighbour.
+        # The order is reversed each time, because the first scenario would always find colder caches.
         for name in list(scenarios)[:: 1 if number % 2 else -1]:
             one = scenarios[name].run(meter)
-            # The first warms the server up, and leaves the fencing tokens of earlier grants.
+            # The first round does not count: it warms the server up and creates the counters of fencing tokens.
             if number > 0:
                 spent[name].append(one)
     return spent
@@ -52,7 +52,7 @@ def median(rounds: Rounds, step: str) -> float:
 
 
 def ratio(mine: Rounds, others: Rounds, step: str, their_step: str) -> float:
-    """The median of the ratios of one round each."""
+    """Returns the median of the ratios in each round."""
     return statistics.median(one[step] / other[their_step] for one, other in zip(mine, others, strict=True))
 
 
@@ -61,7 +61,7 @@ def steps(scenario: Scenario) -> list[str]:
 
 
 def beside_others(meter: Meter, port: int, only: str, rounds: int) -> list[Table]:
-    """Our scripts beside other libraries, and then what the others have nothing like."""
+    """Returns a table of our scripts and other libraries, and one of our steps that the others do not have."""
     of_ours = {name: scenario for name, scenario in ours.scenarios(meter).items() if only in name}
     pairs = [(kind, other) for kind, other in PAIRS if kind in of_ours]
     of_others = {other: libraries.scenario(port, other) for _, other in pairs}
@@ -91,10 +91,10 @@ def _shown(figures: Sequence[float | None], digits: int) -> list[str]:
 
 
 def beside_before(meter: Meter, before: Path, only: str, rounds: int) -> list[Table]:
-    """Our scripts beside those of another folder."""
+    """Returns a table of our scripts and those of another folder."""
     new = {name: scenario for name, scenario in ours.scenarios(meter).items() if only in name}
     old = {f"{name} before": scenario for name, scenario in ours.scenarios(meter, before).items() if only in name}
-    # Side by side, not all of the one and then all of the other.
+    # The two versions of each scenario are neighbours, so that both are measured under the same conditions.
     mixed = {key: of[key] for name in new for key, of in ((name, new), (f"{name} before", old))}
     spent = measure(meter, mixed, rounds)
     table = Table("kind", "step", title=f"server time of a call in µs, {meter.version}, {rounds} rounds")

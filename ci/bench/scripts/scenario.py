@@ -1,34 +1,34 @@
-"""What is measured: steps that follow one another, each with the commands it sends for one lock."""
+"""The measured scenarios: sequences of steps, each with its commands for one lock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from meter import Meter, Words
 
-# So many locks take each step at once, each with a name of its own.
+# The number of locks that take each step together, each with its own name.
 LOCKS = 50
 
 
 @dataclass(frozen=True)
 class Step:
-    """One verb: its commands for a lock's name. Some libraries send several."""
+    """One operation, with its commands for a lock's name. Some libraries send several commands."""
 
     name: str
     commands: Callable[[str], Sequence[Words]]
-    # What the first word of the reply to the first command has to be, if it is known.
+    # The expected first element of the reply to the first command, or `None` if any reply is right.
     reply: object = None
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Steps on locks that are free before the first and after the last."""
+    """Steps on locks that are free before the first step and after the last."""
 
     steps: Sequence[Step]
-    # The lock's record for its name: it has to be there after the first step, and to be gone after the last.
+    # Returns the key of a lock's record. The record must exist after the first step and not after the last.
     record: Callable[[str], str] | None = None
 
     def run(self, meter: Meter) -> dict[str, float]:
-        """Microseconds of each step for one lock."""
+        """Runs the steps, and returns the server's time of each for one lock, in microseconds."""
         spent: dict[str, float] = {}
         names = [f"bench:{number:06}" for number in range(LOCKS)]
         for step in self.steps:
@@ -36,7 +36,7 @@ class Scenario:
                 self._expect(meter, names, len(names))
             of_names = [step.commands(name) for name in names]
             spent[step.name] = 0.0
-            # The same command of all locks goes in one pipeline, so that its row in INFO has nothing else.
+            # One pipeline has the same command of all locks, so that its row in INFO counts nothing else.
             for number, commands in enumerate(zip(*of_names, strict=True)):
                 microseconds, replies = meter.microseconds(commands)
                 spent[step.name] += microseconds

@@ -182,12 +182,12 @@ public final class Contender {
         };
     }
 
-    /** Writes into `NAME:log` that a worker comes in, with the lease that it has, or goes out. */
+    /** Writes into `NAME:log` that a worker enters, with the end of its lease, or leaves. */
     private void note(RedisClient store, String step, String id, Lease lease) {
         if (option("--log", 0) == 0) {
             return;
         }
-        // Both clocks are this machine's, so the server can compare.
+        // The server runs on this machine, so both use the same clock.
         long until = System.currentTimeMillis() + (lease == null ? 0 : lease.getRemaining().toMillis());
         store.xadd(
                 name + ":log",
@@ -203,7 +203,7 @@ public final class Contender {
         void of(int worker) throws Exception;
     }
 
-    /** Says `ready`, waits for the word, and runs `work` on that many threads. */
+    /** Prints `ready`, waits for a line, and runs `work` on each of the worker threads. */
     private void run(Work work) throws Exception {
         System.out.println("ready");
         waitForWord();

@@ -1,4 +1,4 @@
-// What the contenders in JavaScript have in common.
+// The common part of the contenders in JavaScript.
 
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
@@ -30,7 +30,7 @@ const { positionals, values } = parseArgs({
 });
 const [command, url, name] = positionals;
 
-/** What the program was told. */
+/** The URL and the options of the command line. */
 export { url, values };
 
 const [workers, rounds, seconds] = [values.workers, values.rounds, values.seconds].map(Number);
@@ -40,14 +40,14 @@ let connect;
 const open = () => connect(values['lease-ms'] ? { leaseMs: Number(values['lease-ms']) } : {});
 const word = () => once(lines, 'line');
 
-/** Says `ready`, waits for the word, and runs `work` that many times at once. */
+/** Prints `ready`, waits for a line, and runs `work` for all workers concurrently. */
 async function run(work) {
   console.log('ready');
   await word();
   await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
 }
 
-/** What takes the lock, however long that lasts. */
+/** Returns a function that acquires the lock, however long that takes. */
 function taker(client) {
   if (values.kind === 'semaphore') {
     const semaphore = client.semaphore(name, Number(values.limit));
@@ -142,7 +142,7 @@ async function downgrade() {
   await client.close();
 }
 
-/** Holds the lock until the lease is lost, and says why. */
+/** Holds the lock until the lease is lost, and prints the reason. */
 async function watch() {
   const client = await open();
   const lease = await taker(client)();
@@ -152,7 +152,7 @@ async function watch() {
   await client.close();
 }
 
-/** Waits for the lock, and gives up at the next line. */
+/** Waits for the lock, and cancels the wait at the next line. */
 async function cancel() {
   const client = await open();
   const giving = new AbortController();
@@ -164,7 +164,7 @@ async function cancel() {
   await client.close();
 }
 
-/** Does what the program was told, with clients that `open` makes of options. */
+/** Runs the command of the command line, with clients that `open` makes from options. */
 export async function contend(open) {
   connect = open;
   await { count, turns, hold, downgrade, watch, cancel }[command]();

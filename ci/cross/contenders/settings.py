@@ -1,4 +1,4 @@
-"""What the command line of a contender in Python says: `COMMAND URL NAME [--option value]…`."""
+"""The arguments of a contender in Python: `COMMAND URL NAME [--option value]…`."""
 
 import argparse
 import time
@@ -24,7 +24,7 @@ class Settings:
 
     @property
     def names(self) -> list[str]:
-        """The names of several locks as one."""
+        """The names of the members of a multi-lock."""
         return self.name.split(",")
 
     @property
@@ -32,7 +32,7 @@ class Settings:
         return None if self.lease_ms is None else self.lease_ms / 1000
 
     def goes_on(self, rounds: int, started: float) -> bool:
-        """Whether there is another round after so many."""
+        """Whether there is another round after this many."""
         return rounds < self.rounds and time.monotonic() - started < self.seconds
 
 
@@ -55,5 +55,5 @@ def parse() -> Settings:
 
 
 def entry(step: str, identity: str, remaining: float) -> dict[Any, Any]:
-    """What stands in `NAME:log` for a worker that comes in, with what is left of its lease, or goes out."""
+    """Returns the entry of `NAME:log` for a worker that enters, with the remaining time of its lease, or leaves."""
     return {"step": step, "id": identity, "until": int((time.time() + remaining) * 1000)}

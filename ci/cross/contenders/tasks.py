@@ -12,7 +12,7 @@ import steadlock.aio
 
 
 async def run(workers: int, work: Callable[[int], Awaitable[None]]) -> None:
-    """Says `ready`, waits for the word, and runs `work` in that many tasks."""
+    """Prints `ready`, waits for a line, and runs `work` in that many tasks."""
     print("ready", flush=True)
     await word()
     await asyncio.gather(*(work(worker) for worker in range(workers)))
@@ -23,7 +23,7 @@ async def word() -> None:
 
 
 def taker(client: steadlock.aio.Client, settings: Settings) -> Callable[[], Awaitable[steadlock.aio.Lease]]:
-    """A function that acquires the lock, however long that takes."""
+    """Returns a function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
         return lambda: semaphore.acquire(settings.permits)

@@ -12,7 +12,7 @@ import steadlock
 
 
 def run(workers: int, work: Callable[[int], None]) -> None:
-    """Says `ready`, waits for the word, and runs `work` on that many threads."""
+    """Prints `ready`, waits for a line, and runs `work` on that many threads."""
     print("ready", flush=True)
     input()
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(workers)]
@@ -23,7 +23,7 @@ def run(workers: int, work: Callable[[int], None]) -> None:
 
 
 def taker(client: steadlock.Client, settings: Settings) -> Callable[[], steadlock.Lease]:
-    """A function that acquires the lock, however long that takes."""
+    """Returns a function that acquires the lock, however long that takes."""
     if settings.kind == "semaphore":
         semaphore = client.semaphore(settings.name, settings.limit)
         return lambda: semaphore.acquire(settings.permits)

@@ -1,5 +1,5 @@
-// The contender in WebAssembly: through ioredis, which listens unless `--listen 0` says that it polls; or, with `--http
-// URL`, through a REST API.
+// The contender in WebAssembly. By default it uses ioredis and listens to notifications; with `--listen 0` it only
+// polls. With `--http URL` it uses a REST API.
 
 import { contend, Redis, url, values } from './javascript.mjs';
 
@@ -17,6 +17,6 @@ const redis = values.http
   ? upstash({ url: values.http, subscribe: listens })
   : ioredis(connection(), listens ? connection() : undefined);
 
-// The other languages renew by themselves.
+// In the other languages, leases are renewed by default.
 await contend((options) => connect(redis, { renew: true, ...options }));
 for (const one of connections) one.disconnect();

@@ -1,4 +1,4 @@
-// The libraries of Node: `peer.mjs LIBRARY URL`, with the line protocol of ../README.md.
+// Runs the libraries of Node: `peer.mjs LIBRARY URL`, with the line protocol of ../README.md.
 
 import { createInterface } from 'node:readline';
 import Redis from 'ioredis';
@@ -10,7 +10,7 @@ const PATIENCE_MS = 60_000;
 const RETRY_MS = 20;
 const OWN_LEASE_MS = 10_000;
 
-/** node-redlock. Its caller always gives the lease. */
+/** node-redlock. The library has no default lease. */
 function redlock(url) {
   const locks = new Redlock([new Redis(url)], { retryDelay: RETRY_MS, retryJitter: 5 });
   return {
@@ -57,7 +57,7 @@ async function universal(url) {
   };
 }
 
-/** `Mutex` of redis-semaphore. It renews by default; a lease that a test gives is not renewed. */
+/** `Mutex` of redis-semaphore. By default the lease is renewed; a lease that a test gives is not. */
 function semaphore(url) {
   const store = new Redis(url);
   return {
@@ -68,12 +68,12 @@ function semaphore(url) {
       const mutex = new Mutex(store, name, { ...options, ...retry });
       return (await mutex.tryAcquire()) ? { held: mutex } : { refused: '' };
     },
-    // It does not say whether the record was its own.
+    // The library does not report whether the record was its own.
     release: (mutex) => mutex.release(),
   };
 }
 
-/** A lock or a mutex of ours. */
+/** A lock or a mutex of Steadlock. */
 async function ours(kind, url) {
   const client = await connect(url);
   return {

@@ -1,4 +1,4 @@
-"""The libraries of Python: `peer.py LIBRARY URL`, with the line protocol of ../README.md."""
+"""Runs the libraries of Python: `peer.py LIBRARY URL`, with the line protocol of ../README.md."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ PATIENCE = 60
 
 
 class Library(Protocol):
-    """What a lock library is asked to do."""
+    """The operations of a lock library."""
 
     def take(self, name: str, lease_ms: int, wait: float) -> str: ...
 
@@ -22,7 +22,7 @@ class Library(Protocol):
 
 
 class RedisPy:
-    """`Lock` of redis-py. Its default lease is none at all."""
+    """`Lock` of redis-py. By default its record has no TTL."""
 
     def __init__(self, url: str) -> None:
         self.store = redis.Redis.from_url(url)
@@ -45,7 +45,7 @@ class RedisPy:
 
 
 class Steadlock:
-    """A lock or a mutex of ours."""
+    """A lock or a mutex of Steadlock."""
 
     def __init__(self, kind: str, url: str) -> None:
         client = steadlock.connect(url)
@@ -89,7 +89,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             said = answer(library, line.split())
-        except Exception as error:  # whatever it is, the test hears of it
+        except Exception as error:  # the test receives every exception as an answer
             said = f"error {type(error).__name__}: {error}"
         print(said.replace("\n", " "), flush=True)
 

@@ -1,7 +1,9 @@
-//! One session as WebAssembly, driven by `session.test.mjs`: plain numbers and two buffers, no binding generator.
+//! A session as WebAssembly, driven by `session.test.mjs`. The interface has only numbers and two buffers, so it needs
+//! no binding generator.
 //!
-//! The host writes text where `input` points, calls a verb, and then calls `poll` until it returns 0; each time
-//! it finds one JSON text of that length where `output` points. Times are microseconds.
+//! The host writes a text at the address that `input` returns and calls a function. Then it calls `poll` until that
+//! returns 0. Each other result is the length of a JSON text at the address that `output` returns. Times are in
+//! microseconds.
 
 #![warn(clippy::too_many_lines)]
 
@@ -24,7 +26,7 @@ thread_local! {
     static OUTPUT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Room for `length` bytes from the host.
+/// Returns the address of a buffer for `length` bytes from the host.
 #[unsafe(no_mangle)]
 pub extern "C" fn input(length: usize) -> *mut u8 {
     INPUT.with_borrow_mut(|input| {
@@ -33,13 +35,13 @@ pub extern "C" fn input(length: usize) -> *mut u8 {
     })
 }
 
-/// Where the last text for the host begins.
+/// Returns the address of the last text for the host.
 #[unsafe(no_mangle)]
 pub extern "C" fn output() -> *const u8 {
     OUTPUT.with_borrow(|output| output.as_ptr())
 }
 
-/// Starts a session that is connected; `seed` is the host's randomness.
+/// Starts a connected session. `seed` is randomness of the host.
 #[unsafe(no_mangle)]
 pub extern "C" fn open(seed: u64, now: f64) {
     let mut state = seed;
@@ -53,7 +55,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
     DRIVER.set(Some(Driver { session, lease: None }));
 }
 
-/// Tries to acquire the lock whose name is the input.
+/// Makes a single attempt to acquire the lock whose name is the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn acquire(now: f64) {
     let name = LockName::parse(&text_of_input()).expect("the host gives a good name");
@@ -74,7 +76,7 @@ pub extern "C" fn acquire(now: f64) {
     });
 }
 
-/// Gives the lock back.
+/// Releases the lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn release(now: f64) {
     with_driver(|driver| {
@@ -83,13 +85,14 @@ pub extern "C" fn release(now: f64) {
     });
 }
 
-/// The call is about to go to the socket.
+/// Reports that the host is about to send this call.
 #[unsafe(no_mangle)]
 pub extern "C" fn sent(call: u64, now: f64) {
     with_driver(|driver| driver.session.on_sent(CallId::from_u64(call), at(now)));
 }
 
-/// The call's answer: an array, one element a line of the input, `i` before a number and `b` before bytes.
+/// Reports the reply to a call. It is an array with one element on each line of the input: `i` and a number, or `b` and
+/// bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn reply(call: u64, now: f64) {
     let elements = text_of_input()
@@ -106,7 +109,7 @@ pub extern "C" fn reply(call: u64, now: f64) {
     });
 }
 
-/// The next thing to send or to tell, as JSON in the output; 0 if there is none.
+/// Writes the next call or event as JSON into the output. Returns its length, or 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn poll() -> usize {
     let text = with_driver(|driver| {

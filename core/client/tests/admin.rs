@@ -1,4 +1,4 @@
-//! The tools' door to the servers behind a URL.
+//! Tests of `steadlock::admin`, with which tools send commands to the servers behind a URL.
 #![cfg(feature = "admin")]
 
 mod support;
@@ -89,7 +89,7 @@ async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     redis.resume();
-    // The late answer is not taken for that of this one.
+    // The late reply to the first command is not mistaken for the reply to this one.
     assert_eq!(server.call(&["STRLEN", "a"]).await.unwrap(), Reply::Int(1));
 }
 
@@ -175,7 +175,7 @@ async fn a_subscription_is_answered_by_what_became_of_it() {
         assert_eq!(text(parts[0].clone()), word.to_lowercase());
         assert_eq!(text(parts[1].clone()), "news");
     }
-    // The next answer is that of the next command.
+    // The next reply belongs to the next command.
     assert_eq!(text(server.call(&["PING"]).await.unwrap()), "PONG");
 
     let mut servers = open(&format!("redis://deaf:sesame@127.0.0.1:{}", redis.port))

@@ -1,4 +1,4 @@
-//! The behaviour suite that every language runs: `ci/behaviour/scenarios.json`.
+//! Runs the behaviour suite that every language runs: `ci/behaviour/scenarios.json`.
 
 mod support;
 
@@ -18,10 +18,10 @@ use support::{Redis, free_port, version};
 use tokio::task::JoinHandle;
 
 const SCENARIOS: &str = include_str!("../../../ci/behaviour/scenarios.json");
-/// Unless `STEADLOCK_BEHAVIOUR` names some.
+/// The transports to test if `STEADLOCK_BEHAVIOUR` names none.
 const ALL: &str = "memory,serve,redis,sentinel,tls-sentinel,cluster,tls-cluster";
 const PATIENCE: u64 = 5_000;
-/// So many scenarios run at a time, each on a lock of its own.
+/// The number of scenarios that run concurrently, each with its own lock.
 const AT_ONCE: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,7 +48,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
             }
         }
         let count = runs.len();
-        // Most of the time they wait.
+        // Scenarios wait most of their time, so they run concurrently.
         stream::iter(runs)
             .for_each_concurrent(AT_ONCE, async |(number, scenario, kind)| {
                 let mut run = Run::new(&urls, authority, scenario, kind, number).await;
@@ -60,7 +60,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
                 }
             })
             .await;
-        // Not by `println`, which is shown for failed tests only.
+        // Bypasses `println`, whose output appears only for failed tests.
         writeln!(std::io::stderr(), "behaviour suite, rust, {server}: {count} scenarios").expect("stderr");
         assert!(count >= 300, "{count} scenarios");
         if let Some(file) = &authorities {
@@ -69,7 +69,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
     }
 }
 
-/// One file of the authorities of all servers: each rig has its own.
+/// Writes one file with the authorities of all servers, since each rig has its own.
 fn authorities(servers: &[Server]) -> Option<PathBuf> {
     let own = servers.iter().filter_map(Server::authority);
     let texts: Vec<String> = own.map(|file| std::fs::read_to_string(file).expect("PEM")).collect();
@@ -144,7 +144,7 @@ impl Drop for Server {
     }
 }
 
-/// The command `steadlock`: the one that `STEADLOCK_COMMAND` names, or else it is built.
+/// Returns the path of the command `steadlock`: the value of `STEADLOCK_COMMAND`, or one that this function builds.
 fn steadlock() -> PathBuf {
     if let Some(given) = std::env::var_os("STEADLOCK_COMMAND") {
         return given.into();
@@ -155,15 +155,15 @@ fn steadlock() -> PathBuf {
         .status()
         .expect("cargo");
     assert!(built.success());
-    // Next to this test's own folder `deps`.
+    // The command is in the parent of `deps`, the folder of this test's program.
     let own = std::env::current_exe().expect("a path");
     let deps = own.parent().expect("a folder");
     deps.parent().expect("a folder").join("steadlock")
 }
 
-/// One scenario for one kind.
+/// The run of one scenario for one kind of lock.
 struct Run {
-    /// Where it fails, for messages.
+    /// The current place, for the messages of failures.
     at: String,
     kind: String,
     name: String,
@@ -175,7 +175,7 @@ struct Run {
     calls: HashMap<String, JoinHandle<Result<Lease, Error>>>,
 }
 
-/// A lease, or what is left of one that was released.
+/// A lease, or the outcome of its release.
 enum Held {
     Lease(Lease),
     Released(ReleaseOutcome),
@@ -223,7 +223,7 @@ impl Run {
                 let lock = self.lock(step);
                 let lock = wait(lock, step, None);
                 let mut call = Box::pin(async move { lock.acquire().await });
-                // The first poll makes the call, so that it comes before the next step's.
+                // The first poll makes the call, so it precedes the calls of the next step.
                 let mut early = None;
                 poll_fn(|context| {
                     if let Poll::Ready(result) = call.as_mut().poll(context) {
@@ -265,7 +265,7 @@ impl Run {
             "extend" => {
                 let by = Duration::from_millis(step["by_ms"].as_u64().expect("by_ms"));
                 match (&self.leases[&text(step, "lease")], step["error"].as_str()) {
-                    // Releasing takes the lease, so that nothing is left to extend.
+                    // `release` consumes the lease, so a released one cannot be extended in Rust.
                     (Held::Released(_), Some("NotOwner")) => {}
                     (Held::Lease(lease), error) => {
                         let said = lease.extend(Some(by)).await.err();
@@ -274,7 +274,7 @@ impl Run {
                     _ => panic!("{at}"),
                 }
             }
-            // A lock object does not say who holds it; the lease does.
+            // In Rust only the lease tells whether it is held, not the lock object.
             "valid" | "held" => {
                 let held = step["lease"].as_str().map(|name| &self.leases[name]);
                 let is_valid = matches!(held, Some(Held::Lease(lease)) if lease.is_valid());
@@ -335,14 +335,14 @@ impl Run {
                 assert!(is_one_of(step, reason.as_str()), "{at}: {reason:?}");
             }
             "pause" => tokio::time::sleep(Duration::from_millis(step["ms"].as_u64().expect("ms"))).await,
-            // No task is anybody's.
+            // In Rust a lease belongs to no task, so the end of a task has no effect.
             "end" => {}
             "close" => self.client(step).close().await,
             other => panic!("no step {other:?}: {at}"),
         }
     }
 
-    /// Acquires the lock as a step says; `None` if another owner holds it.
+    /// Acquires the lock as a step says. Returns `None` if another owner holds it.
     async fn take(&mut self, what: &str, step: &Value) -> Result<Option<Lease>, Error> {
         let mut lock = self.lock(step);
         if what == "reenter" {
@@ -371,7 +371,7 @@ impl Run {
         self.leases.insert(name, Held::Lease(lease));
     }
 
-    /// Tries from so many tasks at once.
+    /// Makes single attempts from many tasks at once.
     async fn race(&mut self, step: &Value, at: &str) {
         let racers = (0..number_of(&step["tasks"]).expect("tasks")).map(|number| {
             let mut racer = step.clone();
@@ -399,7 +399,9 @@ impl Run {
         }
     }
 
-    /// Only a lease is released here. Its word tells what is an error elsewhere.
+    /// Releases a lease. In Rust a lost lease is an outcome of the release, where other languages have an error.
+    ///
+    /// A step that releases the lock object instead does nothing, as Rust has no such method.
     async fn leave(&mut self, step: &Value, at: &str) {
         if step["lease"].is_null() {
             return;
@@ -413,12 +415,12 @@ impl Run {
         );
     }
 
-    /// Releases a lease and gives the outcome.
+    /// Releases a lease and returns the outcome.
     async fn released(&mut self, step: &Value, at: &str) -> ReleaseOutcome {
         let name = text(step, "lease");
         let outcome = match self.leases.remove(&name).expect("a lease") {
             Held::Lease(lease) => lease.release().await.unwrap_or_else(|error| panic!("{at}: {error}")),
-            // The type has no second release.
+            // `release` consumes the lease, so a second release repeats the outcome of the first.
             Held::Released(outcome) => outcome,
         };
         self.leases.insert(name, Held::Released(outcome));
@@ -437,7 +439,7 @@ impl Run {
         }
     }
 
-    /// The lock object that the step names, or else a new one. Tasks share one by its clones.
+    /// Returns the lock object that the step names, or a new one. Tasks share an object by clones.
     fn lock(&mut self, step: &Value) -> Lock {
         let Some(name) = step["lock"].as_str() else {
             return self.new_lock(step);
@@ -509,7 +511,7 @@ fn number_of(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|number| number.try_into().ok())
 }
 
-/// Whether a word is what a step says, or one of the words.
+/// Whether a word is the one that the step expects, or one of several that it allows.
 fn is_one_of(step: &Value, word: &str) -> bool {
     match &step["is"] {
         Value::Array(words) => words.iter().any(|known| known == word),

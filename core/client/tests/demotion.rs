@@ -1,8 +1,8 @@
-//! A primary that is demoted in place, with all connections open, under load: its clients
-//! go to where the address leads, and keep what was replicated.
+//! A primary is demoted in place under load: it becomes a replica and keeps all connections open. The clients must
+//! connect again, to the server to which the address leads now, and keep every lease that was replicated.
 //!
-//! `STEADLOCK_DEMOTIONS` says how often in a row. Only with `STEADLOCK_TIMED` are all to be there within 2 s:
-//! `./ci/just test-timing` has the machine to itself, other runs do not.
+//! `STEADLOCK_DEMOTIONS` is the number of demotions in a row. With `STEADLOCK_TIMED` all clients must use the new
+//! primary within 2 s. `./ci/just test-timing` sets it, because only that task runs without other load on the machine.
 
 mod support;
 
@@ -26,12 +26,12 @@ use support::{Redis, eventually, is_timed, works};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
-/// How often a client looks what its server is.
+/// The interval at which a client checks the role of its server.
 const LOOK: Duration = Duration::from_secs(5);
-/// By when a client is on the new primary after the address has changed; on a busy machine, [`SOON`].
+/// The longest time from the change of the address until a client uses the new primary. With other load: [`SOON`].
 const AT_MOST: Duration = Duration::from_secs(2);
-/// From the demotion until the address changes. A client that only waits learns of the
-/// demotion by looking, and then still has to connect.
+/// The time from the demotion to the change of the address. A client that only waits learns of the demotion at its next
+/// check of the role, and then it connects.
 const UNTIL_THE_ADDRESS_CHANGES: Duration = Duration::from_millis(3_500);
 
 async fn client(proxy: &Proxy) -> Client {
@@ -50,7 +50,7 @@ fn replication(server: &Redis) -> String {
     }
 }
 
-/// Makes one server the other's replica, and waits until it has everything.
+/// Makes one server the other's replica, and waits until the replication is online.
 async fn replicate(primary: &Redis, replica: &Redis) {
     replica.run(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]);
     is_online(primary).await;
@@ -63,7 +63,7 @@ async fn is_online(primary: &Redis) {
     .await;
 }
 
-/// Demotes one server for the other, and loses nothing: FAILOVER lets the replica catch up.
+/// Demotes one server and promotes the other. No data is lost: FAILOVER lets the replica catch up first.
 async fn fail_over(from: &Redis, to: &Redis) {
     from.run(&["FAILOVER", "TO", "127.0.0.1", &to.port.to_string(), "TIMEOUT", "8000"]);
     eventually("the roles have changed", SOON, || {
@@ -72,7 +72,7 @@ async fn fail_over(from: &Redis, to: &Redis) {
     .await;
 }
 
-/// Tasks that take one lock in turn, each again and again.
+/// Tasks that acquire and release one lock repeatedly.
 struct Load {
     is_over: Arc<AtomicBool>,
     rounds: Arc<AtomicU64>,
@@ -118,7 +118,7 @@ fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
 
-/// How far clocks were ahead, as a client told.
+/// The differences of clocks (`ClockAhead`) that a client has reported.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Default)]
 struct Ahead(Arc<Mutex<Vec<Duration>>>);
@@ -136,8 +136,9 @@ impl Observer for Ahead {
     }
 }
 
-/// A primary sends the time at which a record ends, and a promoted replica goes by its own clock: T1 and T2 need
-/// clocks that are together. A client that is granted a lock by one and then by the other tells of it.
+/// A primary replicates the time at which a record ends, and a promoted replica compares it with its own clock.
+/// Therefore tiers T1 and T2 need synchronized clocks. A client reports a difference once both servers have granted it
+/// a lock.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
@@ -153,7 +154,7 @@ async fn a_promoted_server_whose_clock_is_ahead_ends_records_early() {
         Reply::Int(left) => left,
         other => panic!("{other:?}"),
     };
-    // An attempt sets 30 s at most; what is missing is asked for at once, and the answer has to come.
+    // An attempt sets a TTL of at most 30 s. The client extends the record at once, so this waits for the reply.
     eventually("replica and holder know of the whole lease", SOON, || {
         left(&replica) > 40_000 && lease.remaining() > Duration::from_secs(40)
     })
@@ -209,7 +210,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
         is_online(&primary).await;
         fail_over(&primary, &replica).await;
         tokio::time::sleep(UNTIL_THE_ADDRESS_CHANGES).await;
-        // One record is one that the new primary never heard of.
+        // Deletes one record, as if it had not been replicated.
         let unheard = held.swap_remove(time % held.len());
         replica.run(&["DEL", unheard.name()]);
 
@@ -262,7 +263,7 @@ async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not(
     tokio::time::sleep(LOOK).await;
     let before = looks();
     tokio::time::sleep(LOOK + Duration::from_secs(1)).await;
-    // The question itself greets.
+    // The check of the role is itself a HELLO.
     let questions = looks() - before;
     assert_eq!(questions, 0, "nothing is held");
     let lease = client.lock("a").acquire().await.unwrap();
@@ -276,12 +277,12 @@ async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not(
 #[tokio::test]
 async fn a_server_that_somebody_waits_at_is_looked_at_too() {
     let server = Redis::start();
-    // Another library's: no client of ours holds anything.
+    // Another library holds the lock, so no client of ours holds anything.
     server.run(&["SET", "a", "theirs", "PX", "60000"]);
     let client = Client::connect(server.url()).await.unwrap();
     let lock = client.mutex("a").wait(6 * LOOK);
     let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
-    // Each connection greets, and what is new is looked at once more.
+    // Leaves out the HELLO of each new connection and the first check after connecting.
     tokio::time::sleep(LOOK).await;
     let before = server.calls("hello");
     tokio::time::sleep(LOOK * 2).await;
@@ -298,8 +299,7 @@ async fn a_client_that_finds_a_replica_after_its_connection_broke_tries_on() {
     let client = client(&proxy).await;
     let held = client.lock("a").acquire().await.unwrap();
     replicate(&primary, &other).await;
-    // The address leads to the replica for a while, as it does when the change of a name
-    // is seen before that of the roles.
+    // The address leads to the replica for a while, as if the name had changed before the roles did.
     proxy.lead_to(other.port);
     let _ = redis::cmd("CLIENT")
         .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])

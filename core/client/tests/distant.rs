@@ -1,4 +1,4 @@
-//! Servers so far away that a short lease is over before its grant arrives.
+//! Tests with servers so far away that a short lease expires before its grant arrives.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::proxy::Proxy;
 
 const EACH_WAY: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(100);
-/// No wait takes longer, whatever the machine does meanwhile.
+/// No wait may take longer than this, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 async fn refused(lock: &Lock) -> Error {
@@ -23,7 +23,7 @@ fn says_what_to_change(refused: &Error) {
     assert!(refused.message().contains("the lease must be longer than"), "{refused}");
 }
 
-/// The locks of a client that several kinds have, all of them with a lease that is too short.
+/// Locks of several kinds, all with a lease that is too short.
 fn locks(client: &Client) -> [Lock; 4] {
     let [plain, fair] = [client.lock("lock"), client.fair_lock("fair")];
     [plain, fair, client.mutex("mutex"), client.read_write_lock("both").write].map(|lock| lock.lease(SHORT))
@@ -36,14 +36,14 @@ async fn a_lease_that_is_shorter_than_the_way_there_and_back_is_refused_with_a_r
     let client = Client::connect(proxy.url()).await.unwrap();
     for lock in locks(&client) {
         says_what_to_change(&refused(&lock).await);
-        // A single attempt hears of that, too, and so does a wait with a bound, at its end.
+        // A single attempt fails with the same error, and a wait with a limit does at its end.
         let tried = tokio::time::timeout(LIMIT, lock.try_acquire()).await.expect("it ends");
         says_what_to_change(&tried.map(drop).unwrap_err());
         let (wait, start) = (Duration::from_secs(1), Instant::now());
         says_what_to_change(&refused(&lock.clone().wait(wait)).await);
         assert!(start.elapsed() >= wait);
     }
-    // A longer lease does.
+    // A longer lease works.
     let lease = client
         .lock("lock")
         .lease(Duration::from_secs(5))

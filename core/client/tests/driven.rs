@@ -1,5 +1,5 @@
-//! Without the feature `native`: the test turns the engine, and a script engine in its memory
-//! stands for the server. `cargo test --package steadlock --no-default-features --test driven`.
+//! Tests of the client without the feature `native`. The test drives the engine, and the embedded store is the server.
+//! Run them by `cargo test --package steadlock --no-default-features --test driven`.
 #![cfg(not(feature = "native"))]
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test states what must hold")]
 
@@ -27,7 +27,7 @@ impl Wake for Turns {
     }
 }
 
-/// A client, its engine, and the server that this test is in between.
+/// A client, its engine, and a server. The test passes calls and messages between them.
 struct Program {
     host: Host,
     engine: Driven,
@@ -40,7 +40,7 @@ struct Program {
 fn options(url: &str) -> Options {
     Options {
         url: Some(url.into()),
-        // Whoever polls comes too late for these tests.
+        // A waiter that learns of a release only by polling is too late for these tests.
         retry_interval_ms: Some((60_000.0, 60_000.0)),
         ..Options::default()
     }
@@ -84,7 +84,7 @@ impl Program {
         self.engine.listening(NODE);
     }
 
-    /// Turns the engine until there is nothing to do, and drains what it says.
+    /// Drives the engine until it has nothing to do, and returns its events.
     fn events(&mut self) -> Vec<Event> {
         let waker = Waker::from(Arc::clone(&self.wanted));
         loop {
@@ -107,7 +107,7 @@ impl Program {
         events
     }
 
-    /// The next events, for which the engine waits for its own time to come.
+    /// Returns the next events, after sleeping until the engine is due if necessary.
     fn later_events(&mut self) -> Vec<Event> {
         let deadline = clock_micros() + 10_000_000;
         loop {
@@ -136,7 +136,7 @@ impl Program {
         }
     }
 
-    /// The result of an operation that needs nobody else.
+    /// Runs an operation that needs no other client, and returns its result.
     fn run(&mut self, op: Op) -> Result<Completion, Error> {
         let request = self.host.submit(op);
         only_result(self.events(), request).unwrap()

@@ -1,4 +1,4 @@
-//! Who drives the engine changes from call to call; nobody notices.
+//! Tests that callers do not notice when the thread that drives the engine changes between their calls.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test states what must hold")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use steadlock::blocking::Client;
 
-/// Long enough that a thread that calls alone comes to drive the engine.
+/// After this many calls, a thread that is the only caller drives the engine.
 const QUICK_CALLS: usize = 100;
 
 fn lock_and_unlock(client: &Client, name: &str, times: usize) {

@@ -1,4 +1,4 @@
-//! The fair lock's queue after processes have died, and what strangers publish.
+//! The fair lock's queue when waiters have died, and when other programs publish arbitrary messages.
 
 mod support;
 
@@ -10,10 +10,10 @@ use support::{Redis, Server, eventually};
 
 const QUEUE: &str = "steadlock:{f}:fair";
 const ALIVE: &str = "steadlock:{f}:alive";
-/// What a program could have stored from the largest token that can be read.
+/// Nearly the largest valid token: tokens are below 2^53.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;
 
-/// The server's clock, in µs.
+/// Returns the server's time in µs.
 fn clock(server: &Server) -> u64 {
     let Reply::Array(parts) = server.run(&["TIME"]) else {
         panic!("TIME gave no time");
@@ -25,7 +25,8 @@ fn clock(server: &Server) -> u64 {
     part(0) * 1_000_000 + part(1)
 }
 
-/// What so many waiters leave whose processes are killed now.
+/// Writes the records of `count` waiters whose processes were killed. `seen` is the time, in µs, at which the server
+/// last saw them alive.
 fn killed_waiters(server: &Server, count: u64, seen: u64) {
     let score = clock(server) - 1_000_000;
     for number in 0..count {
@@ -83,7 +84,7 @@ async fn connect(server: &Server) -> Client {
     Client::connect(&server.url()).await.unwrap()
 }
 
-/// Publishes 10,000 messages on these channels, as fast as the server takes them.
+/// Publishes 10,000 invented messages on these channels, 100 at a time.
 fn publish_inventions(redis: &Redis, channels: &[String], waiter: Option<&str>) {
     let mut connection = redis.connection();
     for hundred in 0..100_u64 {
@@ -153,7 +154,7 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
         let (before, start) = (server.calls("evalsha"), Instant::now());
         publish_inventions(&server, &channels, owner.as_deref());
         let calls = server.calls("evalsha") - before;
-        // Who waits for a permit asks every 16 ms at the most, as long as messages come.
+        // A waiter for a permit makes an attempt at most every 16 ms while messages arrive.
         let asks = u64::try_from(start.elapsed().as_millis()).unwrap() / 16;
         assert!(!waiter.is_finished(), "{kind}: granted while it is held");
         let most = if kind == "semaphore" { asks + 100 } else { 60 };

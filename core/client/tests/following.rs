@@ -1,5 +1,5 @@
-//! How a client follows its server: each connection is lost and found by itself, and a
-//! primary that is demoted in place is left.
+//! Tests that a client loses and restores each of its connections independently of the others, and that it loads
+//! scripts when a server needs them.
 
 mod support;
 
@@ -17,7 +17,7 @@ async fn connect(url: String, lease: Duration) -> Client {
     Client::builder().url(url).lease(lease).connect().await.unwrap()
 }
 
-/// One of every kind, and several together.
+/// Acquires one lock of every kind, and a multi-lock.
 async fn every_kind(client: &Client) -> Vec<Lease> {
     let several = client.multi_lock(&[client.lock("several-a"), client.mutex("several-b")]);
     let locks = [
@@ -32,8 +32,8 @@ async fn every_kind(client: &Client) -> Vec<Lease> {
     join_all(locks.iter().map(|lock| async { lock.acquire().await.unwrap() })).await
 }
 
-/// Cuts one of a client's connections, and lets none through in its place for two leases.
-/// Nothing is lost meanwhile, and all goes on as before when it is back.
+/// Cuts one of a client's connections and refuses a new one for the time of two leases. Checks that no lease is lost in
+/// the meantime, and that everything works once the connection is restored.
 async fn one_stays_away(carries: Carries, refusing: impl Fn(&Redis, &Proxy, bool)) {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
@@ -41,7 +41,7 @@ async fn one_stays_away(carries: Carries, refusing: impl Fn(&Redis, &Proxy, bool
     let (client, other) = (connect(proxy.url(), lease).await, connect(server.url(), lease).await);
     let theirs = other.lock("theirs").acquire().await.unwrap();
     let waiter = {
-        // Who waits without bound gives up after a lease without any answer.
+        // A wait without a limit would fail after the time of a lease without any reply.
         let lock = client.lock("theirs").wait(Duration::from_secs(600));
         tokio::spawn(async move { lock.acquire().await })
     };
@@ -89,7 +89,7 @@ async fn a_connection_that_stays_away_takes_no_lock_with_it() {
 #[tokio::test]
 async fn a_password_that_was_changed_takes_no_lock_with_it() {
     let rotated = |server: &Redis, _: &Proxy, is_refusing: bool| {
-        // By a connection that is open: who comes later needs the password.
+        // Uses the password that is valid at this moment: this connection is a new one too.
         let password = if is_refusing { "another" } else { "" };
         let url = match is_refusing {
             true => server.url(),
@@ -127,7 +127,7 @@ async fn connecting_sends_no_scripts_but_those_that_are_used() {
     let held = client.lock("a").acquire().await.unwrap();
     eventually("it was renewed", SOON, || proxy.count(Carries::Renewals) == 1).await;
     let to_lock = proxy.sent() - to_connect;
-    // The calls say by their SHA-1 which connection is which.
+    // The proxy recognises the connections by the SHA-1 of the scripts that they call.
     let before = proxy.sent();
     proxy.cut(Carries::Commands);
     eventually("it is cut", SOON, || proxy.count(Carries::Commands) == 0).await;
@@ -156,7 +156,7 @@ async fn scripts_that_the_server_forgot_are_loaded_again() {
     }
 }
 
-/// Under other names, since the first ones may still be on their way back.
+/// Acquires locks under other names, since the releases of the first ones may not be finished.
 async fn every_kind_again(client: &Client) -> Vec<Lease> {
     let locks = [
         client.lock("lock-2"),

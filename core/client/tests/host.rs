@@ -1,4 +1,4 @@
-//! The host API that the language bindings stand on.
+//! Tests of the host API, which the language bindings use.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn named(name: &str) -> LockRef {
     LockRef::One(Kind::Lock, name.into())
 }
 
-/// A host whose events are waited for on a channel of wake-ups.
+/// A host, and a channel that receives its wake-ups.
 struct Client {
     host: Host,
     woken: mpsc::Receiver<()>,
@@ -56,7 +56,7 @@ impl Client {
             self.woken.recv_timeout(Duration::from_secs(10)).expect("a wake-up");
             let mut drained = Vec::new();
             self.host.drain(&mut drained);
-            // A cancel takes back the event that the wake-up was for.
+            // A cancel removes the event for which the wake-up was sent.
             assert!(self.cancels || !drained.is_empty(), "a wake-up without an event");
             self.events.append(&mut drained);
         }
@@ -171,7 +171,7 @@ fn a_batch_of_completions_has_one_wake_up() {
     while done.len() < requests.len() {
         client.woken.recv_timeout(Duration::from_secs(10)).expect("a wake-up");
         wakes += 1;
-        // Everything that was queued since the last drain came with this one.
+        // One drain returns every event that was queued since the last one.
         client.host.drain(&mut done);
     }
     assert!(wakes <= requests.len());
@@ -192,7 +192,7 @@ fn a_cancelled_request_leaves_no_lock() {
     let server = Server::memory();
     let mut client = Client::connect(&server.url());
     client.cancels = true;
-    // From at once to after its answer: some cancels meet the grant in the engine.
+    // The delay of the cancel varies from zero until after the answer, so some cancels meet the grant in the engine.
     for round in 0..2_000 {
         let request = client.host.submit(Op::Acquire(once(None)));
         let begun = Instant::now();
@@ -201,7 +201,7 @@ fn a_cancelled_request_leaves_no_lock() {
         }
         client.host.cancel(request);
     }
-    // Whatever was granted meanwhile goes before this one is served.
+    // This last request is served once all locks of cancelled requests are released.
     let last = client.host.submit(Op::Acquire(Acquire {
         wait_ms: Some(5_000.0),
         ..once(None)
@@ -211,7 +211,7 @@ fn a_cancelled_request_leaves_no_lock() {
             panic!("a lease was lost");
         };
         if let Ok(Completion::Granted(lease)) = result {
-            // An event that was drained before its cancel arrived is the caller's.
+            // The caller owns a lease whose event was drained before its cancel arrived.
             let released = client.host.submit(Op::Release { lease: lease.id() });
             if request == last {
                 client.result(released).unwrap();
@@ -256,9 +256,9 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
         Event::Completed { .. } | Event::Observed(_) => unreachable!(),
     }
     assert_eq!(lease.lost_reason(), Some(LostReason::Expired));
-    // The engine has forgotten it; its object knows what became of it.
+    // The engine has forgotten the lease, but the lease object still knows that it expired.
     assert!(lease.is_forgotten());
-    // As long as anybody has that, the engine answers by it.
+    // As long as the object exists, the engine uses it to answer.
     let Err(refused) = client.run(Op::Extend {
         lease: lease.id(),
         by_ms: None,
@@ -448,7 +448,7 @@ fn odd_options_are_refused_before_anything_starts() {
     assert_eq!(refuse(short), ErrorKind::InvalidArgument);
 }
 
-/// Two locks as one, of which the second is not reentrant by itself.
+/// A multi-lock of two members. The second one, a mutex, is not reentrant by itself.
 fn several() -> LockRef {
     LockRef::All(vec![(Kind::Lock, "part".into()), (Kind::Mutex, "other".into())])
 }

@@ -1,4 +1,4 @@
-//! Which program on which machine holds a lock, as its client says.
+//! Tests that a client reports which program on which machine holds a lock.
 
 mod support;
 
@@ -9,7 +9,7 @@ use steadlock_protocol::Reply;
 use support::Redis;
 use support::cluster::Cluster;
 
-/// What this test's process is.
+/// Checks that the client info describes this test's process.
 fn is_this_process(info: &ClientInfo) {
     assert_eq!(info.pid, std::process::id());
     assert_eq!(info.host, gethostname());
@@ -29,7 +29,7 @@ async fn labelled(url: &str) -> Client {
     builder.connect().await.unwrap()
 }
 
-/// Another client learns who holds each kind of lock, and so does a waiter that times out.
+/// Checks that another client can query the holder of each kind of lock, and that a waiter which times out is given it.
 async fn names_the_holder(url: &str) {
     let (holder, other) = (labelled(url).await, labelled(url).await);
     let kinds = |client: &Client| {
@@ -90,7 +90,7 @@ async fn the_holder_of_a_redlock_has_a_name_too() {
     lease.release().await.unwrap();
 }
 
-/// A client that has met nobody yet, whose first call is refused without waiting, names the holder all the same.
+/// Checks that the first refusal of a new client names the holder, even if the call does not wait.
 async fn the_first_refusal_names_the_holder(connect: impl AsyncFn() -> Client) {
     let holder = connect().await;
     let mutex = holder.mutex("a").acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! Every kind of lock, on the embedded store and on a real redis-server.
+//! Tests of every kind of lock on the embedded store and on a real redis-server.
 
 mod support;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Two clients of one server, for each server there is.
+/// Runs a scenario on each kind of server, with two clients of that server.
 async fn on_every_server<F: AsyncFn(&Server, Client, Client)>(scenario: F) {
     for server in [Server::memory(), Server::redis()] {
         let url = server.url();
@@ -25,7 +25,7 @@ async fn on_every_server<F: AsyncFn(&Server, Client, Client)>(scenario: F) {
     }
 }
 
-/// Waits for a lock in the background, from when the server knows of somebody who listens for its release.
+/// Waits for a lock in a background task. Returns once the server has the subscription to its release.
 async fn waits_at(server: &Server, lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     let channels = || match server.run(&["PUBSUB", "CHANNELS"]) {
         Reply::Array(channels) => channels,
@@ -78,7 +78,7 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
                 lease.release().await.unwrap();
             }));
             tokio::task::yield_now().await;
-            // The server answers a client's calls in order: it has the waiter in its queue before it says this.
+            // The server answers a client's calls in order, so the waiter is in its queue before this reply.
             assert!(from.fair_lock("f").is_locked().await.unwrap());
         }
         assert!(two.fair_lock("f").try_acquire().await.unwrap().is_none());
@@ -154,7 +154,7 @@ async fn readers_share_and_a_writer_is_alone() {
         let lock = b.write.clone().wait(SOON);
         let writer = tokio::spawn(async move { lock.acquire().await });
         tokio::task::yield_now().await;
-        // The server answers a client's calls in order: it knows of the writer before it says this.
+        // The server answers a client's calls in order, so it knows of the writer before this reply.
         assert!(b.read.is_locked().await.unwrap());
         assert!(
             a.read.try_acquire().await.unwrap().is_none(),

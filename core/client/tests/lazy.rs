@@ -1,4 +1,4 @@
-//! Clients that connect at their first use.
+//! Tests of clients that connect at their first use.
 
 mod support;
 
@@ -36,7 +36,7 @@ async fn nobody_is_asked_before_the_first_use_nor_for_a_close_without_any() {
     let clients = || {
         let mut connection = server.connection();
         let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
-        // The one that asks is among them.
+        // Does not count the connection of this command.
         list.lines().count() - 1
     };
     let (used, unused) = (lazy(server.url()).await, lazy(server.url()).await);
@@ -73,7 +73,7 @@ fn threads_have_it_too() {
     let client = blocking::Client::builder().url(server.url()).lazy();
     let client = client.connect_blocking().unwrap();
     client.lock("a").acquire().unwrap().release().unwrap();
-    // One that is never used.
+    // A client that is never used needs no server.
     let nowhere = format!("redis://127.0.0.1:{}", nobodys_port());
     drop(
         blocking::Client::builder()
@@ -101,7 +101,7 @@ async fn a_majority_may_come_up_later() {
     }
 }
 
-/// Eight callers of one lock at once, at the first use of a client. One of them has it, the others are told so.
+/// Eight callers attempt to acquire one lock at once, at the first use of a client. Exactly one of them is granted it.
 async fn one_of_eight(client: &Client) {
     let tries = join_all((0..8).map(|_| {
         let lock = client.lock("a");
@@ -131,7 +131,7 @@ async fn callers_of_several_threads_at_its_first_use_wait_for_the_connection() {
     for _ in 0..20 {
         let client = lazy(server.url()).await;
         let tries = (0..8).map(|turn: u64| {
-            // Some do not wait, others do not wait for long.
+            // Some of the callers do not wait, and the others wait for at most 3 ms.
             let lock = client.lock("a").wait(Duration::from_millis(turn / 2));
             tokio::spawn(async move { lock.acquire().await })
         });

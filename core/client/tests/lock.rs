@@ -1,4 +1,4 @@
-//! The lock, on the embedded store and on a redis-server.
+//! Tests of the plain lock on the embedded store and on a redis-server.
 
 mod support;
 
@@ -10,7 +10,7 @@ use steadlock::{Client, ErrorKind, LostReason, ReleaseOutcome};
 use steadlock_protocol::Reply;
 use support::{Redis, Server, eventually, on_time};
 
-/// Each test runs once for each kind of server.
+/// Makes each of these tests run once on each kind of server.
 macro_rules! on_every_server {
     ($($(#[$attribute:meta])* async fn $name:ident($server:ident: &Server) $body:block)*) => {
         $(async fn $name($server: &Server) $body)*
@@ -54,7 +54,7 @@ async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
     let client = Client::connect(server.url()).await.unwrap();
     let (lock, semaphore) = (client.lock("a"), client.semaphore("s", 1));
     let start = Instant::now();
-    // It takes the permit last.
+    // The process acquires the lock first and the permit last.
     while semaphore.available().await.unwrap() > 0 {
         assert!(start.elapsed() < Duration::from_secs(20), "nobody holds it");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -70,7 +70,7 @@ async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
     }
     holder.kill().unwrap();
     holder.wait().unwrap();
-    // The client's lease, which would keep them for longer, is 30 s.
+    // With the client's default lease of 30 s, these waits would time out.
     let wait = Duration::from_secs(10);
     lock.wait(wait).acquire().await.unwrap().release().await.unwrap();
     semaphore.wait(wait).acquire(1).await.unwrap().release().await.unwrap();
@@ -89,7 +89,7 @@ fn holds_until_it_is_killed() {
         .renewed()
         .acquire(1)
         .unwrap();
-    // It ends by itself if the other test failed.
+    // This process ends by itself if the other test has failed and does not kill it.
     std::thread::sleep(Duration::from_secs(30));
 }
 
@@ -201,7 +201,7 @@ on_every_server! {
             let lock = client.lock("a");
             let mut acquire = Box::pin(lock.acquire());
             for _ in 0..polls {
-                // Once polled, the request is under way; each yield lets it get further.
+                // The first poll sends the request, and each sleep lets it proceed further.
                 if poll_once(acquire.as_mut()).await.is_ready() {
                     break;
                 }
@@ -274,7 +274,7 @@ on_every_server! {
         let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
         assert_eq!(lost, LostReason::Expired);
         eventually("the record has lapsed", Duration::from_secs(1), || !server.exists("a")).await;
-        // The engine has forgotten it; its object knows what became of it.
+        // The engine has forgotten the lease, but the lease object still knows that it expired.
         assert_eq!(lease.extend(None).await.unwrap_err().kind(), ErrorKind::LockLost);
         let inside = client.lock("a").within(&lease).acquire().await;
         assert_eq!(inside.unwrap_err().kind(), ErrorKind::LockLost);
@@ -416,7 +416,7 @@ on_every_server! {
             }
             assert_eq!(server.run(&["HGETALL", "user:42"]), kept);
             assert_eq!(server.run(&["PTTL", "user:42"]), Reply::Int(-1));
-            // A key with odd data disturbs no other lock of the client.
+            // A key with foreign data must not affect other locks of the client.
             client.lock("b").acquire().await.unwrap().release().await.unwrap();
         }
     }

@@ -1,15 +1,15 @@
-//! A client's process does not grow with what it has done.
+//! Tests that the memory of a client's process does not grow with the number of its locks and leases.
 //!
-//! `STEADLOCK_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
+//! With `STEADLOCK_LONG=1` the test uses a million names and 100,000 leases (`./ci/just test-long`).
 #![cfg(target_os = "linux")]
 
 use std::time::{Duration, Instant};
 
 use steadlock::host::{Acquire, Completion, Event, Host, Kind, LockRef, Op, Options};
 
-/// How much more memory than after the warm-up is still flat: allocators keep pages of their own.
+/// The factor by which memory may exceed that after the warm-up. Allocators keep some free pages.
 const FLAT: f64 = 1.25;
-/// Below that much the rest of the process counts for more.
+/// Bytes. A smaller growth is always allowed, as it can come from other parts of the process.
 const FLOOR: usize = 4 << 20;
 
 fn count(long: usize) -> usize {
@@ -20,7 +20,7 @@ fn count(long: usize) -> usize {
     }
 }
 
-/// The resident memory of this process, in bytes.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -43,7 +43,7 @@ fn lock(number: usize) -> Acquire {
     Acquire {
         lock: LockRef::One(Kind::Lock, format!("name-{number}")),
         lease_ms: Some(300.0),
-        // Tokens stay on the server for a minute, and this one lives in the same process.
+        // A server keeps tokens for a minute, and the embedded store would keep them in this process.
         no_fencing: true,
         ..Acquire::default()
     }
@@ -65,7 +65,7 @@ fn names_in_turn(host: &Host, from: usize, count: usize) {
     }
 }
 
-/// Leases that nobody releases: the caller that acquired them threw them away.
+/// Acquires leases that nothing releases, and waits until they have expired.
 fn leases_that_lapse(host: &Host, from: usize, count: usize) {
     const AT_A_TIME: usize = 1_000;
     let mut events = Vec::new();
@@ -84,7 +84,7 @@ fn leases_that_lapse(host: &Host, from: usize, count: usize) {
     }
 }
 
-/// One test, so that nothing else grows meanwhile.
+/// A single test, so that no other test in this process uses memory at the same time.
 #[test]
 fn names_in_turn_and_leases_that_lapse_leave_nothing() {
     let options = Options {

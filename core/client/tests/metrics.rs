@@ -1,4 +1,4 @@
-//! What a client counts.
+//! Tests of a client's metrics.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use steadlock::{Client, ErrorKind, blocking};
 use support::{Redis, Server};
 
-/// The number of a line: of a metric whose labels have all of these words.
+/// Returns the sum of a metric over all lines whose labels have all of these words.
 fn number(text: &str, metric: &str, labels: &[&str]) -> f64 {
     let is_wanted = |line: &&str| {
         line.split_once('{').is_some_and(|(name, _)| name == metric) && labels.iter().all(|label| line.contains(label))
@@ -19,7 +19,7 @@ fn number(text: &str, metric: &str, labels: &[&str]) -> f64 {
         .sum()
 }
 
-/// Waits until a number is at least so high.
+/// Waits until a metric is at least `least`.
 async fn reaches(client: &Client, metric: &str, labels: &[&str], least: f64) {
     let start = Instant::now();
     loop {
@@ -57,7 +57,7 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
         number(&held, "steadlock_held", &["kind=\"lock\"", "group=\"stock\""]),
         1.0
     );
-    // One times out, and one goes away.
+    // One caller times out, and another one is cancelled.
     let timed_out = lock.clone().wait(Duration::from_millis(30)).acquire().await;
     assert_eq!(timed_out.unwrap_err().kind(), ErrorKind::LockTimeout);
     let waiter = tokio::spawn({
@@ -68,7 +68,7 @@ async fn each_acquisition_is_counted_by_how_it_ended() {
     waiter.abort();
     reaches(&client, "steadlock_acquisitions_total", &["outcome=\"cancelled\""], 1.0).await;
     lease.release().await.unwrap();
-    // Several as one.
+    // A multi-lock.
     let both = client.multi_lock([&client.lock("a:1"), &client.lock("b:2")]);
     both.acquire().await.unwrap().release().await.unwrap();
 
@@ -119,7 +119,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
         2.0,
     )
     .await;
-    // It comes back without its data, as a replica does that had not got them.
+    // The server starts again without its data, like a promoted replica that had not received them.
     redis.stop();
     redis.start_again();
     lease.lost().await;
@@ -129,7 +129,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
         reaches(&client, "steadlock_reconnects_total", &[link], 1.0).await;
         assert!(number(&client.metrics().unwrap(), "steadlock_connections_lost_total", &[link]) >= 1.0);
     }
-    // It stays away for longer than the lease.
+    // The server stays away for longer than the lease.
     let lease = client.lock("stock:2").acquire().await.unwrap();
     redis.stop();
     lease.lost().await;
@@ -211,7 +211,7 @@ async fn every_kind_has_its_own_numbers_and_nothing_is_left_held() {
     }
     let semaphore = client.semaphore("pool:1", 3);
     semaphore.acquire(1).await.unwrap().release().await.unwrap();
-    // An entry into what is held counts as one more.
+    // A re-entry counts as another hold.
     let outer = client.lock("stock:1").acquire().await.unwrap();
     let inner = client.lock("stock:1").within(&outer).acquire().await.unwrap();
     let held = client.metrics().unwrap();
@@ -269,7 +269,7 @@ async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
         server.run(&["FLUSHALL"]);
     }
     lost.lost().await;
-    // The holder is told first.
+    // The metric changes after the holder was informed.
     reaches(&client, "steadlock_losses_total", &lock, 1.0).await;
     let text = client.metrics().unwrap();
     assert_eq!(number(&text, "steadlock_losses_total", &lock), 1.0, "{text}");

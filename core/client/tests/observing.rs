@@ -1,4 +1,4 @@
-//! What those who watch a client are told, and what its log says of a day with a failover.
+//! The observations that an observer of a client receives, and the client's log of a day with a failover.
 
 mod support;
 
@@ -49,7 +49,7 @@ impl Logged {
         assert!(matches!(granted, Some(Ok(Completion::Granted(_)))), "{granted:?}");
     }
 
-    /// Waits for a line, and gives it.
+    /// Waits for a line that begins with `start`, and returns it.
     fn line(&mut self, start: &str) -> String {
         let began = Instant::now();
         loop {
@@ -88,7 +88,7 @@ impl Logged {
 fn a_level_that_is_set_later_counts_from_then_on_up_and_down() {
     let mut redis = Redis::start();
     let server = format!("127.0.0.1:{}", redis.port);
-    // Nobody reads the log when the client is made.
+    // The log is off when the client is made.
     let mut client = Logged::connect(Options {
         url: Some(redis.url()),
         log: None,
@@ -101,7 +101,7 @@ fn a_level_that_is_set_later_counts_from_then_on_up_and_down() {
     client.host.set_log(Some(Level::Error));
     client.acquire("quiet again", Some(300.0));
     client.host.set_log(Some(Level::Info));
-    // A connection that was there before anybody read the log is lost, and not "still" missing.
+    // The connection is older than the log. Its loss must be reported as new, not as "still" missing.
     redis.stop();
     client.line(&format!("the connection to {server} is lost"));
     client.line("lock \"quiet again\" is lost");
@@ -129,7 +129,7 @@ fn a_day_with_a_failover_reads_like_a_story() {
         client.lines
     );
 
-    // The server dies and comes back without its data, as a replica does that had not got them.
+    // The server dies and starts again without its data, like a promoted replica that had not received them.
     redis.stop();
     let away = client.line(&format!("the connection to {server}"));
     redis.start_again();
@@ -143,7 +143,7 @@ fn a_day_with_a_failover_reads_like_a_story() {
     );
     assert!(expired.ends_with("its fixed lease of 2 s is over"), "{expired}");
 
-    // It dies again, and stays away for longer than the lease.
+    // The server dies again, and stays away for longer than the lease.
     client.lines.clear();
     client.acquire("stock:43", None);
     redis.stop();
@@ -170,7 +170,7 @@ fn a_day_with_a_failover_reads_like_a_story() {
     client.host.close_blocking();
 }
 
-/// Keeps everything that it is told.
+/// An observer that keeps every observation.
 #[derive(Clone, Default)]
 struct Everything(Arc<Mutex<Vec<Observation>>>);
 
@@ -217,7 +217,7 @@ async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
     assert!(timed_out.is_some_and(|(waited, kind)| waited >= Duration::from_millis(50) && kind == "lock"));
 }
 
-/// Wants to learn of trouble alone, and panics when it is told of any.
+/// An observer that asks only for trouble, and panics at its first observation.
 struct Careless(Arc<Mutex<u32>>);
 
 impl Observer for Careless {
@@ -246,7 +246,7 @@ async fn an_observer_that_panics_is_not_called_again_and_ends_nothing() {
     assert!(*told.lock().unwrap_or_else(std::sync::PoisonError::into_inner) <= 1);
 }
 
-/// What the `tracing` listener writes, line by line.
+/// Tests of the lines that the `tracing` listener writes.
 #[cfg(feature = "tracing")]
 mod tracing_listener {
     use std::fmt::Debug;

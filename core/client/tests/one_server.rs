@@ -1,4 +1,5 @@
-//! A name that leads to several servers, now to this one and now to that: a client is at one of them.
+//! A host name has the addresses of several servers, in a changing order. All connections of a client must use the same
+//! server.
 
 mod support;
 
@@ -15,12 +16,13 @@ const LEASE: Duration = Duration::from_secs(1);
 const NAME: &str = "locks.test";
 const FIRST: &str = "127.0.0.2";
 const SECOND: &str = "127.0.0.3";
-/// Nobody is there.
+/// An address at which nothing listens.
 const NOBODY: &str = "127.0.0.4";
-/// What a client of the usual rights may do: not INFO.
+/// The command that creates a user. [`hide_run_id`] takes the right to INFO from this user, so that it cannot read the
+/// run id.
 const HIDDEN: [&str; 8] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all"];
 
-/// Two servers, each at an address of its own, both at one port.
+/// Two servers at different addresses, with the same port.
 struct Two {
     servers: [Redis; 2],
     ways: [Proxy; 2],
@@ -44,17 +46,17 @@ impl Two {
             .lease(LEASE)
     }
 
-    /// For a user who may not ask for the run id.
+    /// Builds a client with the user that cannot read the run id.
     fn builder_of_user(&self) -> Builder {
         self.builder().url(format!("redis://locks:secret@{NAME}:{}", self.port))
     }
 
-    /// A connection leads to this one.
+    /// Whether a connection leads to this server.
     fn is_used(&self, server: usize) -> bool {
         self.ways[server].leading_to(self.servers[server].port) > 0
     }
 
-    /// A connection that looked at this one may still be closing.
+    /// Waits until no connection leads to this server. One that only checked the server may still be closing.
     async fn is_left(&self, server: usize) {
         eventually("nothing leads there", SOON, || !self.is_used(server)).await;
     }

@@ -1,4 +1,4 @@
-//! What becomes of acquisitions while a real server does not answer, and after that.
+//! Tests of acquisitions while a real server does not answer, and afterwards.
 
 mod support;
 
@@ -9,10 +9,10 @@ use support::cluster::Cluster;
 use support::{Redis, eventually, on_time};
 
 const SOON: Duration = Duration::from_secs(20);
-/// A probe comes after so long.
+/// The time after which an open breaker sends a probe.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A client that finds out soon.
+/// Builds a client that soon notices an outage.
 fn quick() -> Builder {
     Client::builder()
         .command_timeout(Duration::from_millis(300))
@@ -27,7 +27,7 @@ fn is_told(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.to_string().contains("circuit breaker")
 }
 
-/// Asks until the breaker is open, with a lock of this name.
+/// Repeats attempts for a lock of this name until the breaker is open.
 async fn is_open(client: &Client, name: &str) {
     let start = Instant::now();
     loop {
@@ -39,7 +39,7 @@ async fn is_open(client: &Client, name: &str) {
     }
 }
 
-/// Asks until the server answers again.
+/// Repeats attempts until the server answers again, and returns the lease.
 async fn is_closed(client: &Client, name: &str) -> Lease {
     let start = Instant::now();
     loop {
@@ -82,7 +82,7 @@ async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_re
     assert!(kept.is_valid());
     server.resume();
     is_closed(&client, "a").await.release().await.unwrap();
-    // Its caller was told that the answer is not known, or it came in time.
+    // The release has returned `Unknown`, unless the reply came in time.
     release.await.unwrap().unwrap();
     eventually("it is released all the same", SOON, || {
         server.run(&["EXISTS", "left"]) == steadlock_protocol::Reply::Int(0)
@@ -125,14 +125,14 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     assert!(counts("steadlock_breakers_open 1") && counts("steadlock_breakers_opened_total 1"));
     let degraded = "steadlock_acquisitions_total{kind=\"lock\",group=\"none\",outcome=\"degraded\"} 1";
     assert!(counts(degraded), "{}", client.metrics().unwrap());
-    // What only the server can count.
+    // A semaphore has no degraded leases, as only the server can count its permits.
     let error = refusal(client.semaphore("s", 2).acquire(1).await);
     assert!(is_told(&error), "{error}");
     server.start_again();
     let elsewhere = is_closed(&client, "canary").await;
     assert!(counts("steadlock_breakers_open 0") && counts("steadlock_breakers_opened_total 1"));
     assert!(!elsewhere.is_degraded());
-    // What is held here keeps others of this client out until it is released.
+    // A degraded lease excludes other callers of this client until it is released.
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());
     assert_eq!(here.release().await.unwrap(), ReleaseOutcome::Released);
     let there = client.lock("a").acquire().await.unwrap();

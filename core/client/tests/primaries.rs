@@ -1,4 +1,5 @@
-//! Primaries of a `redlock` client whose run ids are hidden from it: they are told apart by a key.
+//! Primaries of a `redlock` client that cannot read their run ids. The client distinguishes them by a key that it
+//! writes.
 
 mod support;
 
@@ -16,14 +17,14 @@ use support::{Redis, eventually, nobodys_port};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A server with a user that INFO is refused.
+/// Starts a server with a user that has no right to INFO.
 fn server() -> Redis {
     let server = Redis::start();
     server.run(&["ACL", "SETUSER", "blind", "on", ">sesame", "~*", "&*", "+@all", "-info"]);
     server
 }
 
-/// The URL of a user that INFO is refused.
+/// Returns the URL for the user without the right to INFO.
 fn blind(url: &str) -> String {
     url.replace("://", "://blind:sesame@")
 }
@@ -40,7 +41,7 @@ async fn connect(urls: impl IntoIterator<Item = String>) -> Result<Client, Error
     Client::builder().primaries(urls).connect().await
 }
 
-/// Why connections were lost or not made.
+/// The causes of lost connections and failed connection attempts.
 #[derive(Clone, Default)]
 struct Causes(Arc<Mutex<Vec<String>>>);
 
@@ -76,7 +77,8 @@ async fn is_refused(urls: impl IntoIterator<Item = String>) {
         .await
     {
         Err(error) => error,
-        // The other two were there long before it.
+        // The other two form a majority and connected long before it, so connecting succeeds. The client reports it
+        // later.
         Ok(_client) => return causes.say_that_one_is_another_ones().await,
     };
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
@@ -115,7 +117,7 @@ async fn several_servers_are_several_by_a_key_that_ends() {
         assert!((1..=30_000).contains(&left), "{left}");
         assert_eq!(server.run(&["GET", &key]), Reply::Bytes(node.to_string().into_bytes()));
     }
-    // Each client has a key of its own, so they are not in each other's way.
+    // Each client has its own key, so several clients do not disturb each other.
     works(&connect(blind_to(&servers)).await.unwrap()).await;
 }
 
@@ -152,7 +154,7 @@ async fn one_server_is_refused_also_if_it_says_its_run_id_to_one_of_two_users() 
         is_refused([other.clone(), a.url(), b.url()]).await;
         is_refused([other.clone(), blind(&b.url()), a.url()]).await;
     }
-    // The one that connects first is not known to be the same until the other one is there.
+    // The client cannot notice that two URLs lead to one server before both are connected.
     let proxy = Proxy::to(a.port);
     works(&connect([a.url(), b.url(), blind(&server().url())]).await.unwrap()).await;
     is_refused([a.url(), b.url(), blind(&proxy.url())]).await;
@@ -174,7 +176,7 @@ async fn two_databases_of_one_server_are_one_server() {
         blind(&b.url()),
     ])
     .await;
-    // And the locks are where they should be.
+    // The locks are in the database that the URL names.
     let servers = three();
     let client = Client::builder().primaries(blind_to(&servers).into_iter().map(|url| url + "/3"));
     let client = client.without_client_info().connect().await.unwrap();
@@ -213,7 +215,7 @@ async fn who_may_neither_ask_nor_write_is_told_which_rights_are_missing() {
     }
 }
 
-/// Three servers behind addresses that a test can lead elsewhere, and a client of theirs.
+/// Three servers behind proxies that a test can lead to other servers, and a client of these.
 struct Behind {
     servers: Vec<Redis>,
     proxies: Vec<Proxy>,
@@ -238,7 +240,7 @@ impl Behind {
         }
     }
 
-    /// An address leads to this server from now on.
+    /// Leads an address to this server from now on, and cuts its connections.
     fn lead(&self, address: usize, server: usize) {
         self.proxies[address].lead_to(self.servers[server].port);
         for carries in Carries::ALL {
@@ -254,17 +256,17 @@ async fn an_address_that_leads_to_another_ones_server_later_is_left_until_it_lea
     behind.causes.say_that_one_is_another_ones().await;
     behind.lead(2, 2);
     behind.servers[1].stop();
-    // The third is one of the two that make a majority.
+    // The third server is needed for the majority.
     works(&behind.client).await;
 }
 
-/// Those that are connected look again when somebody else has come, unless they did within 15 s.
+/// When another primary connects, the connected ones check their keys again, unless they did within the last 15 s.
 #[tokio::test]
 async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() {
     let mut behind = Behind::proxies().await;
     let server = &behind.servers[0];
     tokio::time::sleep(Duration::from_secs(16)).await;
-    // As if it had ended.
+    // Deletes the key, as if its TTL had ended.
     let key = keys(server).into_iter().find(|key| key.ends_with(":primary")).unwrap();
     server.run(&["DEL", &key]);
     behind.lead(2, 0);
@@ -301,7 +303,7 @@ async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
     );
 }
 
-/// The copy of the other one's key says so, until it has ended.
+/// The former replica has a copy of the other primary's key until the copy's TTL ends.
 #[tokio::test]
 async fn a_server_that_was_just_another_ones_replica_is_taken_for_that_one_until_the_copy_has_ended() {
     let mut behind = Behind::proxies().await;
@@ -314,7 +316,7 @@ async fn a_server_that_was_just_another_ones_replica_is_taken_for_that_one_until
     behind.servers.push(replica);
     behind.lead(2, 3);
     behind.causes.say_that_one_is_another_ones().await;
-    // As if it had ended.
+    // Deletes the copy, as if its TTL had ended.
     behind.servers[3].run(&["DEL", &copy]);
     behind.servers[1].stop();
     works(&behind.client).await;
@@ -358,7 +360,7 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
     works(&connect(blind_to(&behind.servers)).await.unwrap()).await;
 }
 
-/// Who is told apart by its run id looks again when another one hides its own, also behind sentinels.
+/// A primary with a known run id is checked again when another primary hides its run id, also behind sentinels.
 #[tokio::test]
 async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() {
     let servers = three();
@@ -383,7 +385,7 @@ async fn a_server_that_sentinels_name_is_not_another_primary_that_comes_later() 
 async fn a_primary_that_cannot_be_used_at_first_is_tried_again() {
     let mut servers = three();
     servers[2].run(&["REPLICAOF", "127.0.0.1", &servers[0].port.to_string()]);
-    // So that the others make the client before it answers.
+    // Pauses the third server, so that connecting succeeds with the others before it answers.
     servers[2].pause();
     let causes = Causes::default();
     let client = Client::builder()

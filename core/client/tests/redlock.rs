@@ -1,4 +1,4 @@
-//! A lock that a majority of five redis-servers keeps.
+//! Tests of a lock on a majority of five redis-servers.
 
 mod support;
 
@@ -99,7 +99,7 @@ async fn two_of_five_may_be_down_and_three_may_not() {
         "{:?}",
         start.elapsed()
     );
-    // A single try does not wait for them longer than for an answer.
+    // A single attempt waits for the missing servers no longer than the response timeout.
     let start = Instant::now();
     assert_eq!(kind(client.lock("a").try_acquire().await), ErrorKind::Unavailable);
     assert!(
@@ -150,7 +150,8 @@ async fn a_stopped_node_does_not_delay_the_others() {
     assert!(lease.remaining() > Duration::from_secs(30) - on_time(Duration::from_secs(1)));
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
 
-    // A third one: no majority. Each round ends with its share, and what was granted goes back.
+    // With a third one stopped there is no majority. Each round ends at its response timeout, and the servers that
+    // granted the lock receive a compensating release.
     five.servers[3].pause();
     let start = Instant::now();
     let refused = client.lock("a").wait(Duration::from_millis(1_200)).acquire().await;
@@ -181,7 +182,7 @@ async fn a_lease_counts_from_before_the_primaries_were_asked() {
     })
     .await;
     let asked = Instant::now();
-    // Within their share, which is a tenth of the lease.
+    // Stays within the response timeout of a round, which is a tenth of the lease.
     tokio::time::sleep(Duration::from_millis(100)).await;
     for server in &five.servers[0..3] {
         server.resume();
@@ -189,7 +190,7 @@ async fn a_lease_counts_from_before_the_primaries_were_asked() {
     let lease = acquiring.await.unwrap().unwrap().expect("nobody else has it");
     let (passed, left) = (asked.elapsed(), lease.remaining());
     assert!(passed >= Duration::from_millis(100));
-    // Less what clocks may drift: a hundredth, and 20 ms.
+    // The deadline allows for the drift of clocks: 1 % of the lease and 20 ms.
     assert!(passed + left <= Duration::from_millis(5_000 - 50 - 20), "{left:?}");
     let outlives_it = |server: &&Redis| match server.run(&["PTTL", "a"]) {
         Reply::Int(millis) => u128::try_from(millis).is_ok_and(|millis| millis >= lease.remaining().as_millis()),

@@ -1,5 +1,5 @@
-//! The program's own code in the midst of the client's: observers, wakers, subscribers and destructors that call the
-//! client, drop what is of it, or panic.
+//! Code of the program that runs inside the client's code: observers, wakers, subscribers and destructors that call the
+//! client, drop its objects, or panic.
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::Server;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Does what may hang. The thread that does is left behind then.
+/// Runs work that may hang on a separate thread. If it hangs, the test fails and abandons that thread.
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = mpsc::channel();
     let worker = thread::spawn(move || drop(tell.send(work())));
@@ -26,7 +26,7 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
-            // What it panicked with may be one of these tests' own bombs.
+            // The payload of the panic is not dropped: in some tests, dropping it panics again.
             std::mem::forget(worker.join());
             panic!("it panicked")
         }
@@ -46,7 +46,7 @@ fn is_grant_of(observation: &Observation, name: &str) -> bool {
     matches!(observation, Observation::Granted { lock, .. } if &*lock.name == name)
 }
 
-/// A waker that does something when the last of it is dropped.
+/// A waker that calls a function when its last clone is dropped.
 struct AtDrop<F: FnOnce() + Send>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send + 'static> AtDrop<F> {
@@ -72,12 +72,12 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Polls once, and keeps no waker.
+/// Polls a future once, with a waker that does nothing.
 fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Every call of a connected client that blocks, with what it came to.
+/// Makes every blocking call of a connected client, and returns the error of each.
 fn blocking_calls(client: &blocking::Client, lease: blocking::Lease) -> Vec<Option<ErrorKind>> {
     let lock = client.lock("inner");
     let semaphore = client.semaphore("permits", 2);
@@ -125,7 +125,7 @@ fn a_call_that_would_block_the_engine_is_refused_at_once_and_leaves_nothing_behi
             refused.iter().all(|kind| *kind == Some(ErrorKind::InvalidArgument)),
             "{refused:?}"
         );
-        // What was begun is taken back, and a release goes on.
+        // Acquisitions that had begun are undone, and the release proceeds.
         for name in ["inner", "held"] {
             let lease = client.lock(name).wait(SOON).acquire().unwrap();
             lease.release().unwrap();
@@ -174,7 +174,7 @@ fn an_observer_that_blocks_is_refused_also_where_a_caller_drives_the_engine() {
         let builder = Client::builder().url(server.url()).observer(observer);
         let client = builder.connect_blocking().unwrap();
         own.set(client.clone()).unwrap();
-        // A run of quick calls by one thread.
+        // Many fast calls by one thread, which makes the thread drive the engine.
         for _ in 0..500 {
             client.lock("outer").acquire().unwrap().release().unwrap();
         }
@@ -212,7 +212,7 @@ fn an_observer_may_drop_a_lease_and_the_last_client() {
         drop(lock);
         assert_eq!(short.wait_lost(SOON), Some(LostReason::Expired));
         drop(short);
-        // The engine has ended, and with it what its client's options had.
+        // The engine ends, and drops the observer of its client.
         told.recv_timeout(SOON).expect("the engine ends");
         let other = blocking::Client::connect(server.url()).unwrap();
         assert!(other.lock("long").wait(SOON).try_acquire().unwrap().is_some());
@@ -308,7 +308,7 @@ fn a_waker_of_a_result_may_call_the_client_when_it_is_dropped() {
         let held = block_on(client.lock("a").acquire()).unwrap();
         let lock = client.lock("a");
         let mut waits = pin!(lock.acquire());
-        // The engine that has the result of `waits` to hand out is to answer this first.
+        // The engine drops this waker while it delivers the result of `waits`, and has to serve this call meanwhile.
         let waker = AtDrop::waker(move || {
             block_on(held.release()).unwrap();
         });
@@ -338,10 +338,10 @@ fn a_waker_of_a_loss_may_drop_what_waits_for_the_same_loss() {
     });
 }
 
-/// What an observer drops in the midst of the engine.
+/// The things that an observer drops while the engine calls it.
 type Bag = Arc<Mutex<Vec<Box<dyn Send>>>>;
 
-/// Acquires locks in turn, and leaves some of what comes of that to the observer.
+/// Acquires one of several locks, and leaves futures, leases and clients for the observer to drop.
 fn leave_work(client: &Client, bag: &Bag, turn: usize) {
     let lock = client
         .lock(format!("name-{}", turn % 5))
@@ -372,7 +372,7 @@ fn a_storm_of_calls_out_of_the_engine_leaves_every_lock_free() {
             drop(thing);
             let Some((client, blocking)) = known.get() else { return };
             match calls.fetch_add(1, Ordering::SeqCst) % 50 {
-                // Each tells this observer of more, so they are few.
+                // Only every 50th observation makes a call: each call causes further observations.
                 0 => {
                     let _ = poll_once(pin!(client.lock("inner").try_acquire()));
                 }
@@ -407,7 +407,7 @@ thread_local! {
     static LAST: RefCell<Option<LastWill>> = const { RefCell::new(None) };
 }
 
-/// Calls the client when a thread's locals are dropped.
+/// A thread-local value that calls the client when it is dropped.
 struct LastWill(Option<Box<dyn FnOnce()>>);
 
 impl Drop for LastWill {
@@ -434,7 +434,7 @@ fn the_destructor_of_a_thread_s_local_may_call_the_client_and_costs_no_connectio
         let (tell_end, told_end) = mpsc::channel();
         let thread = thread::spawn(move || {
             LAST.set(Some(LastWill(None)));
-            // What the client itself keeps in this thread is gone before that.
+            // This first call creates the client's own thread-local values, which are dropped before `LAST`.
             last.lock("a").acquire().unwrap().release().unwrap();
             LAST.with_borrow_mut(|will| {
                 will.as_mut().unwrap().0 = Some(Box::new(move || {
@@ -461,7 +461,7 @@ mod subscribers {
 
     use super::*;
 
-    /// A subscriber that does something whenever it is told anything of a span.
+    /// A subscriber that calls a function at every event of a span.
     struct Does<F>(F);
 
     impl<F: Fn() + Send + Sync + 'static> Subscriber for Does<F> {
@@ -499,7 +499,7 @@ mod subscribers {
         within(|| {
             let server = Server::memory();
             let client = blocking::Client::connect(server.url()).unwrap();
-            // From the first call on, or once a wait has begun.
+            // The subscriber panics from its first call on, or only once a wait has begun.
             for good in [0, 1, 2] {
                 let calls = AtomicUsize::new(0);
                 let subscriber = Does(move || {

@@ -1,5 +1,5 @@
-//! No message, representation or cause repeats a secret, in whatever wrong place it
-//! was given: the Rust API gets each shape of `ci/secrets/shapes.json`.
+//! Tests that no message, representation or cause repeats a secret, even one that was given in a wrong place. The tests
+//! give each shape of `ci/secrets/shapes.json` to the Rust API.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -12,7 +12,7 @@ use steadlock::blocking::{Client, Lock, Semaphore};
 
 const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
 
-/// Everything that a program could print of what a call gave.
+/// Everything that a program could print of the result of a call.
 struct Said(String);
 
 impl Said {
@@ -53,7 +53,7 @@ fn memory() -> Client {
     Client::connect("memory://").unwrap()
 }
 
-/// Takes a lock twice, and more of what can fail.
+/// Attempts to acquire a lock twice, and makes other calls that can fail.
 fn use_lock(client: &Client, lock: Lock) -> Said {
     let first = lock.clone().wait(Duration::ZERO).acquire();
     let second = lock.clone().wait(Duration::ZERO).acquire();
@@ -129,7 +129,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().unwrap_or_else(|| panic!("there is no {key}"))
 }
 
-/// What to give in a place, with what must not be seen after.
+/// Returns the texts to give in a place, each with the secrets that must not appear afterwards.
 fn given<'a>(shapes: &'a Value, place: &Value) -> Vec<(String, Vec<&'a str>)> {
     let (kind, field) = match text(place, "given") {
         "urls" => ("urls", "url"),
@@ -187,7 +187,7 @@ fn a_server_that_repeats_the_password_is_not_quoted() {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // It answers every connection with what it was sent, as an error.
+    // This server replies to every request with an error that repeats the request.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();

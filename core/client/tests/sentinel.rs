@@ -1,8 +1,7 @@
-//! Locks on a primary with two replicas that three sentinels watch, and what happens to them when
-//! another one becomes the primary.
+//! Tests of locks on a primary with two replicas that three sentinels watch, also while another server becomes the
+//! primary.
 //!
-//! Only with `STEADLOCK_TIMED` are clients to be there within 2 s: other runs do not have the machine
-//! to themselves.
+//! With `STEADLOCK_TIMED` clients must use the new primary within 2 s. Only such runs are alone on the machine.
 
 mod support;
 
@@ -17,7 +16,7 @@ use support::sentinel::{SERVICE, Watched};
 use support::{Redis, eventually, nobodys_port, works};
 
 const SOON: Duration = Duration::from_secs(10);
-/// Sentinels that do not agree at first take a second try.
+/// The longest time until a replica is promoted. Sentinels that do not agree at first need a second attempt.
 const PROMOTED: Duration = Duration::from_secs(25);
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -33,7 +32,7 @@ async fn refusal(url: &str) -> steadlock::Error {
     error
 }
 
-/// Has sentinels promote a replica, as soon as all have everything; says which.
+/// Waits until all replicas have all data, then begins a failover. Returns the promoted replica.
 async fn fail_over(watched: &Watched, begin: impl FnOnce(&Node)) -> Node {
     let (primary, replicas) = (watched.primary(), watched.replicas());
     for replica in &replicas {
@@ -45,15 +44,15 @@ async fn fail_over(watched: &Watched, begin: impl FnOnce(&Node)) -> Node {
     promoted().unwrap().clone()
 }
 
-/// Until a client takes locks at this node.
+/// Waits until a client acquires locks at this node.
 async fn is_at(client: &Client, node: &Node, name: &str) {
     let start = Instant::now();
     for number in 0.. {
-        // A name of its own: what counts its tokens stays for a while.
+        // Each attempt has a new name, because the counter of a name's tokens stays on the server for a while.
         let name = format!("{name}-{number}.");
         let lease = client.lock(&name).wait(SOON).acquire().await.unwrap();
         let is_there = node.has_key(&name);
-        // The old primary may have granted it.
+        // The release can fail if the old primary granted the lock.
         let released = lease.release().await;
         if is_there {
             assert_eq!(released.unwrap(), ReleaseOutcome::Released);
@@ -144,7 +143,7 @@ async fn what_is_wrong_with_an_address_is_named() {
     let error = refusal(&format!("redis://127.0.0.1:{}", ports[0])).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("redis+sentinel://"), "{error}");
-    // One that is wrong does no harm beside a good one.
+    // A wrong address does no harm if another one is right.
     works(
         &connect(&Watched::url_of(&[watched.primary().port, ports[0]], SERVICE)).await,
         "one-good",
@@ -188,7 +187,7 @@ async fn sentinels_and_servers_have_their_own_credentials() {
     ] {
         works(&connect(&format!("{url}{query}")).await, "with-a-password").await;
     }
-    // Nobody needs more rights than to ask for the primary.
+    // A client needs only the right to ask for the primary.
     works(
         &connect(&format!("{url}?sentinel_user=asks&sentinel_password=sesame-4")).await,
         "with-few-rights",
@@ -228,7 +227,7 @@ async fn sentinels_and_servers_may_speak_tls_only() {
     let builder = || Client::builder().tls_ca_file(watched.authority.clone().unwrap());
     let client = builder().url(&watched.url).connect().await.unwrap();
     works(&client, "before").await;
-    // Nothing is known of whether the replicas have everything: nothing is held now.
+    // This test does not wait for replication, because no lock is held now.
     watched.primary().kill();
     let lease = client.lock("after").wait(PROMOTED).acquire().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
@@ -238,7 +237,7 @@ async fn sentinels_and_servers_may_speak_tls_only() {
     assert_eq!(refusal(&plain).await.kind(), ErrorKind::Unavailable);
 }
 
-/// Many hold locks and many wait while another server becomes the primary.
+/// Checks that many holders and waiters are served while another server becomes the primary.
 async fn a_crowd_goes_on(what: &'static str, begin: impl Fn(&Watched, &Node)) {
     let (mut all, mut spared) = (Times::of(what), times().div_ceil(10));
     let used = Used::now();
@@ -252,8 +251,8 @@ async fn a_crowd_goes_on(what: &'static str, begin: impl Fn(&Watched, &Node)) {
     all.check();
 }
 
-/// Says how long after the promotion all clients were there; `None` if sentinels have replaced the promoted one too,
-/// as on a machine that is busy enough: then the last releases may be lost.
+/// Returns the time from the promotion until all clients used the promoted server. Returns `None` if the sentinels have
+/// replaced that server too, as happens on a busy machine: then the last releases may be lost.
 async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duration> {
     let watched = Watched::start();
     let old = watched.primary();
@@ -281,7 +280,7 @@ async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duratio
     Some(took)
 }
 
-/// When the first sentinel names a server as the primary.
+/// Waits in a thread until a sentinel names this server as the primary, and returns that time.
 fn named(watched: &Watched, server: &Node) -> JoinHandle<Instant> {
     let (sentinels, port) = (watched.sentinels(), server.port.to_string().into_bytes());
     std::thread::spawn(move || {

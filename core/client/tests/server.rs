@@ -1,5 +1,4 @@
-//! What only a real server shows: connecting, credentials, restarts, what goes
-//! over the wire.
+//! Tests that need a real server: connecting, credentials, restarts, and the number of calls.
 
 mod support;
 
@@ -22,7 +21,7 @@ async fn an_uncontended_lock_and_unlock_costs_two_script_calls() {
     let lock = client.lock("a");
     for round in 1..=10 {
         let outer = lock.acquire().await.unwrap();
-        // A re-entry costs none.
+        // A re-entry makes no server call.
         lock.within(&outer).acquire().await.unwrap().release().await.unwrap();
         outer.release().await.unwrap();
         assert_eq!(server.calls("evalsha"), 2 * round);
@@ -45,7 +44,7 @@ async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
         })
         .collect();
     eventually("the first tries are over", Duration::from_secs(5), || {
-        // Both clients say who they are, and one asks who the other is.
+        // Some of the calls are not attempts: both clients write their client info, and one reads that of the other.
         server.calls("evalsha") >= 6
     })
     .await;
@@ -230,7 +229,7 @@ async fn a_restarted_server_is_found_again_and_tokens_rise() {
         .unwrap();
     assert!(matches!(lost, LostReason::Removed | LostReason::Expired), "{lost:?}");
     let next = client.lock("a").wait(Duration::from_secs(5)).acquire().await;
-    // The lost lease still stands in the way of nobody but its own program.
+    // The lost lease must not block this acquisition.
     let next = match next {
         Ok(next) => next,
         Err(error) => panic!("{error}"),
@@ -332,7 +331,7 @@ fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
             scope.spawn(|| {
                 let mut events = Vec::new();
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    // Local questions: as many as a thread can ask.
+                    // A local check, without a server call: the thread makes as many of these as it can.
                     host.submit(Op::Held {
                         lock: LockRef::One(Kind::Lock, "a".into()),
                         context: 1,

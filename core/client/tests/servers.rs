@@ -1,4 +1,4 @@
-//! What docs/servers.md promises of the servers and their settings, where no other file of tests says it.
+//! Tests of the promises in docs/servers.md about servers and their settings that no other test file covers.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(6);
-/// What a machine that is busy may take, beside what is promised.
+/// The delay that a busy machine may add to the promised time.
 const NOISE: Duration = Duration::from_millis(1_500);
 
 async fn connect(url: impl Into<String>) -> Client {
@@ -84,7 +84,7 @@ async fn a_client_of_one_server_has_three_connections() {
     let server = Redis::start();
     let client = connect(server.url()).await;
     is_released(client.lock("a").acquire().await.unwrap()).await;
-    // The test's own is one of them.
+    // Does not count the test's own connection.
     let clients = || Node::of(&server).text(&["CLIENT", "LIST"]).lines().count() - 1;
     eventually("three connections", SOON, || clients() == 3).await;
 }
@@ -129,7 +129,7 @@ async fn locks_are_gone_with_a_server_that_comes_back_empty_and_kept_by_one_that
     }
 }
 
-/// The promoted one was never sent the grant, as replication is not awaited.
+/// The promoted server never received the grant, because the client does not wait for replication.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_a_failover_lost_has_two_owners_until_the_firsts_next_renewal() {
     let (old, new) = (Redis::start(), Redis::start());
@@ -139,7 +139,7 @@ async fn a_grant_that_a_failover_lost_has_two_owners_until_the_firsts_next_renew
     let first = one.lock("both").acquire().await.unwrap();
     sentinel.switch(new.port, 2);
     let start = Instant::now();
-    // Until it is at the new primary, it is told that another one has the lock.
+    // While `other` still uses the old primary, its attempts are refused: another owner holds the lock there.
     let second = loop {
         if let Ok(Some(lease)) = other.lock("both").try_acquire().await {
             break lease;
@@ -191,12 +191,12 @@ async fn a_primary_that_lost_its_replicas_stops_to_grant_and_holders_hear_of_it(
     is_released(client.lock("new").wait(3 * SOON).acquire().await.unwrap()).await;
 }
 
-/// Fills a server with keys that have a TTL, as a cache does, beyond the memory that it may have.
+/// Writes keys with a TTL, as a cache does, until the server's memory limit is exceeded.
 fn fill(server: &Redis) {
     let value = "x".repeat(100_000);
     let mut connection = server.connection();
     for number in 0..200 {
-        // Refused with `noeviction`.
+        // With `noeviction` the server refuses some of these.
         let _ = redis::cmd("SET")
             .arg(&[&format!("cached-{number}"), &value, "EX", "1000"])
             .query::<()>(&mut connection);

@@ -1,4 +1,4 @@
-//! The spans of waits and holds that `tracing` is given.
+//! The spans of waits and holds that a client creates with `tracing`.
 #![cfg(feature = "tracing")]
 
 #[allow(dead_code, unreachable_pub, reason = "a subscriber has more than its tests read")]
@@ -26,7 +26,7 @@ async fn connected(server: &Server) -> Client {
     Client::connect(server.url()).await.unwrap()
 }
 
-/// How spans of this name ended, in the order in which they began.
+/// Waits until the spans of this name are closed, and returns their outcomes in the order in which they began.
 fn outcomes(spans: &Spans, name: &str) -> Vec<String> {
     let closed = spans.closed(name);
     closed
@@ -98,7 +98,7 @@ async fn both_are_children_of_the_span_in_which_the_caller_asks() {
         a.acquire().instrument(first.clone()),
         b.acquire().instrument(second.clone())
     );
-    // Released elsewhere.
+    // The release happens inside another span.
     let elsewhere = info_span!("elsewhere");
     a.unwrap().release().instrument(elsewhere).await.unwrap();
     b.unwrap().release().await.unwrap();

@@ -1,5 +1,5 @@
-//! Several tenants on one redis-server, each confined by an access list to the
-//! names that start with its prefix.
+//! Tests of several tenants on one redis-server. An access list confines each tenant to the names that start with its
+//! prefix.
 
 mod support;
 
@@ -10,11 +10,11 @@ use steadlock_protocol::Reply;
 use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(5);
-/// So late that what comes before it came by message.
+/// A poll interval so long that anything sooner must have come by a notification.
 const POLL: Duration = Duration::from_secs(60);
 const NAMES: [&str; 3] = ["x", "order:{7}:item", "{all}"];
 
-/// The server, with a user who may use the names that start with `acme:`, and no others.
+/// Starts a server with a user that may use only names that start with `acme:`.
 fn server_of_acme() -> Redis {
     let server = Redis::start();
     let keys = ["~acme:*", "~steadlock:{acme:*", "~steadlock::acme:*"];
@@ -39,7 +39,7 @@ async fn connect(server: &Redis, prefix: &str) -> Client {
         .unwrap()
 }
 
-/// What the server refused anybody, inside scripts too.
+/// Returns the refusals in the server's log, those inside scripts among them.
 fn refused(server: &Redis) -> Vec<Reply> {
     match server.run(&["ACL", "LOG"]) {
         Reply::Array(entries) => entries,
@@ -47,7 +47,7 @@ fn refused(server: &Redis) -> Vec<Reply> {
     }
 }
 
-/// The kinds, as a client takes them at once or waits for them.
+/// Acquires a lock of a kind, with this wait.
 async fn take(client: Client, kind: &str, name: &str, wait: Duration) -> Result<Lease, Error> {
     match kind {
         "lock" => client.lock(name).wait(wait).acquire().await,

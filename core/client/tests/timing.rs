@@ -1,6 +1,6 @@
-//! What is promised in milliseconds. Run alone: a busy machine is late by itself.
+//! Tests of promises in milliseconds. These tests must run alone, because a busy machine is late by itself.
 //!
-//! One thread: `cargo test -p steadlock --test timing -- --test-threads=1`
+//! Run them in one thread: `cargo test -p steadlock --test timing -- --test-threads=1`
 
 mod support;
 
@@ -21,7 +21,7 @@ async fn connect(server: &Redis) -> Client {
         .unwrap()
 }
 
-/// What the server has left of a lock's record.
+/// Returns the remaining time of a lock's record on the server.
 fn ttl(server: &Redis, key: &str) -> Duration {
     match server.run(&["PTTL", key]) {
         Reply::Int(ms) => Duration::from_millis(u64::try_from(ms).expect("a TTL")),
@@ -42,7 +42,7 @@ async fn a_waiter_of_another_client_is_woken_by_a_message() {
             let lease = lock.acquire().await.unwrap();
             (Instant::now(), lease)
         });
-        // Refused, subscribed, and refused once more: now it sleeps.
+        // The first waiter is refused, subscribes, and is refused once more before it sleeps.
         let asleep = if times.is_empty() { 2 } else { 1 };
         eventually("the waiter waits", Duration::from_secs(5), || {
             server.calls("evalsha") >= calls + asleep
@@ -61,7 +61,7 @@ async fn a_waiter_of_another_client_is_woken_by_a_message() {
 #[tokio::test]
 async fn with_every_message_dropped_a_waiter_still_has_it_within_a_second() {
     let server = Redis::start();
-    // A lock that nobody publishes for: released by hand.
+    // This lock is released by hand, so no notification is published.
     let client = Client::connect(server.url()).await.unwrap();
     server.run(&["HSET", "a", "00000000-0000-4000-8000-000000000002:1", "1"]);
     server.run(&["PEXPIRE", "a", "3600000"]);
@@ -125,7 +125,7 @@ async fn one_try_ends_within_the_command_timeout() {
         start.elapsed()
     );
     server.resume();
-    // The attempt may have been granted meanwhile: it goes.
+    // If the attempt was granted in the meantime, the client releases it.
     eventually("nothing stays behind", Duration::from_secs(5), || {
         server.run(&["EXISTS", "a"]) == Reply::Int(0)
     })
@@ -138,7 +138,7 @@ async fn a_stopped_server_makes_a_lease_lost_before_its_record_expires() {
     let client = connect(&server).await;
     for round in 0..3 {
         let lease = client.lock(format!("a{round}")).acquire().await.unwrap();
-        // Somewhere between two renewals.
+        // Each round begins at another moment between two renewals.
         tokio::time::sleep(Duration::from_millis(150 * round)).await;
         let (read, left) = (Instant::now(), ttl(&server, &format!("a{round}")));
         server.pause();
@@ -224,7 +224,7 @@ async fn nothing_is_renewed_after_an_unlock() {
 #[tokio::test]
 async fn a_dead_holders_lock_is_free_after_its_lease() {
     let server = Redis::start();
-    // A holder that renewed a moment ago and is gone: nobody publishes for it.
+    // The record of a holder that died just after a renewal. No notification is published for it.
     server.run(&["HSET", "a", "00000000-0000-4000-8000-000000000002:1", "1"]);
     server.run(&["PEXPIRE", "a", "1000"]);
     let died = Instant::now();
@@ -318,7 +318,7 @@ async fn with_a_circuit_breaker_open_an_acquisition_takes_less_than_ten_millisec
     server.pause();
     let is_open = |error: &steadlock::Error| error.to_string().contains("circuit breaker");
     while !client.lock("canary").acquire().await.as_ref().is_err_and(is_open) {}
-    // Longer than a probe takes, which nobody waits for.
+    // Lasts longer than a probe, for which no caller waits.
     let (start, mut times) = (Instant::now(), Vec::new());
     while start.elapsed() < Duration::from_secs(3) {
         let asked = Instant::now();

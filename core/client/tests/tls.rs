@@ -1,5 +1,5 @@
-//! `rediss://`: whom the client trusts, who it is, and what it says when one side
-//! refuses the other.
+//! Tests of `rediss://`: the authorities that the client trusts, its certificate, and its errors when one side refuses
+//! the other.
 
 #[path = "support/certificates.rs"]
 mod certificates;
@@ -15,7 +15,7 @@ use support::{Redis, eventually, free_port};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
-/// A server with TLS on a port of its own.
+/// A server with an additional port for TLS.
 struct Secure {
     server: Redis,
     port: u16,
@@ -34,7 +34,7 @@ impl Secure {
         }
     }
 
-    /// A server that lets in only whom `authority` has signed.
+    /// Starts a server that accepts only clients with a certificate that `authority` has signed.
     fn demanding(pair: &Pair, authority: &Authority, more: &[&str]) -> Self {
         let ca = authority.file();
         let mut args = vec!["--tls-auth-clients", "yes", "--tls-ca-cert-file", text(&ca)];
@@ -55,7 +55,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path of text")
 }
 
-/// The builder without credentials that the server would refuse.
+/// Returns a builder that trusts the authority and has no password.
 fn trusting(secure: &Secure, authority: &Authority) -> Builder {
     Client::builder()
         .url(format!("rediss://localhost:{}", secure.port))
@@ -66,7 +66,7 @@ fn with(builder: Builder, pair: &Pair) -> Builder {
     builder.tls_cert_file(&pair.cert).tls_key_file(&pair.key)
 }
 
-/// Why there is no client; the message has all `words` and no secret.
+/// Returns the error of connecting, after checking that the message has all `words` and no secret.
 async fn refusal(builder: Builder, kind: ErrorKind, words: &[&str]) -> Error {
     let error = builder.connect().await.map(drop).expect_err("no client");
     assert_eq!(error.kind(), kind, "{error}");
@@ -138,7 +138,7 @@ async fn a_certificate_that_has_ended_or_not_begun_is_misconfigured_and_says_whi
     }
 }
 
-/// Some wait for the end of a line, others answer.
+/// Some servers without TLS wait for the end of a line and send nothing. Others reply to the handshake.
 #[tokio::test]
 async fn a_server_without_tls_is_told_from_one_that_is_down() {
     let plain = Redis::start();
@@ -167,7 +167,7 @@ async fn a_server_without_tls_is_told_from_one_that_is_down() {
     }
 }
 
-/// What to do is the same for all of them.
+/// The advice is the same for all of these servers, so the message has it once.
 #[tokio::test]
 async fn several_servers_without_tls_have_one_advice() {
     let mut places = Vec::new();
@@ -222,7 +222,7 @@ async fn a_server_with_tls_alone_is_told_from_one_that_is_down() {
     refusal(builder, ErrorKind::Unavailable, &words).await;
 }
 
-/// As `openssl req -x509` makes it.
+/// `openssl req -x509` makes such a certificate, a frequent mistake.
 #[tokio::test]
 async fn an_authority_in_a_servers_place_is_misconfigured_and_says_what_to_make() {
     let authority = Authority::new();
@@ -305,7 +305,7 @@ async fn files_that_are_not_what_they_should_be_are_named_and_never_repeated() {
     let words = ["tls_key_file", text(&other.key), "not the key", text(&pair.cert)];
     let mixed = builder().tls_cert_file(&pair.cert).tls_key_file(&other.key);
     refusal(mixed, ErrorKind::Misconfigured, &words).await;
-    // Swapped: each holds PEM, of the other kind.
+    // The two files are swapped. Both hold PEM, but of the other kind.
     let swapped = builder().tls_cert_file(&pair.key).tls_key_file(&pair.cert);
     refusal(swapped, ErrorKind::Misconfigured, &["tls_cert_file", "no certificate"]).await;
     let twice = builder().tls_cert_file(&pair.cert).tls_key_file(&pair.cert);
@@ -377,7 +377,8 @@ async fn a_server_whose_certificate_expires_costs_no_lease_before_its_deadline()
             .arg(&["KILL", "TYPE", kind, "SKIPME", "yes"])
             .query::<i64>(&mut secure.server.connection());
     }
-    // Once the client has tried to connect again, its errors name the cause, as something that may pass.
+    // Once the client has tried to connect again, its errors name the cause. The kind stays `Unavailable`, as the cause
+    // can disappear.
     let start = std::time::Instant::now();
     loop {
         let error = client.lock("b").try_acquire().await.map(drop).unwrap_err();

@@ -1,5 +1,5 @@
-//! What servers of different versions say differently, and Steadlock reads alike.
-//! `STEADLOCK_TEST_SERVER` names the version to run on.
+//! Tests of replies that differ between server versions and that Steadlock reads alike. `STEADLOCK_TEST_SERVER` names
+//! the version.
 
 mod support;
 
@@ -44,7 +44,7 @@ async fn the_greeting_and_info_say_what_the_server_is() {
         "Valkey gives its own version, not that of the Redis it is compatible with"
     );
     assert_eq!((&*field("mode"), &*field("role")), ("standalone", "master"));
-    // Not by `println`, which is shown for failed tests only.
+    // Bypasses `println`, whose output appears only for failed tests.
     std::io::Write::write_all(
         &mut std::io::stderr(),
         format!("versions, rust, on {said}\n").as_bytes(),

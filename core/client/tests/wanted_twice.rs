@@ -1,5 +1,6 @@
-//! A caller that waits for a lock twice at a time: a signal handler runs in the midst of a wait of its thread, and the
-//! thread does not go on before the handler has ended. Whichever wait is granted, the other one is answered too.
+//! A caller that waits for one lock twice at the same time. This happens when a signal handler waits for the lock
+//! inside a wait of its thread: the thread cannot go on before the handler returns. Whichever wait is granted, the
+//! other one must return too.
 
 mod support;
 
@@ -11,7 +12,7 @@ use steadlock::{Error, ErrorKind, ReleaseOutcome};
 use support::Server;
 
 const SOON: Duration = Duration::from_secs(10);
-/// A call without an answer by then waits.
+/// A call that has not returned after this time is waiting.
 const A_WHILE: Duration = Duration::from_millis(300);
 const OTHER: u64 = 1;
 const CALLER: u64 = 2;
@@ -52,7 +53,7 @@ fn release(host: &Host, lease: &Lease) {
     }
 }
 
-/// The answers to two waits of one caller, once another client has released the lock.
+/// Returns the results of two waits of one caller, after another client has released the lock.
 fn twice(url: &str, held: Kind, kinds: [Kind; 2]) -> [Answer; 2] {
     let (theirs, ours) = (host(url), host(url));
     let lease = granted(wants(&theirs, OTHER, held).wait(SOON));
@@ -68,7 +69,7 @@ fn twice(url: &str, held: Kind, kinds: [Kind; 2]) -> [Answer; 2] {
             release(&ours, lease);
         }
     }
-    // Nothing of it stays.
+    // Both waits have left nothing behind, so the lock is free.
     let lease = granted(wants(&theirs, OTHER, held).wait(SOON));
     release(&theirs, &lease);
     answers

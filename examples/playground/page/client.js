@@ -1,13 +1,13 @@
-// A client as the page sees it: what it says of itself, and what can be done to it.
+// A client as the page sees it: the state that its worker reports, and the actions on it.
 //
-//   off ─► idle ─► waits ─► holds ─► idle          killed, in any of them: dead, until it is started anew
+//   off ─► idle ─► waits ─► holds ─► idle          killed in any state: dead, until it is started again
 //                    ▲         └───► lost
 //                    └─────────────────┘
 
 import { now, seconds, tokenText } from './names.js';
 import { command } from './server.js';
 
-/** Why a lease was lost: in a few words, and in more. */
+/** The reasons of a loss, each as a short text and as a longer one. */
 const REASONS = {
   expired: ['its deadline came', 'its deadline came without a renewal'],
   removed: ['no record of it', 'the server has no record of it'],
@@ -18,21 +18,21 @@ const REASONS = {
 
 export class Client {
   phase = 'off';
-  /** Until when it may rely on its lease, by its own clock. */
+  /** The deadline of its lease, by its own clock. */
   until = 0;
-  /** Since when it waits. */
+  /** The time at which its wait began. */
   since = 0;
   token = null;
   reason = '';
   isPaused = false;
   isCut = false;
   isRepeating = false;
-  /** When it was granted the lock last, and when it began to release it. */
+  /** The times of its last grant and of the beginning of its last release. */
   grantedAt = 0;
   releasedAt = 0;
-  /** Calls that it made, and how many of them were answered. */
+  /** The number of its calls, answered or not. */
   calls = 0;
-  /** What becomes of its writes: `taken` or `refused` by the fenced store. */
+  /** The answers of the stores to its writes: each store answers `taken` or `refused`. */
   written = [];
   #stage;
   #frame;
@@ -41,11 +41,11 @@ export class Client {
     this.#loaded = resolve;
   });
   #listening = new Map();
-  /** The pause that it was told of, until it goes on. */
+  /** The pause that it was ordered to make, until it has ended. */
   #pause;
-  /** Whether what it lost last is over for its worker too. */
+  /** Whether its worker has released the lease that it lost last. */
   #isReleased = true;
-  /** Which of its workers counts; one that is over may still be heard. */
+  /** The number of its current worker. Messages of an earlier one may still arrive, and are ignored. */
   #run = 0;
 
   constructor(stage, name, frame) {
@@ -58,17 +58,17 @@ export class Client {
     return this.#frame.contentDocument;
   }
 
-  /** Asks its frame whether it is there. */
+  /** Asks its frame to report that it is loaded. */
   greet() {
     this.#post({ do: 'hello' });
   }
 
-  /** Whether it neither holds the lock nor wants it. */
+  /** Whether it neither holds the lock nor waits for it. */
   get isResting() {
     return this.phase === 'idle' || (this.phase === 'lost' && this.#isReleased);
   }
 
-  /** A new worker, with a new client of the library in it. */
+  /** Starts a new worker, with a new client of the library in it. */
   async start(settings) {
     await this.#isLoaded;
     this.#forget(now());
@@ -80,7 +80,7 @@ export class Client {
     this.#changed();
   }
 
-  /** Ends its worker at once, whatever that does. */
+  /** Ends its worker at once. */
   kill() {
     const at = now();
     this.#run += 1;
@@ -92,7 +92,10 @@ export class Client {
     this.#changed();
   }
 
-  /** Asks for the lock: `turns` times; without `workMs`, and with `isTold` the first time, it works until `finish`. */
+  /**
+   * Makes the client acquire the lock `turns` times. Without `workMs` it works until `finish` is called; with `isTold`
+   * it does so the first time.
+   */
   ask(options = {}) {
     this.#tell({ do: 'ask', ...options });
   }
@@ -110,7 +113,7 @@ export class Client {
     this.#tell({ do: 'repeat', isOn });
   }
 
-  /** Stands still from now on: a holder after its last look at its lease and before its write, which is the worst moment. */
+  /** Pauses the client. A holder pauses after its last check of the lease and before its write, the worst moment. */
   pause() {
     if (this.#pause) return;
     const id = crypto.randomUUID();
@@ -118,13 +121,13 @@ export class Client {
     this.#tell({ do: 'pause', pause: this.#pause });
   }
 
-  /** What it waits for is said on the server, where its worker can look without ending its pause. */
+  /** Ends the pause by a key on the server, because the paused worker receives no messages but can poll the server. */
   async goOn() {
     const { key, id } = this.#pause;
     await command('SET', key, id, 'PX', '60000');
   }
 
-  /** Cuts its line to the server, or mends it. */
+  /** Cuts its connection to the server, or restores it. */
   cut(isCut) {
     this.isCut = isCut;
     const { history } = this.#stage;
@@ -135,12 +138,12 @@ export class Client {
     this.#changed();
   }
 
-  /** Its own line, or the server, was cut off or came back. */
+  /** Tells its worker that its own connection or the server was stopped or restored. */
   lineChanged() {
     this.#tell({ do: 'cut', isCut: this.#isCutFromServer });
   }
 
-  /** The visitor pressed a button in its frame. */
+  /** Handles a button that the visitor pressed in its frame. */
   pressed(does) {
     if (does === 'kill' && this.phase === 'dead') return void this.start(this.settings);
     if (does === 'pause' && this.isPaused) return void this.goOn();
@@ -149,7 +152,7 @@ export class Client {
     this[does]();
   }
 
-  /** Its worker, or its frame, said something. */
+  /** Handles a message of its worker or its frame. */
   heard({ what, at, run, ...said }) {
     if (run !== undefined && run !== this.#run) return;
     this.#HEARS[what]?.call(this, said, at);
@@ -212,7 +215,7 @@ export class Client {
     },
     releases(_, at) {
       if (this.phase !== 'holds') return;
-      // From now on it does not rely on its lease, whatever the server answers.
+      // From now on it does not rely on its lease, even if the release fails.
       this.releasedAt = at;
       this.#stage.history.end(this.name, 'holds', Math.min(at, this.until));
       this.#stage.log(`${this.name} releases.`, at);
@@ -267,7 +270,7 @@ export class Client {
     return this.isCut || this.#stage.isStopped;
   }
 
-  /** Its worker is no more: nothing of it goes on. */
+  /** Ends everything that its former worker had begun. */
   #forget(at) {
     const { history } = this.#stage;
     for (const kind of ['waits', 'holds', 'paused', 'dead']) history.end(this.name, kind, at);

@@ -1,13 +1,16 @@
-// Listens to channels of the server for all clients, by one stream of events.
+// Listens to channels of the server for all clients, with a single stream of events.
 
 export class Ears {
   #listeners = new Set();
   #source;
-  /** What the stream is about. */
+  /** The channels of the stream. */
   #channels = new Set();
   #isOpening = false;
 
-  /** Hears `subscribe,CHANNEL,1` once the server has confirmed it, then `message,CHANNEL,TEXT`. Gives what ends it. */
+  /**
+   * Subscribes to a channel. `hear` is called with `subscribe,CHANNEL,1` once the server has confirmed the
+   * subscription, and then with each `message,CHANNEL,TEXT`. Returns a function that ends the subscription.
+   */
   listen(channel, hear) {
     const listener = { channel, hear, isConfirmed: false };
     this.#listeners.add(listener);
@@ -15,7 +18,7 @@ export class Ears {
     return () => this.#listeners.delete(listener);
   }
 
-  /** A stream is good for the channels that it was opened with; others need a new one. */
+  /** Confirms the channels of the current stream. Opens a new stream if a listener needs another channel. */
   #confirmOrOpen() {
     const waiting = Array.from(this.#listeners).filter(({ isConfirmed }) => !isConfirmed);
     for (const listener of waiting) {
@@ -34,7 +37,7 @@ export class Ears {
       if (data.startsWith('message,')) return this.#tell(data);
       unconfirmed -= 1;
       if (unconfirmed !== 0) return;
-      // The old one ends only now, so nothing is missed. What is heard twice does no harm.
+      // The old stream ends only now, so no message is missed. A message that arrives twice does no harm.
       this.#source?.close();
       this.#source = source;
       this.#channels = channels;

@@ -1,4 +1,4 @@
-// The frame of one client: its worker, what it says of itself, and its buttons. The page tells it what to do.
+// The frame of one client, with its worker, its state and its buttons. The page sends commands to it.
 
 import { now, SHAPES } from './names.js';
 
@@ -10,12 +10,12 @@ let worker;
 let state;
 
 const DOES = {
-  // The page and its frames load in any order: whoever is first is answered by the other.
+  // The page and its frames load in any order, so each side announces itself and answers the other.
   hello: () => tell({ what: 'loaded' }),
   start({ message, run }) {
     worker?.terminate();
     worker = new Worker('worker.js', { type: 'module', name });
-    // What it said before it was terminated may come later: `run` tells.
+    // Messages of a terminated worker may arrive later. `run` shows to which worker a message belongs.
     worker.onmessage = ({ data }) => tell({ ...data, run });
     worker.onerror = ({ message: text }) => tell({ what: 'broke', text, run });
     worker.postMessage(message);
@@ -37,7 +37,7 @@ addEventListener('message', ({ data, origin, source }) => {
   if (origin === location.origin && source === parent) DOES[data.do]?.(data);
 });
 
-/** What a client believes, in words. */
+/** The client's belief in words, for each phase. */
 const BELIEVES = {
   off: 'starts …',
   dead: 'killed',
@@ -47,7 +47,7 @@ const BELIEVES = {
   lost: 'lost its lease',
 };
 
-/** What the first button does. */
+/** The text and the action of the first button, for the phases in which it does not ask for the lock. */
 const ASKS = { waits: ['Give up', 'giveUp'], holds: ['Release', 'finish'] };
 
 function show() {
@@ -73,7 +73,7 @@ function show() {
 function button(id, text, isEnabled) {
   const it = shown(id);
   if (it.textContent !== text) it.textContent = text;
-  // Not `disabled`: a button that has the focus is to keep it.
+  // A `disabled` button would lose the focus.
   it.setAttribute('aria-disabled', String(!isEnabled));
 }
 

@@ -1,16 +1,16 @@
-// What happened: spans of time, each of one lane, and moments. The timeline draws it, its tables say it in words.
+// The history: spans of time and moments, each in a lane. The timeline draws it, and the tables show it in words.
 
 import { now } from './names.js';
 
-/** What is older is forgotten. */
+/** Older entries are removed. */
 const KEEP_MS = 60_000;
 
 export class History {
-  /** From when times are shown. */
+  /** The time from which all shown times count. */
   epoch = now();
-  /** `{ id, lane, kind, from, to, … }`; `to` is undefined while it lasts. */
+  /** Spans `{ id, lane, kind, from, to, … }`; `to` is undefined while a span lasts. */
   spans = [];
-  /** `{ lane, kind, at, text }` */
+  /** Moments `{ id, lane, kind, at, text }`. */
   moments = [];
   #nextId = 1;
 
@@ -20,7 +20,7 @@ export class History {
     this.moments = [];
   }
 
-  /** Begins a span of a lane, and ends the one of the same kind. */
+  /** Begins a span in a lane, and ends the current one of the same kind. */
   begin(lane, kind, at, details) {
     this.end(lane, kind, at);
     const span = { id: this.#nextId++, lane, kind, from: at, to: undefined, ...details };
@@ -48,7 +48,7 @@ export class History {
     this.moments = this.moments.filter(({ at }) => at > since);
   }
 
-  /** Who believes at that moment that it holds the lock. Nobody does beyond its lease's deadline. */
+  /** Returns the clients that believe at a moment that they hold the lock. A belief ends at the lease's deadline. */
   believersAt(at) {
     return this.spans
       .filter(({ kind, from, to, until }) => kind === 'holds' && from <= at && at < Math.min(to ?? Infinity, until))

@@ -1,4 +1,4 @@
-// A client's line to the server: a `fetch` that can be cut.
+// A client's connection to the server: a `fetch` that can be cut.
 
 const encoder = new TextEncoder();
 
@@ -6,17 +6,17 @@ export class Line {
   #page;
   #isCut = false;
   #nextId = 1;
-  /** What is under way, each by what ends it. */
+  /** For each request in progress, a function that makes it fail. */
   #underWay = new Set();
-  /** Subscriptions by number, each by what feeds it. */
+  /** For each subscription by its number, a function that delivers an event. */
   #subscriptions = new Map();
 
-  /** `page` hears of calls, and listens for this client. */
+  /** `page` is informed of calls, and subscribes for this client. */
   constructor(page) {
     this.#page = page;
   }
 
-  /** Cut: every request is refused, and what is under way fails, answered or not. */
+  /** Cuts or restores the connection. While it is cut, new requests are refused. Requests in progress fail at once. */
   set isCut(isCut) {
     this.#isCut = isCut;
     if (isCut) for (const fail of [...this.#underWay]) fail();
@@ -49,8 +49,8 @@ export class Line {
   }
 
   /**
-   * The page listens for all clients by one request: a browser opens six connections to one server at the most, and
-   * each subscription would keep one of them.
+   * Subscribes through the page, which listens for all clients with one request. A browser opens at most six
+   * connections to one server, and each subscription would use one of them.
    */
   #subscribe(channel, signal) {
     const id = this.#nextId++;
@@ -76,7 +76,7 @@ export class Line {
     return new Response(body);
   }
 
-  /** An event came for a subscription. */
+  /** Delivers an event to a subscription. */
   heard(id, text) {
     this.#subscriptions.get(id)?.(text);
   }

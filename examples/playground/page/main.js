@@ -1,4 +1,4 @@
-// The page: puts the parts together, and shows what is not the timeline's.
+// The page: connects its parts, and shows everything except the timeline.
 
 import { NAMES, now, numberOf, SHAPES, seconds, tokenText } from './names.js';
 import { commandsOf } from './server.js';
@@ -9,7 +9,7 @@ import { Tour } from './tour.js';
 const SHOW_EVERY_MS = 200;
 const SPANS_EVERY_MS = 1_000;
 const LOG_LINES = 14;
-/** Screen readers hear one thing in this time, the newest. */
+/** Screen readers announce at most one text in this time, the newest. */
 const ANNOUNCE_EVERY_MS = 1_500;
 
 const NOTES = {
@@ -27,13 +27,13 @@ let isAnnouncing = false;
 let announcedAt = 0;
 
 const shown = (id) => document.getElementById(id);
-/** `?pace=0.2` makes everything that only waits for the reader as much faster. */
+/** The factor for pauses that only give the reader time: `?pace=0.2` makes them five times shorter. */
 const pace = Number(new URLSearchParams(location.search).get('pace') ?? 1);
 const stage = new Stage(Object.fromEntries(NAMES.map((name) => [name, shown(name)])), pace);
 const tour = new Tour(stage, announce, pace);
 new Timeline(stage, shown('timeline'));
 
-/** Says it to screen readers, unless something newer comes at once. */
+/** Announces a text to screen readers, unless a newer text follows at once. */
 function announce(text) {
   announcement = text;
   if (isAnnouncing) return;
@@ -71,7 +71,7 @@ function press(id, isPressed) {
   shown(id).setAttribute('aria-pressed', String(isPressed));
 }
 
-/** Shows it soon, once for all changes of that time. */
+/** Shows the state soon, once for all changes until then. */
 function wantShow() {
   if (isShown) return;
   isShown = true;
@@ -166,7 +166,7 @@ function make(tag, look, text) {
   return it;
 }
 
-/** Fills a table's body, and touches only the cells that changed. */
+/** Fills a table's body, and changes only the cells with new text. */
 function fill(body, rows) {
   while (body.rows.length > rows.length) body.deleteRow(-1);
   rows.forEach((cells, i) => {
@@ -201,7 +201,7 @@ theme.value = localStorage.getItem('theme') ?? '';
 function paint() {
   const documents = [document, ...stage.all.map((client) => client.document)];
   for (const { documentElement } of documents) {
-    // A frame that is just being loaded has none yet, and is told when it has.
+    // A frame that is still loading has no document yet. It is painted when it has loaded.
     if (documentElement) documentElement.dataset.theme = theme.value;
   }
 }
@@ -226,6 +226,6 @@ setInterval(wantShow, SHOW_EVERY_MS);
 setInterval(showSpans, SPANS_EVERY_MS);
 shown('spans').addEventListener('toggle', showSpans);
 
-// For tests, and for the console.
+// Tests and the browser's console use this.
 window.playground = { stage, tour };
 await stage.reset({});

@@ -1,10 +1,10 @@
-// Who there is, and how clocks and tokens are shown.
+// The names of the clients, and functions that show times and tokens.
 
-/** Each client by its name, with its shape: colours alone would not do. */
+/** The shape of each client, because not everybody can distinguish the colours. */
 export const SHAPES = { Ada: '●', Ben: '▲', Cleo: '■', Dan: '◆' };
 export const NAMES = Object.keys(SHAPES);
 
-/** Milliseconds by a clock that the page and its workers share. */
+/** Returns the time in milliseconds, by a clock that the page and its workers share. */
 export const now = () => performance.timeOrigin + performance.now();
 
 let tokens = [];
@@ -13,7 +13,7 @@ export function forgetTokens() {
   tokens = [];
 }
 
-/** Tokens have 16 digits; the page numbers them as they come. They rise, so the numbers do. */
+/** Returns a short number for a token, which has 16 digits. Tokens rise, so the page numbers them in order. */
 export function numberOf(token) {
   if (!tokens.includes(token)) tokens.push(token);
   return tokens.indexOf(token) + 1;

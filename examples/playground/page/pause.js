@@ -1,13 +1,13 @@
-// How a worker stands still: nothing of its program runs, no timer and no answer, and its clock goes on.
+// Pauses a worker: none of its code runs, no timers and no replies, while its clock goes on.
 
 const SLICE_MS = 20;
 
-/** Stands still until the page has set `key` on the server to `id`. */
+/** Blocks the worker until the page has set `key` on the server to `id`. */
 export function standStill({ key, id }) {
   while (!isOver(key, id)) sleep(SLICE_MS);
 }
 
-/** Asks without giving up the thread. It is no request of the client, so no line is in its way. */
+/** Asks the server with a synchronous request, which blocks the thread. It works even while the client is cut off. */
 function isOver(key, id) {
   const request = new XMLHttpRequest();
   request.open('GET', `/get/${encodeURIComponent(key)}`, false);
@@ -15,7 +15,7 @@ function isOver(key, id) {
     request.send();
     return JSON.parse(request.responseText).result === id;
   } catch {
-    // The server is away for good.
+    // The server has ended, so no one can end the pause.
     return true;
   }
 }
@@ -31,7 +31,7 @@ function sleep(ms) {
 
 const cell = sharedCell();
 
-/** Something to sleep on: a page that is not isolated has no `SharedArrayBuffer`, but for WebAssembly's. */
+/** Makes a shared cell for `Atomics.wait`. Without cross-origin isolation, only WebAssembly can make shared memory. */
 function sharedCell() {
   try {
     return new Int32Array(new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer);

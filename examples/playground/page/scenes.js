@@ -1,6 +1,6 @@
-// The six scenes of the tour. Each is a script for real clients; what it says at the end was measured.
+// The six scenes of the tour. Each is a script for real clients. The numbers in its last text are measured.
 //
-// A script waits for what clients and server do, by `until`. `beat` only gives the reader time to look.
+// `until` waits for an action of clients or the server. `beat` only gives the reader time to look.
 
 import { numberOf, seconds } from './names.js';
 
@@ -113,7 +113,7 @@ export const SCENES = [
         await until(() => ada.phase === 'holds');
         for (const client of [ben, cleo, dan]) {
           client.ask({ turns: 2, workMs: 250 });
-          // It has asked, and has its place in the queue, if there is one.
+          // The client has made its attempt, and is in the queue if the kind has one.
           await until(() => client.calls >= 2 && (kind === 'lock' || server.queue.includes(client.name)));
         }
         await beat(800);
@@ -178,7 +178,7 @@ export const SCENES = [
       stage.stop(false);
       await until(renewed);
       await beat(800);
-      // Right after a renewal: so Ben is the first to ask again.
+      // Continues right after a renewal, so Ben makes the next call.
       await until(renewal(ada));
       step('The server loses all its data. Ada does not know yet.');
       await stage.loseData();
@@ -196,10 +196,10 @@ export const SCENES = [
   },
 ];
 
-/** Gives what says whether a client's lease was renewed since. */
+/** Returns a function that returns whether a client's lease was renewed since this call. */
 function renewal(client) {
   const { until } = client;
-  // Two looks at one deadline differ by less than that.
+  // Two readings of one deadline differ by less than this.
   return () => client.phase === 'holds' && client.until > until + 100;
 }
 
@@ -207,13 +207,13 @@ function grants(history) {
   return history.spans.filter(({ kind, to }) => kind === 'holds' && to !== undefined);
 }
 
-/** How often a client was granted the lock that had asked later than another who waited then. */
+/** Returns the number of grants after which an earlier waiter was still waiting. */
 export function overtakings(history) {
   const all = grants(history);
   return all.filter((one, i) => all.slice(i + 1).some(({ askedAt }) => askedAt < one.askedAt)).length;
 }
 
-/** For how long two clients believed at once. */
+/** Returns the time for which two clients believed at once that they hold the lock. */
 export function bothBelieved(history, a, b) {
   const spans = (lane) => history.spans.filter((span) => span.lane === lane && span.kind === 'holds');
   const end = ({ to, until }) => Math.min(to ?? Infinity, until);

@@ -1,4 +1,4 @@
-// What the server's records say, read by ordinary commands over its REST API: see docs/architecture/records.md.
+// Reads the server's records by ordinary commands over its REST API: see docs/architecture/records.md.
 
 import { now } from './names.js';
 
@@ -16,7 +16,7 @@ async function pipeline(commands) {
   return (await response.json()).map(({ result }) => result);
 }
 
-/** Each kind's records: which commands read them, and what the answers say: a row for each that may be held. */
+/** For each kind of lock: a row for each possible holder, the commands that read its records, and their meaning. */
 const KINDS = {
   lock: {
     rows: [''],
@@ -68,10 +68,10 @@ const KINDS = {
   },
 };
 
-/** The names of the rows that the records of a kind have. */
+/** Returns the names of the rows for a kind of lock. */
 export const rowsOf = (kind) => KINDS[kind].rows;
 
-/** The commands that read the records of a kind, as a text. */
+/** Returns the commands that read the records of a kind, as a text. */
 export const commandsOf = (kind, name) =>
   KINDS[kind]
     .commands(name)
@@ -86,7 +86,7 @@ function hash(fields, pttl, row) {
   return pairs(fields).map(([owner]) => ({ row, owner, left: pttl }));
 }
 
-/** Those whose deadline, in milliseconds of the server's clock, is still to come. `limit` is no owner. */
+/** Returns the owners whose deadline, in milliseconds of the server's clock, is ahead. `limit` is not an owner. */
 function alive(deadlines, [seconds, micros], row) {
   const time = seconds * 1_000 + micros / 1_000;
   return deadlines
@@ -94,16 +94,16 @@ function alive(deadlines, [seconds, micros], row) {
     .map(([owner, until]) => ({ row, owner: owner.replace(/\/\d+$/, ''), left: until - time }));
 }
 
-/** Looks at the records of one lock, again and again. */
+/** Reads the records of one lock repeatedly. */
 export class Server {
-  /** Who holds the lock by its records: `{ row, who, left }`. */
+  /** The holders in the lock's records: `{ row, who, left }`. */
   held = [];
-  /** Who waits in a fair lock's queue. */
+  /** The waiters in a fair lock's queue. */
   queue = [];
   #names = new Map();
   #timer;
 
-  /** @param changed is told of each look, with its time */
+  /** @param changed is called after each reading, with its time */
   constructor(changed) {
     this.changed = changed;
   }
@@ -126,7 +126,7 @@ export class Server {
         this.queue = queue.map((owner) => this.#nameOf(owner));
         this.changed(at);
       } catch {
-        // The server is away: what was read last stays.
+        // The server does not answer, so the last reading stays.
       }
       if (this.#timer === timer) timer.id = setTimeout(look, LOOK_EVERY_MS);
     };
@@ -139,7 +139,7 @@ export class Server {
     this.#timer = undefined;
   }
 
-  /** Reads the cards that clients leave on the server, while they are there: a label under each client's id. */
+  /** Reads the client infos on the server, which have the label of each client id. They expire after a while. */
   async #learn(prefix, keys) {
     const unread = keys.filter((key) => !this.#names.has(clientOf(prefix, key)));
     if (unread.length === 0) return;
@@ -150,7 +150,7 @@ export class Server {
     });
   }
 
-  /** An owner id begins with its client's. */
+  /** Returns the name of an owner. An owner id begins with the client id. */
   #nameOf(owner) {
     return this.#names.get(owner.split(':')[0]) ?? '?';
   }

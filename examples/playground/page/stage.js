@@ -1,4 +1,4 @@
-// The clients, the server's records and the stores together, and what happens to all of them.
+// Holds the clients, the server's records and the stores, and changes all of them together.
 
 import { Client } from './client.js';
 import { Ears } from './ears.js';
@@ -7,9 +7,9 @@ import { forgetTokens, NAMES, now, numberOf } from './names.js';
 import { command, rowsOf, Server } from './server.js';
 import { Store } from './store.js';
 
-/** What each client adds to the account. */
+/** The amount that each client adds to the account. */
 const ADDS = { Ada: 10, Ben: 25, Cleo: 5, Dan: 40 };
-/** Which side of a read-write lock each takes. */
+/** The side of a read-write lock that each client uses. */
 const ROLES = { Ada: 'write', Ben: 'write', Cleo: 'read', Dan: 'read' };
 
 export class Stage extends EventTarget {
@@ -19,11 +19,11 @@ export class Stage extends EventTarget {
   stores = { fenced: new Store(true), unfenced: new Store(false) };
   settings = { kind: 'lock', leaseMs: 3_000, renew: true };
   isStopped = false;
-  /** Whether a scene plays: then its script alone says what the clients do. */
+  /** Whether a scene plays. Then only its script controls the clients. */
   isPlaying = false;
-  /** What was said, the oldest first: `{ at, text }`. */
+  /** The lines of the log, the oldest first: `{ at, text }`. */
   said = [];
-  /** Puts the names of this page beside those of others on the same server. */
+  /** Separates the names of this page from those of other pages on the same server. */
   #prefix = `${crypto.randomUUID().slice(0, 4)}:`;
   #run = 0;
 
@@ -31,7 +31,7 @@ export class Stage extends EventTarget {
 
   /**
    * @param frames each client's iframe, by name
-   * @param pace how long clients that contend work and rest: 1 is as people like to look at it
+   * @param pace the factor for the time that contending clients work and rest; 1 is good to watch
    */
   constructor(frames, pace) {
     super();
@@ -57,7 +57,7 @@ export class Stage extends EventTarget {
     return `stock-${this.#run}`;
   }
 
-  /** Everything anew: new clients, a new lock, both stores as at first. */
+  /** Starts again with new clients, a new lock, and both stores as at the beginning. */
   async reset(settings) {
     this.core ??= await compile();
     this.settings = { ...this.settings, ...settings };
@@ -79,7 +79,7 @@ export class Stage extends EventTarget {
     return { ...this.settings, ...own, prefix: this.#prefix, lock: this.#lock, pace: this.#pace };
   }
 
-  /** The server refuses every request of a client, or answers again. It keeps its data, and its clock goes on. */
+  /** Makes the server refuse every request of a client, or answer again. It keeps its data, and its clock goes on. */
   stop(isStopped) {
     this.isStopped = isStopped;
     if (isStopped) this.history.begin('server', 'stopped', now());
@@ -96,7 +96,7 @@ export class Stage extends EventTarget {
     this.changed();
   }
 
-  /** A client writes to the stores; gives what each of them says. */
+  /** Writes to the stores for a client. Returns the answer of each store. */
   write(who, token, adds, values, at) {
     const answer = {};
     for (const [name, store] of Object.entries(this.stores)) {
@@ -117,14 +117,14 @@ export class Stage extends EventTarget {
     return answer;
   }
 
-  /** Adds a line to what happened; `loud` is what screen readers say of it. */
+  /** Adds a line to the log. `loud` is its text for screen readers. */
   log(text, at, loud) {
     this.said.push({ at, text });
     if (this.said.length > 200) this.said.shift();
     this.dispatchEvent(new CustomEvent('said', { detail: { text, loud } }));
   }
 
-  /** Something is not as it was. */
+  /** Reports a change of the state. */
   changed() {
     this.dispatchEvent(new Event('change'));
   }
@@ -136,7 +136,7 @@ export class Stage extends EventTarget {
     this.changed();
   }
 
-  /** Waits until it is so; rejects if the signal aborts. */
+  /** Waits until the condition is true. Rejects if the signal aborts. */
   until(isSo, signal) {
     return new Promise((resolve, reject) => {
       const end = (settle) => {
@@ -153,7 +153,7 @@ export class Stage extends EventTarget {
     });
   }
 
-  /** The server's records were read: each holder's span goes on, ends or begins in a row of its own. */
+  /** Updates the history after the server's records were read. Each holder has a span in a separate row. */
   #looked(at) {
     const rows = rowsOf(this.settings.kind);
     const left = [...this.server.held];
@@ -172,7 +172,7 @@ export class Stage extends EventTarget {
   }
 }
 
-/** The core, compiled once for all workers. */
+/** Compiles the core, once for all workers. */
 function compile() {
   return WebAssembly.compileStreaming(fetch('steadlock/steadlock.wasm'));
 }

@@ -4,11 +4,11 @@ export class Store {
   #isFenced;
   #opening;
   balance = 0;
-  /** The highest token that it has seen. */
+  /** The highest token that the store has seen. */
   seen = 0;
-  /** What the balance would be without lost updates: what was there, and all that was taken. */
+  /** The balance without lost updates: the opening balance and all accepted amounts. */
   expected = 0;
-  /** The newest first. */
+  /** All writes, the newest first. */
   writes = [];
 
   constructor(isFenced, opening = 100) {
@@ -23,7 +23,7 @@ export class Store {
     this.writes = [];
   }
 
-  /** Takes a new balance, which its writer made of the one that it has read by adding something. */
+  /** Writes a new balance. The writer has computed it by adding an amount to the balance that it read before. */
   write({ who, value, adds, token }) {
     const result = { who, value, token, lost: 0, seen: this.seen, outcome: 'taken' };
     this.writes.unshift(result);
@@ -38,7 +38,7 @@ export class Store {
     return result;
   }
 
-  /** What was written, told to be taken, and is not there. */
+  /** The sum of accepted amounts that are missing in the balance. */
   get missing() {
     return this.expected - this.balance;
   }

@@ -1,16 +1,16 @@
-// The timeline: a lane for each client and for each record of the server. Time moves to the left; what lies to the right
-// of "now" are deadlines. What lasts is one SVG element that grows; what is over only moves.
+// The timeline has a lane for each client and for each record of the server. Time moves to the left. Deadlines are to
+// the right of "now". A span that lasts is an SVG element that grows; a span that has ended only moves.
 
 import { NAMES, now, numberOf, SHAPES } from './names.js';
 import { rowsOf } from './server.js';
 
 const FUTURE_MS = 3_500;
-/** So much of the past is shown, on a narrow screen less. */
+/** Returns the shown part of the past, which is shorter on a narrow screen. */
 const pastMs = (width) => (width < 600 ? 12_000 : 20_000);
 const LANE = 42;
 const BAR = { y: 17, height: 18 };
 const AXIS = 22;
-/** About as wide as a character; a bar that is too narrow has no text. */
+/** The approximate width of a character. A bar that is too narrow for its text shows none. */
 const CHARACTER_PX = 8;
 const FRAME_MS = 50;
 const CALM_FRAME_MS = 1_000;
@@ -82,7 +82,7 @@ export class Timeline {
     this.#moving.setAttribute('transform', `translate(${this.#past * this.#scale - at(time)} 0)`);
   }
 
-  /** Lanes, their names, and the axis. */
+  /** Draws the lanes, their names, and the axis. */
   #begin(layout) {
     this.#layout = layout;
     this.#elements.clear();
@@ -118,7 +118,7 @@ export class Timeline {
     if (top === undefined) return;
     const known = this.#elements.get(id) ?? this.#add(span, top, at);
     if (known.isDone) return;
-    // Nobody relies on a lease beyond its deadline, whatever it has heard so far.
+    // A lease does not count beyond its deadline, even if its end was not reported yet.
     const until = kind === 'holds' || kind === 'record' ? span.until : Infinity;
     const end = to ?? Math.min(time, until);
     const width = Math.max(1, at(end) - at(from));
@@ -163,7 +163,7 @@ export class Timeline {
     } else {
       group.append(
         element('line', { x1: x, x2: x, y1: top + 15, y2: top + 36 }),
-        // What follows a loss is beside it.
+        // The text of a loss is to the left, because the next moment often follows closely.
         element(
           'text',
           { x: kind === 'lost' ? x - 3 : x - 1, y: top + 13, 'text-anchor': kind === 'lost' ? 'end' : 'start' },
@@ -174,7 +174,7 @@ export class Timeline {
     this.#elements.set(id, { group });
   }
 
-  /** Where a lane begins; a server that is stopped is so in all of its rows, and shown in the first. */
+  /** Returns the top of a lane. Entries for the whole server, such as a stop, are shown in its first row. */
   #top(lane) {
     const i = this.#lanes.indexOf(lane === 'server' ? 'server/0' : lane);
     return i < 0 ? undefined : i * LANE;

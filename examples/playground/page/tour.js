@@ -1,11 +1,11 @@
-// The tour: six tabs, the scene of the chosen one, and how it is played.
+// The tour: six tabs, and the scene of the chosen tab with its controls.
 
 import { SCENES } from './scenes.js';
 
 const shown = (id) => document.getElementById(id);
 
 export class Tour {
-  /** What came of the scenes so far: `{ id, seen }`. */
+  /** The results of the scenes so far: `{ id, seen }`. */
   played = [];
   #stage;
   #at = 0;
@@ -14,7 +14,7 @@ export class Tour {
   #announce;
   #pace;
 
-  /** @param pace how long the reader has to look: 1 is as written */
+  /** @param pace the factor for the pauses that give the reader time; 1 is as written in the scenes */
   constructor(stage, announce, pace) {
     this.#stage = stage;
     this.#announce = announce;

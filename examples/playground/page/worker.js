@@ -1,18 +1,18 @@
-// One client: a program of its own with the real lock library in it. It runs in a Web Worker, so that it can be stopped
-// and killed as a process can.
+// One client: a program with the real lock library. It runs in a Web Worker, so that it can be paused and killed like a
+// process.
 //
 //   asks ─► waits ─► holds: reads the stores, works, looks at its lease once more, writes ─► releases
 //                      │
 //                      └─ its lease is lost: it stops, and writes nothing
 //
-// Between the last look and the write there is always time for a pause. `pause` stops a holder there.
+// A program can always be paused between its last look at the lease and the write. `pause` pauses a holder there.
 
 import { Line } from './line.js';
 import { standStill } from './pause.js';
 import { upstash } from './steadlock/adapters/upstash.js';
 import { connect, useCore } from './steadlock/index.js';
 
-/** How often a holder says until when it may rely on its lease. */
+/** The interval at which a holder reports the deadline of its lease. */
 const BEAT_MS = 100;
 
 const now = () => performance.timeOrigin + performance.now();
@@ -21,9 +21,9 @@ const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 let settings;
 let take;
-/** The turn that is under way: `finish()` ends its work, `giveUp()` its wait. */
+/** The current turn. `finish()` ends its work, and `giveUp()` its wait. */
 let turn;
-/** The pause that is due between the last look and the write, if one is. */
+/** The pause that is due between the last look and the write, if there is one. */
 let pauseDue;
 let isRepeating = false;
 
@@ -35,7 +35,7 @@ const line = new Line({
 
 const answers = new Map();
 
-/** Asks the stores, which are in the page. */
+/** Sends a request to the stores, which are in the page. */
 function ask(what, details) {
   const id = crypto.randomUUID();
   say(what, { id, ...details });
@@ -53,10 +53,10 @@ const HEARD = {
       leaseMs: settings.leaseMs,
       renew: settings.renew,
       commandTimeoutMs: 1_000,
-      // So that the records' owner ids lead to a name.
+      // The page shows the name for the owner id in a record.
       clientInfo: true,
       clientLabel: settings.name,
-      // A client may be started while it is cut off.
+      // The client can be started while it is cut off.
       lazy: true,
     });
     take = taking(client, settings);
@@ -89,7 +89,7 @@ const HEARD = {
 
 self.onmessage = ({ data }) => HEARD[data.do](data);
 
-/** How the lock of this kind is taken. */
+/** Returns a function that acquires the lock of this kind. */
 function taking(client, { kind, lock, role }) {
   switch (kind) {
     case 'mutex':
@@ -107,7 +107,7 @@ function taking(client, { kind, lock, role }) {
   }
 }
 
-/** Takes so many turns, one after another; with `isTold` the first one lasts until `finish`. */
+/** Takes a number of turns, one after another. With `isTold` the first one lasts until `finish`. */
 async function takeTurns({ turns = 1, workMs, isTold }) {
   if (turn) return;
   for (let i = 0; i < turns; i++) await takeTurn({ workMs: i === 0 && isTold ? undefined : workMs });
@@ -120,7 +120,7 @@ async function repeat() {
   }
 }
 
-/** From asking to having released. With `only`, it writes to that store alone. */
+/** Takes one turn, from the attempt to the release. With `only`, it writes only to that store. */
 async function takeTurn({ workMs, only }) {
   const ending = new AbortController();
   const work = Promise.withResolvers();
@@ -137,11 +137,11 @@ async function takeTurn({ workMs, only }) {
   } finally {
     turn = undefined;
   }
-  // What was refused is over: take the lock again, read again, write again.
+  // After a refused write, the client must acquire the lock, read and write again.
   if (isRefused) await takeTurn({ workMs: workMs ?? 400, only: 'fenced' });
 }
 
-/** Works under the lease, and gives whether the fenced store refused the write. */
+/** Works under the lease. Returns whether the fenced store refused the write. */
 async function hold(lease, work, workMs, only) {
   const until = () => now() + lease.remainingMs;
   say('holds', { token: lease.token, until: until() });
@@ -153,13 +153,13 @@ async function hold(lease, work, workMs, only) {
     work.resolve();
   });
   try {
-    // Only who has a token writes: the others have nothing that a store could check.
+    // Only holders with a token write: without a token, the store could check nothing.
     const seen = lease.token === null ? undefined : await ask('reads');
     if (workMs !== undefined) setTimeout(work.resolve, workMs);
     await work.promise;
     turn.isWorking = false;
     const isValid = lease.isValid;
-    // That was the last look. Whatever comes now may come too late.
+    // This was the last look at the lease. Everything after it can be too late.
     if (pauseDue) standAside(pauseDue);
     if (!isValid) return false;
     return seen !== undefined && (await write(lease.token, seen, only)).fenced === 'refused';

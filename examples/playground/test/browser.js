@@ -1,4 +1,4 @@
-// The playground and a Chromium, for a test.
+// Starts the playground and a Chromium for tests.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import puppeteer from 'puppeteer-core';
 const RUN = fileURLToPath(new URL('../run.py', import.meta.url));
 const CHROMIUM = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** Starts the playground; gives its address, and what ends it. */
+/** Starts the playground. Returns its address and a function that ends it. */
 export async function startPlayground() {
   const program = spawn(process.env.PYTHON ?? 'python3', [RUN], { stdio: ['ignore', 'pipe', 'ignore'] });
   const ended = once(program, 'exit');
@@ -35,9 +35,9 @@ export async function startBrowser() {
   return puppeteer.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'], headless: true });
 }
 
-/** A page of the playground, and what went wrong in it so far. */
+/** Opens a page of the playground. Returns it with a list of the problems in it so far. */
 export async function openPage(browser, url, { width = 1280, height = 1000, dark = false, query = '?pace=0.15' } = {}) {
-  // Each has its own storage.
+  // Each context has its own storage.
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   await page.setViewport({ width, height });

@@ -1,4 +1,4 @@
-// The page in a Chromium: its six scenes, what a visitor can do, the keyboard, and what axe-core finds.
+// Tests the page in Chromium: its six scenes, the actions of a visitor, the keyboard, and accessibility by axe-core.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -17,11 +17,11 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  // It ends cleanly with Ctrl-C.
+  // The playground must end cleanly with Ctrl-C.
   assert.equal(await playground?.stop(), 0);
 });
 
-/** Whatever the page complains of fails the test. */
+/** Runs a test in a new page. Errors and warnings of the page fail the test. */
 async function visit(options, body) {
   const { page, problems, close } = await openPage(browser, playground.url, options);
   page.setDefaultTimeout(PATIENCE_MS);
@@ -35,7 +35,7 @@ async function visit(options, body) {
 
 const isOver = () => !window.playground.tour.isPlaying && !document.getElementById('saw').hidden;
 
-/** What the page shows, and the history behind it. */
+/** Returns the texts that the page shows, and its history. */
 function facts(page) {
   return page.evaluate(() => {
     const { stage } = window.playground;
@@ -62,7 +62,7 @@ const end = ({ to, until }) => Math.min(to ?? Infinity, until);
 const holds = ({ spans }, who) => spans.filter(({ kind, lane }) => kind === 'holds' && (who ?? lane) === lane);
 const order = (shown) => holds(shown).map(({ lane }) => lane);
 
-/** For how long so many at least believed at once that they hold the lock. */
+/** Returns the time for which at least `count` clients believed at once that they hold the lock. */
 function believedAtOnce(spans, count) {
   const changes = spans.flatMap((span) => [
     { at: span.from, by: 1 },
@@ -101,7 +101,7 @@ describe('the tour', () => {
     await page.click(`#tab-${scene}`);
     await page.click('#play');
     await page.waitForFunction(isOver);
-    // What is shown follows within a frame.
+    // The page shows changes within a frame.
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     check(await facts(page));
     assert.deepEqual(problems, []);
@@ -114,7 +114,7 @@ describe('the tour', () => {
       assert.equal(believedAtOnce(holds(shown), 2), 0);
       assertTokensRise(shown);
       assert.match(shown.seen, /had the lock \d+ ms after Ada released it/);
-      // By the message of the release: polling alone takes 500 ms at least.
+      // The waiter was notified of the release: polling alone takes at least 500 ms.
       assert.ok(holds(shown)[1].from - holds(shown)[0].to < 500);
       assert.equal(shown.stores.fenced.balance, 140);
       assert.equal(shown.stores.unfenced.balance, 140);
@@ -126,7 +126,7 @@ describe('the tour', () => {
       assert.equal(believedAtOnce(holds(shown), 2), 0);
       assertTokensRise(shown);
       const [ada, ben] = holds(shown);
-      // The record outlived Ada, and its deadline.
+      // Ada's record lasted longer than Ada and its deadline.
       assert.ok(ben.from > ada.until, `${ben.from} > ${ada.until}`);
       assert.ok(shown.log.some((line) => line.endsWith('Ada is killed.')));
       assert.match(shown.seen, /Ben held the lock \d\.\d\d s after the kill/);
@@ -136,7 +136,8 @@ describe('the tour', () => {
     play('paused', (shown) => {
       assert.deepEqual(order(shown), ['Ada', 'Ben', 'Ada']);
       assertTokensRise(shown);
-      // By their clocks never two; but Ada stood still beyond its deadline, with the write as its next step.
+      // By their clocks, the two never held the lock at once. But Ada was paused beyond its deadline, just before its
+      // write.
       assert.equal(believedAtOnce(holds(shown), 2), 0);
       const paused = shown.spans.find(({ kind }) => kind === 'paused');
       const [ada, ben] = holds(shown);
@@ -158,7 +159,7 @@ describe('the tour', () => {
 
   test('a fair lock is granted in order of arrival', () =>
     play('fairness', (shown) => {
-      // The second half of the scene is what its history has.
+      // The history has only the second half of the scene.
       const turns = ['Ada', 'Ben', 'Cleo', 'Dan', 'Ada', 'Ben', 'Cleo', 'Dan'];
       assert.deepEqual(order(shown), turns);
       assert.equal(believedAtOnce(holds(shown), 2), 0);
@@ -188,7 +189,7 @@ describe('the tour', () => {
       const stopped = shown.spans.find(({ kind }) => kind === 'stopped');
       assert.ok(ada.from < stopped.from && stopped.to < end(ada));
       const both = believedAtOnce(holds(shown), 2);
-      // A third of the lease of 4 s, and time for calls on a busy machine.
+      // The limit is a third of the lease of 4 s, and time for calls on a busy machine.
       assert.ok(both > 0 && both < 4_000 / 3 + 700, `${both}`);
       assert.ok(
         shown.log.some((line) => line.includes('Ada knows that its lease is lost: the record is another’s now')),
@@ -298,7 +299,7 @@ describe('a visitor', () => {
       await says('idle');
     }));
 
-  /** All contend until so many grants are over, and so many clients were seen to hold the lock together. */
+  /** Lets all clients contend until `grants` leases have ended and `together` clients have held the lock at once. */
   async function contend(page, kind, grants, together) {
     await page.select('#kind', kind);
     await page.waitForFunction(
@@ -372,7 +373,7 @@ describe('axe-core finds nothing, and nothing scrolls sideways', () => {
 
   test(Object.keys(LOOKS).join(', '), () =>
     visit({}, async (page) => {
-      // With something in each place.
+      // Fills every place of the page.
       await page.evaluate(async () => {
         const { stage } = window.playground;
         const { Ada, Ben, Cleo, Dan } = stage.clients;

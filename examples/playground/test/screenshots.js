@@ -1,4 +1,4 @@
-// Writes the pictures of docs/playground: scenes at their end, and while they are played. `pngquant` makes them small.
+// Writes the pictures of docs/playground: scenes at their end and while they play. `pngquant` makes the files smaller.
 
 import { execFileSync } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';

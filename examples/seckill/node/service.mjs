@@ -13,13 +13,13 @@ const CLICKS_AT_A_TIME = 8;
 
 const store = new Redis(URL);
 const client = await connect(URL, { metrics: true });
-// Nobody else sells as "node" meanwhile. Renewed each second.
+// The mutex keeps a second Node service from selling. Its lease is renewed each second.
 const shift = await client.mutex(`${PREFIX}:shift:node`, { leaseMs: 3000, renew: true }).lock();
 const lock = client.lock(`${PREFIX}:voucher`);
 const progress = { sold: 0, refused: 0, grants: 0, longestWaitMs: 0 };
 let soldOut = false;
 
-/** Takes one click after another until nothing is left. */
+/** Serves one click after another until no voucher or no click is left. */
 async function serve(clicks) {
   for (const user of clicks) {
     if (soldOut) return;
@@ -35,7 +35,7 @@ async function serve(clicks) {
   }
 }
 
-/** Sells to one user. Every line is a step of its own: without the lock, others would come in between. */
+/** Sells a voucher to one user. Each read and each write is a separate command: only the lock makes the sale atomic. */
 async function sell(user, token) {
   const stock = Number(await store.get(`${PREFIX}:stock`));
   if (stock === 0) {
@@ -46,7 +46,7 @@ async function sell(user, token) {
     progress.refused += 1;
     return;
   }
-  // What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+  // The fencing check: a holder that was paused for longer than its lease has a token that is too low.
   if (token <= Number(await store.get(`${PREFIX}:token`))) {
     throw new Error(`fencing token ${token} is too low`);
   }
@@ -70,7 +70,7 @@ function shuffled(list) {
 
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 
-// Lets Prometheus read what the client counts.
+// Serves the metrics of the client to Prometheus.
 const server = createServer((_request, response) => {
   response.setHeader('Content-Type', 'text/plain; version=0.0.4');
   response.end(client.metrics());

@@ -31,7 +31,7 @@ class Worker:
         self.sold_out = False
 
     async def serve(self, clicks: Iterator[str]) -> None:
-        """Takes one click after another until nothing is left."""
+        """Serves one click after another until no voucher or no click is left."""
         for user in clicks:
             if self.sold_out:
                 return
@@ -42,7 +42,10 @@ class Worker:
                 await self.sell(user, lease)
 
     async def sell(self, user: str, lease: steadlock.aio.Lease) -> None:
-        """Sells to one user. Every line is a step of its own: without the lock, others would come in between."""
+        """Sells a voucher to one user.
+
+        Each read and each write is a separate command: only the lock makes the sale atomic.
+        """
         stock = int(await self.store.get(f"{PREFIX}:stock") or 0)
         if stock == 0:
             self.sold_out = True
@@ -50,7 +53,7 @@ class Worker:
         if await self.store.hexists(f"{PREFIX}:orders", user):
             self.refused += 1
             return
-        # What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+        # The fencing check: a holder that was paused for longer than its lease has a token that is too low.
         token = lease.token or 0
         if token <= int(await self.store.get(f"{PREFIX}:token") or 0):
             raise RuntimeError(f"fencing token {token} is too low")
@@ -79,7 +82,7 @@ async def report(worker: Worker) -> None:
 
 
 def serve_metrics(client: steadlock.aio.Client) -> str:
-    """Lets Prometheus read what the client counts, at the address that comes back."""
+    """Serves the metrics of the client to Prometheus, and returns their URL."""
 
     class Metrics(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -99,7 +102,7 @@ async def main() -> None:
     store = redis.from_url(URL, decode_responses=True)
     async with (
         steadlock.aio.connect(URL, metrics=True) as client,
-        # Nobody else sells as "python" meanwhile. Renewed each second.
+        # The mutex keeps a second Python service from selling. Its lease is renewed each second.
         client.mutex(f"{PREFIX}:shift:python", lease=3, renew=True),
     ):
         worker = Worker(client, store)

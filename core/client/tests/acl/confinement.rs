@@ -1,4 +1,4 @@
-//! What the rules keep their users from, and what one may add to them.
+//! Tests of what the rules forbid to their users, and of optional additions to the rules.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use steadlock_protocol::Reply;
 const SOON: Duration = Duration::from_secs(5);
 const NAMES: [&str; 3] = ["x", "x{t}", "{t}x"];
 
-/// Every kind held under the prefix `other:`, with waiters, so that all its keys and channels are there.
+/// Another tenant with the prefix `other:`. Every kind of lock is held and waited for, so all keys and channels exist.
 struct OtherTenant {
     client: Client,
     held: Vec<Lease>,
@@ -38,7 +38,7 @@ impl OtherTenant {
                 tokio::spawn(async move { other.acquire().await });
             }
         }
-        // Each lock's channel, and the channel of grants of each fair one.
+        // Each lock has a channel, and each fair lock also has a channel of grants.
         let wanted = NAMES.len() * (KINDS.len() + 1);
         eventually("all wait", SOON, || channels_of(server, "other:").len() == wanted).await;
         let keys = strings(server.run(&["KEYS", "*"]));
@@ -112,7 +112,7 @@ async fn a_tenant_reaches_no_key_and_no_channel_of_another() {
         refuses(cmd("PUBLISH").arg(channel).arg("0"));
         refuses(cmd("SUBSCRIBE").arg(channel));
     }
-    // Nor may it find out what there is, listen to all, or change the server.
+    // The user also cannot list keys, listen to all channels, or change the server.
     for words in [
         "KEYS *",
         "SCAN 0",
@@ -144,7 +144,7 @@ async fn a_tenant_reaches_no_key_and_no_channel_of_another() {
         let mut words = words.split(' ');
         refuses(cmd(words.next().unwrap()).arg(words.collect::<Vec<_>>()));
     }
-    // Nor do scripts carry it further, whether the key is named or not.
+    // Scripts give the user no more rights, whether the key is declared in KEYS or not.
     for (key, channel) in other.keys.iter().zip(other.channels.iter().cycle()) {
         for (body, key_count) in [
             ("return redis.call('GET', KEYS[1])", 1),
@@ -166,7 +166,7 @@ async fn a_tenant_reaches_no_key_and_no_channel_of_another() {
     other.client.close().await;
 }
 
-/// A script that anybody wrote.
+/// Loads a script, and returns the command that calls it.
 fn script(server: &Redis, body: &str, key_count: usize, argument: &str) -> Cmd {
     let sha = server.run(&["SCRIPT", "LOAD", body]);
     let Reply::Bytes(sha) = sha else { panic!("{sha:?}") };
@@ -175,7 +175,7 @@ fn script(server: &Redis, body: &str, key_count: usize, argument: &str) -> Cmd {
     command
 }
 
-/// Inside scripts Redis 6.2 and 7.0 have words for it, and no code.
+/// Whether an error is a refusal by the access list. Inside scripts, Redis 6.2 and 7.0 have a text and no error code.
 fn is_refusal(error: &RedisError) -> bool {
     let text = error.to_string();
     let words = ["The user executing the script can't", "ACL failure in script"];
@@ -222,8 +222,8 @@ async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys()
     assert_eq!(strings(server.run(&["KEYS", "*"])).len(), other.keys.len());
 }
 
-/// What SECURITY.md warns of. The tenant's rule keeps it inside one tenant: the queue cannot be read, nor the channel
-/// published on, by another (above).
+/// Tests an attack that SECURITY.md warns about. The tenant's rule limits it to one tenant: another tenant can neither
+/// read the queue nor publish on the channel (see above).
 #[tokio::test]
 async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants() {
     let server = Redis::start();
@@ -237,8 +237,8 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
     let grants = "steadlock:{tenant:f}:grants:";
     eventually("it waits", SOON, || !channels_of(&server, grants).is_empty()).await;
 
-    // A member of the same tenant, with the rights of the rule. It tries until the waiter has not asked again in between:
-    // a grant that names an earlier sight of the waiter is not believed.
+    // The attacker is a member of the same tenant, with the rights of the rule. It repeats the forgery, because the
+    // waiter ignores a grant with an old time of its last attempt.
     let mut member = redis::Client::open(rule.url(&server))
         .unwrap()
         .get_connection()
@@ -256,7 +256,7 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
             .query(&mut member)
             .unwrap();
         let Some(seen) = seen else { return };
-        // A token that the server could have drawn just then.
+        // Uses that time as the token, since the server could have drawn it just then.
         let seen = seen.split(' ').next().unwrap();
         let forged = format!("{first} {seen} {seen}");
         let channel = format!("{grants}{}", first.split(':').next().unwrap());
@@ -351,7 +351,7 @@ async fn a_database_in_the_url_needs_select() {
     lease.release().await.unwrap();
 }
 
-/// Users of three servers by this rule, as primaries.
+/// Starts three servers with a user by this rule. Returns the servers and their URLs for it.
 fn three_with(rule: &Rule) -> (Vec<Redis>, Vec<String>) {
     let servers: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
     let urls = servers.iter().map(|server| {
@@ -401,7 +401,7 @@ async fn redlock_clients_that_only_look_need_info() {
 async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
     let version = Version::chosen();
     if version == Version::Redis62 || version == Version::System {
-        // It came with Redis 7.2; an older server does not know the word.
+        // CLIENT SETINFO exists since Redis 7.2. An older server does not know the subcommand.
         return;
     }
     let server = Redis::start();

@@ -1,5 +1,5 @@
-//! The rules of SECURITY.md, as they are printed there: each is enough for what it is for, and each right in it is
-//! needed. `STEADLOCK_TEST_SERVER` names the version to run on.
+//! Tests of the ACL rules that SECURITY.md prints: each rule is sufficient for its purpose, and each right in it is
+//! necessary. `STEADLOCK_TEST_SERVER` names the server version.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -39,7 +39,7 @@ impl Use {
         result
     }
 
-    /// Whether its clients run a script.
+    /// Whether clients with this purpose call a script.
     fn runs(self, script: Script) -> bool {
         let file = script.file();
         let changes = file.ends_with("_force.lua") || file == "semaphore_limit.lua";
@@ -50,7 +50,7 @@ impl Use {
         }
     }
 
-    /// What its clients send beside the commands of scripts.
+    /// Returns the commands that clients with this purpose send, besides those that scripts call.
     fn sends(self) -> &'static [&'static str] {
         match self {
             Self::Clients { .. } => &["evalsha", "script|load", "subscribe", "unsubscribe"],
@@ -59,15 +59,15 @@ impl Use {
     }
 }
 
-/// Whether a client can do without a right, and only learns of releases later.
+/// Whether a client works without a right and only learns of releases later.
 fn is_spared(right: &str) -> bool {
     right.starts_with('&') || ["+publish", "+subscribe", "+unsubscribe"].contains(&right)
 }
 
-/// For each rule: it is enough, and each right in it is needed.
+/// Makes two tests for each rule: the rule is sufficient, and each right in it is necessary.
 macro_rules! each_rule {
     ($($user:ident: $purpose:expr,)*) => {
-        /// The rules of SECURITY.md, and what each is for.
+        /// The rules of SECURITY.md with their purposes.
         const RULES: &[(&str, Use)] = &[$((stringify!($user), $purpose)),*];
 
         $(mod $user {
@@ -106,13 +106,13 @@ async fn check_that_it_is_enough(user: &str, purpose: Use) {
     let result = purpose.of(&server, &rule, "orders:1", Hearing::Messages).await;
     result.unwrap_or_else(|failure| panic!("{user}: {failure}"));
     let refused = refused(&server);
-    // What clients say of themselves, and by what they know that their connections are to one server.
+    // A client works without these: they write its client info, or show that all of its connections are to one server.
     let is_optional = |what: &str| what.starts_with("client") || what == "info" || user == "watcher" && what == "set";
     assert!(
         refused.iter().all(|what| is_optional(what)),
         "{user}: was refused {refused:?}"
     );
-    // Not by `println`, which is shown for failed tests only.
+    // Bypasses `println`, whose output appears only for failed tests.
     let line = format!(
         "access list, rust, {}: {user}, {} rights\n",
         version::of(&server),
@@ -132,7 +132,8 @@ async fn check_each_right(user: &str, purpose: Use) {
         async move {
             weaker.apply(server);
             let mut failure = None;
-            // A waiter that asks just after a release needs no message, but that does not happen every time.
+            // By chance, a waiter can make an attempt just after a release and need no notification. Hence several
+            // runs.
             let times = if is_spared(&right) { 5 } else { 1 };
             for time in 0..times {
                 let name = format!("orders:{number}-{time}-");
@@ -144,7 +145,7 @@ async fn check_each_right(user: &str, purpose: Use) {
             let failure = failure.unwrap_or_else(|| panic!("{user} does not need {right}"));
             check_naming(user, &right, &failure);
             if is_spared(&right) && matches!(purpose, Use::Clients { .. }) {
-                // A waiter that hears nothing asks.
+                // A waiter that receives no notifications polls.
                 let name = format!("orders:{number}-late");
                 let result = purpose.of(server, &weaker, &name, Hearing::Polls).await;
                 result.unwrap_or_else(|failure| panic!("{user} without {right}: {failure}"));
@@ -169,7 +170,7 @@ fn check_naming(user: &str, right: &str, failure: &Failure) {
         "{user} without {right}: {failure}"
     );
     let named = match right.split_at(1) {
-        // Redis 6.2 says `script` where the others say `script|load`.
+        // Redis 6.2 names `script` where other versions name `script|load`.
         ("+", command) => error
             .message()
             .to_lowercase()
@@ -195,7 +196,7 @@ fn each_rule_has_the_commands_of_its_scripts_and_no_others() {
     }
 }
 
-/// What the server refused since the log was reset: commands, keys or channels.
+/// Returns the commands, keys and channels that the server has refused since its log was reset.
 fn refused(server: &Redis) -> Vec<String> {
     let mut connection = server.connection();
     let entries: Vec<redis::Value> = redis::cmd("ACL").arg("LOG").query(&mut connection).unwrap();

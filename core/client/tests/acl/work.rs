@@ -1,4 +1,4 @@
-//! What clients and operators do with locks, each step told apart, so that a missing right shows by what it breaks.
+//! The work of clients and operators with locks, in named steps: the failed step shows the effect of a missing right.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use tokio::task::JoinHandle;
 
 use crate::support::Redis;
 
-/// What did not come out as it should.
+/// A step with an unexpected result.
 #[derive(Debug)]
 pub struct Failure {
     pub step: String,
-    /// What the client said about it; `None` if something came late or not at all.
+    /// The client's error, or `None` if something was late or did not happen.
     pub error: Option<Error>,
 }
 
@@ -27,12 +27,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How long a waiter may take to learn of a release.
+/// The way in which waiters learn of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hearing {
-    /// It is told at once: its poll is too far away to be what woke it.
+    /// By a notification. The poll interval is so long that a poll would be too late.
     Messages,
-    /// It may find out by its poll.
+    /// By a notification or a poll.
     Polls,
 }
 
@@ -40,7 +40,7 @@ impl Hearing {
     fn patience(self) -> Duration {
         match self {
             Self::Messages => Duration::from_secs(4),
-            // Some tests look at the server often, and then all is slow.
+            // Some tests poll the server often, which slows everything down.
             Self::Polls => Duration::from_secs(30),
         }
     }
@@ -54,7 +54,7 @@ impl Hearing {
     }
 }
 
-/// Two clients and what they share.
+/// Two clients of one server, and the beginning of their lock names.
 pub struct Work<'a> {
     server: &'a Redis,
     hearing: Hearing,
@@ -63,7 +63,7 @@ pub struct Work<'a> {
     name: String,
 }
 
-/// Everything that clients do with locks of names that begin so.
+/// Does everything that clients do with locks, under names that begin with `name`.
 pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, hearing: Hearing) -> Result<(), Failure> {
     let work = Work {
         server,
@@ -92,7 +92,7 @@ pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, hea
 }
 
 impl Work<'_> {
-    /// A kind that one holds alone, and whose waiter is told.
+    /// Tests an exclusive kind of lock, whose waiter is notified.
     async fn alone(&self, kind: &str, tag: &str) -> Result<(), Failure> {
         let at = |step: &str| format!("{kind}{tag}: {step}");
         let name = format!("{}-{kind}{tag}", self.name);
@@ -162,7 +162,7 @@ impl Work<'_> {
         release("permits: release", all).await
     }
 
-    /// Waiters of both clients are served in turn; one gives up.
+    /// Tests that waiters of both clients are served in turn, after another one has given up.
     async fn fair_turns(&self, tag: &str) -> Result<(), Failure> {
         let name = format!("{}-turns{tag}", self.name);
         let held = in_step("fair: acquire", self.one.fair_lock(&name).acquire()).await?;
@@ -177,15 +177,15 @@ impl Work<'_> {
         let third = self.waiter(&self.one.fair_lock(&name), &name).await;
         self.queue_has(2, &name).await?;
         release("fair: release", held).await?;
-        // Both at once: who was not heard of for 3 s is passed over, so that on a machine that stood still the third
-        // may hold the lock before the second does.
+        // Waits for both concurrently. A waiter that has made no attempt for 3 s is skipped. After a stall of the
+        // machine, the third one may therefore hold the lock before the second.
         let served =
             |step: &'static str, waiter| async move { release("fair: release", self.woken(step, waiter).await?).await };
         try_join(served("fair: second", second), served("fair: third", third)).await?;
         Ok(())
     }
 
-    /// Starts to wait. Returns once somebody listens to the name's channels, or after a while if nobody may.
+    /// Starts a waiter. Returns once it listens to the name's channels, or after a while if it has no right to.
     async fn waiter(&self, lock: &Lock, name: &str) -> JoinHandle<Result<Lease, Error>> {
         wait(self.server, lock, name, self.hearing).await
     }
@@ -194,7 +194,7 @@ impl Work<'_> {
         woken(step, waiter).await
     }
 
-    /// So many wait for the fair lock, within a while.
+    /// Checks that the fair lock's queue soon has `count` waiters.
     async fn queue_has(&self, count: usize, name: &str) -> Result<(), Failure> {
         let is_so = || length_of_queue(self.server, name) == count;
         expect(
@@ -220,12 +220,12 @@ async fn woken(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>
     let step = step.into();
     waiter.await.expect("no panic").map_err(|error| Failure {
         step,
-        // It heard nothing, so the error does not say what was refused.
+        // Only `Misconfigured` names the refused right. Other errors just mean that no notification arrived.
         error: Some(error).filter(|error| error.kind() == ErrorKind::Misconfigured),
     })
 }
 
-/// Everything that operators do with locks that others hold, whose client this is.
+/// Does everything that operators do with the locks of other clients. `holder` is the client that holds them.
 pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let operator = Hearing::Messages.connect(url, "").await?;
     let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
@@ -263,7 +263,7 @@ async fn taking_away(
     let _held = in_step(at("acquire"), lock(holder, kind, &name).acquire()).await?;
     let seen = lock(operator, kind, &name);
     expect(at("is seen"), in_step(at("inspect"), seen.is_locked()).await?)?;
-    // Readers wait for no reader, but for its writer.
+    // A reader does not block other readers, so a writer waits for it.
     let waits_for = if kind == "read_lock" { "write_lock" } else { kind };
     let waiter = wait(server, &lock(&other, waits_for, &name), &name, Hearing::Messages).await;
     expect(
@@ -292,7 +292,7 @@ async fn changing_the_limit(server: &Redis, operator: &Client, holder: &Client, 
     Ok(())
 }
 
-/// Everything that those do who only look.
+/// Does everything that users do who only inspect locks.
 pub async fn of_watchers(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
     let watcher = Hearing::Messages.connect(url, "").await?;
     for tag in ["", "{tag}"] {
@@ -314,7 +314,7 @@ pub async fn of_watchers(url: &str, holder: &Client, name: &str) -> Result<(), F
     Ok(())
 }
 
-/// A lock of this kind.
+/// Returns a lock of this kind.
 pub fn lock(client: &Client, kind: &str, name: &str) -> Lock {
     match kind {
         "lock" => client.lock(name),
@@ -329,12 +329,12 @@ pub fn lock(client: &Client, kind: &str, name: &str) -> Lock {
 
 pub const KINDS: [&str; 6] = ["lock", "mutex", "fair_lock", "read_lock", "write_lock", "semaphore"];
 
-/// The channels that somebody listens to and whose names contain this.
+/// Returns the channels with subscribers whose names contain this text.
 pub fn channels_of(server: &Redis, name: &str) -> Vec<String> {
     strings(server.look(&["PUBSUB", "CHANNELS", &format!("*{name}*")]))
 }
 
-/// How many wait in the fair lock's queue on the server.
+/// Returns the number of waiters in the fair lock's queue on the server.
 fn length_of_queue(server: &Redis, name: &str) -> usize {
     let queues = strings(server.look(&["KEYS", &format!("steadlock:*{name}*:fair")]));
     let lengths = queues.iter().map(|key| match server.look(&["ZCARD", key]) {
@@ -378,11 +378,11 @@ pub async fn release(step: impl Into<String>, lease: Lease) -> Result<(), Failur
     expect(format!("{step}: {outcome:?}"), outcome == ReleaseOutcome::Released)
 }
 
-/// Whether it holds within the time.
+/// Returns whether a condition becomes true within the time.
 pub async fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
-    // Looks are counted too, since a machine that stood still has not looked. They become rare, since a hundred who
-    // look at a time keep a server from its work.
+    // Makes a minimum number of checks, because none ran while the machine stalled. The checks become rarer, because a
+    // hundred tasks that check at the same time would slow the server down.
     let (mut looks, mut gap) = (0, Duration::from_millis(5));
     while looks < 8 || Instant::now() < end {
         if holds() {

@@ -1,4 +1,4 @@
-//! Clusters whose nodes announce addresses which do not lead to them from here.
+//! Tests of clusters whose nodes announce addresses that are not reachable from here.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use super::support::version::Version;
 use super::support::{Redis, eventually, nobodys_port};
 use super::{ELSEWHERE, SOON, works};
 
-/// A cluster of one node that says it is elsewhere.
+/// Starts a cluster of one node that announces an unreachable address.
 fn elsewhere() -> Redis {
     let announced = ["--cluster-announce-ip", ELSEWHERE, "--cluster-announce-port", "7000"];
     Redis::start_cluster(Version::chosen(), &announced)
@@ -27,7 +27,7 @@ async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
     let node = elsewhere();
     let here = format!("127.0.0.1:{}", node.port);
     let client = builder(&node).connect().await.unwrap();
-    // Longer than connecting may take.
+    // The wait is longer than the connect timeout.
     let error = client.lock("a").wait(SOON).acquire().await.expect_err("no way");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("10.255.0.1:7000"), "{error}");
@@ -37,7 +37,7 @@ async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
         "by address",
     )
     .await;
-    // What the user wrote is not mapped.
+    // The addresses in the user's URL are not mapped.
     let more = [whole[0], (here.as_str(), "10.255.0.1:7000")];
     works(&builder(&node).address_map(more).connect().await.unwrap(), "once").await;
 }
@@ -97,7 +97,7 @@ async fn a_function_that_is_slow_takes_its_time_from_connecting_and_from_nothing
     let (limit, is_over) = (SOON / 20, Arc::new(AtomicBool::new(false)));
     let end = Arc::clone(&is_over);
     let map = AddressMap::by(move |_| {
-        // The first two do not come back before the end.
+        // The first two calls of the map do not return before the end of the test.
         let is_slow = calls.fetch_add(1, Ordering::Relaxed) < 2;
         while is_slow && !end.load(Ordering::Relaxed) {
             thread::sleep(SOON / 100);
@@ -110,7 +110,7 @@ async fn a_function_that_is_slow_takes_its_time_from_connecting_and_from_nothing
     is_over.store(true, Ordering::Relaxed);
 }
 
-/// Has all nodes announce ports that nobody listens on; the table from those to the real ones.
+/// Makes all nodes announce ports on which nothing listens. Returns the map from these to the real addresses.
 async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
     let announced: Vec<u16> = cluster.nodes.iter().map(|_| nobodys_port()).collect();
     for (node, port) in cluster.nodes.iter().zip(&announced) {
@@ -134,7 +134,7 @@ async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
 #[tokio::test]
 async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
     if Version::chosen() == Version::Redis62 {
-        return; // Its nodes announce other ports only from their start on.
+        return; // Redis 6.2 cannot change its announced port at run time.
     }
     let cluster = Cluster::start();
     let primaries = cluster.primaries();
@@ -156,7 +156,7 @@ async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
     let lease = client.lock("{moved}:held").acquire().await.unwrap();
     cluster.begin_move(slot, &from, &to);
     cluster.move_keys(slot, &from, &to);
-    // The record is at the new node already: the old one says ASK.
+    // The record is at the new node already, so the old one redirects the call with ASK.
     lease.extend(None).await.unwrap();
     cluster.end_move(slot, &from, &to);
     works(&client, "{moved}:after").await;
@@ -165,11 +165,11 @@ async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
     assert!(to.scripts_called() > 0);
 }
 
-/// As in Kubernetes, where nodes have names that only their own network knows.
+/// As in Kubernetes, the nodes have names that only their own network can resolve.
 #[tokio::test]
 async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes_over() {
     if Version::chosen() == Version::Redis62 {
-        return; // It announces no names.
+        return; // Redis 6.2 announces no names.
     }
     let cluster = Cluster::start_failing_over();
     let name = |node: &Node| format!("node-{}.cache.invalid", node.port);

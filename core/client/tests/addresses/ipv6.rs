@@ -1,4 +1,4 @@
-//! Servers on `::1`, and what they announce.
+//! Tests of servers at `::1`, and of the addresses that they announce.
 
 use std::net::Ipv6Addr;
 
@@ -10,10 +10,10 @@ use super::support::version::Version;
 use super::support::{Redis, nobodys_port};
 use super::{SOON, works};
 
-/// The tests' own connections are to 127.0.0.1.
+/// The options to listen on both addresses: the tests' own connections use 127.0.0.1.
 const BOTH: [&str; 3] = ["--bind", "127.0.0.1", "::1"];
 
-/// Whether clients are there by IPv6.
+/// Whether the server has clients by IPv6.
 fn has_clients_by_ipv6(server: &Redis) -> bool {
     let Reply::Bytes(told) = server.run(&["CLIENT", "LIST"]) else {
         panic!("no text");
@@ -34,7 +34,7 @@ async fn a_server_at_an_ipv6_address_is_reached() {
     assert!(error.to_string().contains("[::1]:"), "{error}");
 }
 
-/// A node that announces `::1`, bare as servers do.
+/// Starts a node that announces `::1`. Servers announce it without brackets.
 fn node() -> Redis {
     Redis::start_node(
         Version::chosen(),
@@ -75,7 +75,7 @@ async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed(
         assert!(has_clients_by_ipv6(node));
         assert!(node.calls("evalsha") + node.calls("eval") > 0);
     }
-    // A name of the first node's, which leaves no key behind.
+    // A name whose slot belongs to the first node. The lock leaves no key behind, so the slot can move without keys.
     let mut names = (0..).map(|number| format!("moved-{number}"));
     let is_there = |name: &String| slot(&one, name).parse::<u16>().unwrap() < 8_192;
     let name = names.find(is_there).unwrap();

@@ -1,4 +1,4 @@
-//! Servers that announce addresses which do not lead to them from here, and IPv6.
+//! Tests of servers that announce addresses which are not reachable from here, and of IPv6.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -18,14 +18,14 @@ use steadlock::{Client, ErrorKind};
 use support::works;
 
 const SOON: Duration = Duration::from_secs(10);
-/// Nobody is there.
+/// An address that is not reachable.
 const ELSEWHERE: &str = "10.255.0.1";
 
-/// Takes locks until `is_there`.
+/// Acquires and releases locks until `is_there` returns true.
 async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {
     for number in 0..1_000 {
         let lock = client.lock(format!("{name}-{number}.")).wait(SOON);
-        // The old primary may have granted it, and is not where it is released.
+        // The release can fail: the old primary may have granted the lock, and the release goes to the new one.
         let _ = lock.acquire().await.unwrap().release().await;
         if is_there() {
             return works(client, name).await;

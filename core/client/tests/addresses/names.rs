@@ -1,4 +1,4 @@
-//! Nodes that announce IP addresses, and whose certificate has only a name.
+//! Tests of nodes that announce IP addresses and whose certificate has only a name.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,7 +12,7 @@ use super::support::version::Version;
 use super::support::{Redis, free_node_port};
 use super::{SOON, works};
 
-/// A node with TLS that has all slots, announces 127.0.0.1, and has a certificate for this name.
+/// A node with TLS that has all slots, announces 127.0.0.1, and has a certificate for a given name.
 struct Named {
     _node: Redis,
     authority: Authority,
@@ -24,7 +24,7 @@ impl Named {
         Self::start_that(name, &["--tls-auth-clients", "no"])
     }
 
-    /// One that lets in only whom its authority has signed.
+    /// Starts a node that accepts only clients with a certificate of its authority.
     fn demanding(name: &str) -> Self {
         Self::start_that(name, &["--tls-auth-clients", "yes"])
     }
@@ -159,7 +159,7 @@ async fn a_node_that_was_found_is_shown_the_client_certificate_too() {
 #[tokio::test]
 async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certificate() {
     if Version::chosen() != Version::System {
-        // Only the system's speak TLS.
+        // Only the system's server speaks TLS.
         return;
     }
     let (authority, port) = (Authority::new(), free_node_port());
@@ -202,9 +202,9 @@ async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certifica
     works(&builder.connect().await.unwrap(), "a").await;
 }
 
-/// What a client that connects by this scheme to `localhost` sends before it knows anything of the server.
+/// Returns the first bytes that a client sends to `localhost` with this scheme, before the server has replied.
 async fn greeting(scheme: &str, name: Option<&str>) -> String {
-    // Of its own: the client before it may try once more.
+    // Each call has its own port, because the client of an earlier call may connect again.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let service = if scheme.ends_with("sentinel") { "/mymaster" } else { "" };

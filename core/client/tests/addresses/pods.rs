@@ -1,5 +1,5 @@
-//! From outside a Kubernetes cluster, as docs/servers.md has it: pods announce names that only their own network
-//! knows, and all have the same port there.
+//! Tests of a client outside of a Kubernetes cluster, as docs/servers.md describes it. The pods announce names that
+//! only their own network can resolve, and all have the same port there.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use super::support::version::Version;
 use super::support::{Redis, eventually, nobodys_port};
 use super::{SOON, works, works_until};
 
-/// Three nodes with a third of the slots each, `cache-0.cache:6379` and so on.
+/// Starts three nodes with a third of the slots each, which announce `cache-0.cache:6379` and so on.
 async fn pods() -> Vec<Redis> {
     let pods: Vec<Redis> = (0..3).map(|_| Redis::start_node(Version::chosen(), &[])).collect();
     let name = |number: usize| format!("cache-{number}.cache");
@@ -43,10 +43,10 @@ async fn pods() -> Vec<Redis> {
 }
 
 fn is_too_old() -> bool {
-    Version::chosen() == Version::Redis62 // It announces no names.
+    Version::chosen() == Version::Redis62 // Redis 6.2 announces no names.
 }
 
-/// By the first pod alone, as with `redis+cluster://localhost:7000`.
+/// Builds a client whose URL has only the first pod, like `redis+cluster://localhost:7000`.
 fn builder(pods: &[Redis]) -> Builder {
     Client::builder().url(format!("redis+cluster://localhost:{}", pods[0].port))
 }
@@ -92,7 +92,7 @@ async fn pods_of_a_cluster_are_reached_by_a_function_of_their_names() {
     reaches_all(&client, &pods).await;
 }
 
-/// What is told of connections.
+/// An observer that records failed connection attempts, each with its server and its cause.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -144,8 +144,8 @@ async fn a_pod_keeps_its_name_in_messages_and_the_log_and_one_that_is_not_mapped
     eventually("the log calls it by its name", SOON, is_told).await;
 }
 
-/// Sentinels must reach what they announce, so the servers have a name that leads to them here as well. It is
-/// shown that the client goes another way.
+/// Sentinels must reach the addresses that they announce, so these names work for the client here as well. The test
+/// shows that the client uses the mapped addresses instead.
 #[tokio::test]
 async fn servers_that_announce_names_to_sentinels_are_reached_by_the_map_also_after_a_failover() {
     let named = ["--replica-announce-ip", "localhost", "--repl-diskless-sync-delay", "0"];

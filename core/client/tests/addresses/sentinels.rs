@@ -1,4 +1,4 @@
-//! Sentinels that announce addresses which do not lead to the servers from here.
+//! Tests of sentinels that announce addresses which are not reachable from here.
 
 use steadlock::{Client, ErrorKind};
 
@@ -65,13 +65,14 @@ async fn a_sentinel_of_the_url_that_another_one_announces_is_asked_once() {
     assert_eq!(one.connections(), 1);
 }
 
-/// How many connections the client's user has to a server.
+/// Returns the number of connections of the client's user to a server.
 fn of_the_client(node: &Node) -> usize {
     let told = node.text(&["CLIENT", "LIST"]);
     told.lines().filter(|line| line.contains("user=app")).count()
 }
 
-/// Sentinels must reach what they announce. So it is shown that the client goes another way.
+/// Sentinels must reach the addresses that they announce, so these work for the client here as well. The test shows
+/// that the client uses the mapped addresses instead.
 #[tokio::test]
 async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
     let watched = Watched::start();
@@ -93,7 +94,8 @@ async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
     let promoted = || servers[1..].iter().position(Node::is_primary);
     eventually("a replica is the primary", 6 * SOON, || {
         promoted().is_some() || {
-            // Refused while one is under way, or no good replica is known; on a slow machine one may be given up.
+            // The sentinel refuses while another failover is in progress, or while it knows no good replica. On a slow
+            // machine a failover may be aborted.
             let _ = watched.sentinels()[0].try_run(&["SENTINEL", "FAILOVER", "mymaster"]);
             false
         }

@@ -1,4 +1,4 @@
-//! Nodes that are killed, replaced or hang.
+//! Tests of nodes that are killed, replaced or hang.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::{eventually, is_timed, on_time};
 use crate::{LEASE, SOON};
 use steadlock::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
 
-/// A failover in which no replica gets the majority is repeated after some seconds.
+/// The longest time until a replica is promoted. A failover without a majority is repeated after some seconds.
 const PROMOTED: Duration = Duration::from_secs(25);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,25 +48,25 @@ async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
         times[usize::from(is_killed)].note(took);
         probe.release().await.unwrap();
         crowd.goes_on().await;
-        // On a machine that is busy enough it may have been replaced, too.
+        // On a busy machine the promoted replica may have been replaced too.
         if replica.is_primary() {
             has_tokens_only(&replica).await;
         }
     }
 }
 
-/// What a round may take for reasons of the machine's.
+/// The time by which a busy machine can slow down a round.
 const NOISE: Duration = Duration::from_millis(5);
 
-/// A cluster of whose three shards one is about to hang, and a client that holds a lock on each.
+/// A cluster of three shards, one of which is about to hang, and a client that holds a lock on each shard.
 struct Hanging {
     cluster: Cluster,
     client: Client,
     /// The nodes that are about to hang.
     shard: [Node; 2],
-    /// A lock of that shard.
+    /// The lease of a lock on that shard.
     theirs: Lease,
-    /// Locks of the others.
+    /// The leases of locks on the other shards.
     others: Vec<Lease>,
 }
 
@@ -98,7 +98,7 @@ impl Hanging {
         }
     }
 
-    /// Rounds on the other shards for three leases. Gives how long each took, in order.
+    /// Acquires and releases locks on the other shards for the time of three leases. Returns the sorted durations.
     async fn rounds(&self) -> Vec<Duration> {
         let names: Vec<_> = self
             .others
@@ -118,19 +118,19 @@ impl Hanging {
         took
     }
 
-    /// The shard goes on, and its locks can be acquired again.
+    /// Resumes the shard, and checks that locks of all shards can be acquired again.
     async fn goes_on(self) {
         assert_eq!(self.theirs.lost().await, LostReason::Expired);
         for node in &self.shard {
             node.resume();
         }
-        // Else they may change places between the grant and the release of a lock, which costs its record.
+        // Otherwise a failover could happen between the grant and the release of a lock, and its record would be lost.
         eventually("no node takes another for failed", PROMOTED, || {
             let sees_all = |node: &Node| !node.text(&["CLUSTER", "NODES"]).contains("fail");
             self.cluster.nodes.iter().all(sees_all) && self.cluster.owner(self.theirs.name()).is_some()
         })
         .await;
-        // Whichever node has the slots now: a shard's nodes may have changed places.
+        // Either node of the shard can have the slots now, as a failover may have happened.
         for lease in self.others.iter().chain([&self.theirs]) {
             let lock = self.client.lock(format!("{{{}}}-again", lease.name())).wait(SOON);
             assert_eq!(
@@ -195,7 +195,7 @@ async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
     hanging.goes_on().await;
 }
 
-/// A client that uses only one shard has no other node that keeps the cluster in sight.
+/// A client that uses only one shard has no connection to another node, from which it could learn of a failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
     for is_killed in [true, false] {
@@ -216,11 +216,11 @@ async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
         } else {
             primary.pause();
         }
-        // One call is on its way to the node, and stays there.
+        // One call is sent to the node and remains without a reply.
         let waiting = client.lock(&name).wait(3 * SOON);
         let start = Instant::now();
         let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
-        // Meanwhile a shard that was never used is as good as ever.
+        // Meanwhile a shard that was never used before works.
         let elsewhere = cluster.name_at(&cluster.primaries()[1], "elsewhere");
         let elsewhere = client.lock(elsewhere).try_acquire().await.unwrap().unwrap();
         elsewhere.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Who learns of what: waiters, also Redisson's, of releases, and observers of connections.
+//! Tests that waiters, Redisson's among them, learn of releases, and that observers learn of connections.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,8 +37,8 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
     }
 }
 
-/// Redisson's clients listen to a lock's channel in either way: those of a cluster to the sharded one, at the lock's
-/// node; those that know of none, or came before there were any, to the plain one, at any node.
+/// Redisson's clients listen to a lock's channel in one of two ways. Clients of a cluster use the sharded channel, at
+/// the lock's node. Older clients, and clients without sharded channels, listen to the plain channel at any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_is_heard_on_redissons_channel_in_every_way() {
     let cluster = Cluster::start();
@@ -75,7 +75,7 @@ async fn a_release_is_heard_on_redissons_channel_in_every_way() {
     }
 }
 
-/// Keeps what is told of connections.
+/// An observer that records lost and restored connections.
 #[derive(Clone, Debug, Default)]
 struct Links(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! Locks in a cluster of three primaries with a replica each, and what its servers can do to them.
+//! Tests of locks in a cluster of three primaries with a replica each, also while its nodes fail or change.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -19,7 +19,7 @@ use support::version::Version;
 use support::{Redis, nobodys_port};
 
 const SOON: Duration = Duration::from_secs(10);
-/// Of a crowd.
+/// The length of a crowd's leases.
 const LEASE: Duration = Duration::from_secs(12);
 
 async fn connect(cluster: &Cluster) -> Client {

@@ -1,4 +1,4 @@
-//! Slots that move from one node to another while their locks are held, waited for and taken.
+//! Tests of slots that move from one node to another while callers hold, await and acquire their locks.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use crate::support::crowd::{is_listened_for, kinds, waits};
 use crate::{SOON, connect};
 use steadlock::{Client, ReleaseOutcome};
 
-/// A slot is held migrating for some time: first with all keys where they were, then with all of them moved.
-/// A server lets pass what names one key: every renewal, most releases, and a semaphore. Other calls it refuses
-/// while some of their keys are missing, so they wait until the slot has moved.
+/// A slot stays in the migrating state for some time: first with all keys at the old node, then with all keys moved.
+/// The node accepts calls with one key: every renewal, most releases, and all calls of a semaphore. The node refuses
+/// other calls while some of their keys are missing, so these wait until the slot has moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     const STAY: Duration = Duration::from_millis(2_500);

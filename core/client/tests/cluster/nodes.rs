@@ -1,4 +1,4 @@
-//! Which node a client is connected to, and what goes on where.
+//! Tests of the nodes to which a client connects, and of the node that receives each call.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::rig::Node;
 use crate::{SOON, connect, has_sharded_channels};
 use steadlock::{Client, ErrorKind, ReleaseOutcome};
 
-/// How often the user of a client is connected to a node.
+/// Returns the number of connections of the client's user to a node.
 fn connections(node: &Node) -> usize {
     let told = node.text(&["CLIENT", "LIST"]);
     told.lines().filter(|line| line.contains("user=app")).count()
@@ -22,9 +22,9 @@ async fn a_node_is_connected_to_when_one_of_its_slots_is_needed() {
         node.run(&["ACL", "SETUSER", "app", "on", ">sesame", "~*", "&*", "+@all"]);
     }
     let primaries = cluster.primaries();
-    // By the first primary alone.
+    // The URL names only the first primary.
     let url = format!("redis+cluster://app:sesame@127.0.0.1:{}", primaries[0].port);
-    // What a client says of itself has a slot of its own.
+    // The key of the client info would be in another slot, perhaps at another node.
     let client = Client::builder().url(url).without_client_info();
     let client = client.connect().await.unwrap();
     for needed in 1..=primaries.len() {
@@ -33,7 +33,7 @@ async fn a_node_is_connected_to_when_one_of_its_slots_is_needed() {
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
         for (number, node) in primaries.iter().enumerate() {
             let count = connections(node);
-            // The one of the URL is also asked who has which slot.
+            // The node of the URL is connected too, to ask it for the owners of slots.
             assert!((count > 0) == (number < needed), "{needed}: {number}: {count}");
         }
     }
@@ -85,7 +85,7 @@ async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout
     assert!(start.elapsed() >= TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("TRYAGAIN"), "{error}");
-    // A semaphore that nobody holds can be taken meanwhile.
+    // A free semaphore can be acquired meanwhile.
     let permit = client.semaphore(format!("{{{name}}}-permits"), 1).permits(1);
     assert_eq!(
         permit.acquire().await.unwrap().release().await.unwrap(),
@@ -100,7 +100,7 @@ async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
-/// As a Redisson releases: the record is deleted, and the channel told, in one of two ways.
+/// Releases a lock as Redisson does: deletes the record, and publishes on the channel with one of two commands.
 fn released_by_redisson(node: &Node, command: &str, name: &str) {
     node.run(&["DEL", name]);
     node.run(&[command, &format!("redisson_lock__channel:{{{name}}}"), "0"]);
@@ -115,14 +115,14 @@ async fn redissons_plain_channel_wakes_no_waiter_which_asks_by_itself_and_its_sh
     let (asked, told) = (cluster.name_at(node, "asked"), cluster.name_at(node, "told"));
     for name in [&asked, &told] {
         let held = holder.lock(name).without_fencing().lease(6 * SOON);
-        // Redisson's, so to say: nobody here releases it.
+        // Simulates a lock of Redisson: no client here releases it.
         tokio::spawn(async move { held.acquire().await.unwrap().lost().await });
         eventually("it is held", SOON, || node.has_key(name)).await;
     }
     let before = node.scripts_called();
     let waits_for_word = waits(woken_only.lock(&told), SOON);
     is_listened_for(node, &told).await;
-    // Who listens asks once more, since a release may have come before.
+    // After subscribing, a waiter makes another attempt, because the lock may have been released before.
     eventually("it has asked twice", SOON, || node.scripts_called() >= before + 2).await;
     let asks = waits(asking.lock(&asked), SOON);
     is_listened_for(node, &asked).await;

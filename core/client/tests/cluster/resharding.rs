@@ -1,5 +1,5 @@
-//! Slots that move to another node and back, again and again, while locks of every kind are contended:
-//! no caller notices it, nobody is let in beside a holder, and waiters of a fair lock keep their order.
+//! Tests of slots that move to another node and back repeatedly while locks of every kind are contended. No caller
+//! notices the moves, no lock has two holders, and waiters of a fair lock keep their order.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{LEASE, SOON};
 
-/// Longer than any number of slots takes.
+/// A wait longer than any number of moves.
 const LONG: Duration = Duration::from_secs(3_600);
-/// A fair lock's queue moves along with every so many slots.
+/// One in this many moves also moves the queue of a fair lock.
 const QUEUE_MOVES: usize = 50;
 /// The weight of a holder that excludes all others.
 const ALONE: u32 = 1_000;
 
-/// One side of a lock: its holders may weigh `most` together, and each weighs `weight`.
+/// One side of a lock. Each holder adds `weight`, and the sum of all holders is at most `most`.
 struct Side {
     kind: &'static str,
     lock: Lock,
@@ -31,7 +31,7 @@ struct Side {
     inside: Arc<AtomicU32>,
 }
 
-/// Every kind of lock, with names in the slot of `name`. `inside` counts who holds each of them.
+/// Returns every kind of lock, with names in the slot of `name`. `inside` has the weight of the holders of each lock.
 fn sides(client: &Client, name: &str, inside: &[Arc<AtomicU32>; 5]) -> Vec<Side> {
     let of = |kind: &str| format!("{{{name}}}-{kind}");
     let both = client.read_write_lock(of("both"));
@@ -53,7 +53,7 @@ fn sides(client: &Client, name: &str, inside: &[Arc<AtomicU32>; 5]) -> Vec<Side>
 }
 
 impl Side {
-    /// Acquires and releases until `is_over`; says how often.
+    /// Acquires and releases the lock until `is_over`. Returns the number of rounds.
     async fn contend(self, is_over: Arc<AtomicBool>) -> usize {
         let mut rounds = 0;
         while !is_over.load(Ordering::Relaxed) {
@@ -121,7 +121,8 @@ async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
     crowd.goes_on().await;
 }
 
-/// The waiters of a fair lock have their turns as they came, though their queue was elsewhere meanwhile.
+/// Checks that the waiters of a fair lock are served in order of arrival, although their queue moved to another node
+/// and back.
 async fn a_queue_moves(cluster: &Cluster, clients: &[Client], here: &Node, there: &Node, number: usize) {
     let name = cluster.name_at(here, &format!("queue{number}"));
     let slot = cluster.slot(&name);

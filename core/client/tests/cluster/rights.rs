@@ -1,4 +1,4 @@
-//! The rights of SECURITY.md, as they are printed there, on a cluster.
+//! Tests of the rights that SECURITY.md prints, on a cluster.
 
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{is_listened_for, kinds, waits};
@@ -6,7 +6,7 @@ use crate::{SOON, has_sharded_channels};
 use steadlock::{Client, ReleaseOutcome};
 use steadlock_protocol::Reply;
 
-/// The user of SECURITY.md's rule, with what the table there adds for clusters.
+/// Returns the rule of SECURITY.md for the user `locks`, with the rights that the table there adds for clusters.
 fn printed_rule() -> Vec<String> {
     let text = include_str!("../../../../SECURITY.md");
     let rule = text
@@ -25,12 +25,12 @@ fn printed_rule() -> Vec<String> {
         .filter(|word| word.starts_with('+'))
         .map(|word| word.replace('\\', ""));
     let known = |word: &String| has_sharded_channels() || !OF_SHARDED_CHANNELS.contains(&word.as_str());
-    // As the rule says: what the names of the locks begin with.
+    // The rule tells readers to replace this pattern by the beginning of their lock names.
     let rule = rule.replace("~orders:*", "~{orders:*");
     rule.split(' ').map(str::to_owned).chain(more.filter(known)).collect()
 }
 
-/// Rights that servers without sharded channels do not know.
+/// Rights that are unknown to servers without sharded channels.
 const OF_SHARDED_CHANNELS: [&str; 3] = ["+ssubscribe", "+sunsubscribe", "+spublish"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,7 +86,7 @@ async fn the_printed_rights_are_enough_for_a_cluster() {
             };
             String::from_utf8(object.clone()).unwrap()
         });
-        // What clients say of themselves.
+        // The server may refuse CLIENT commands and INFO: clients work without these.
         let unexpected: Vec<_> = objects
             .filter(|object| !object.starts_with("client") && object != "info")
             .collect();

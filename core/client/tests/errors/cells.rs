@@ -1,4 +1,4 @@
-//! The cells of the table: an operation on a lock of one kind, and what its caller sees of an error.
+//! The cells of the table: an operation on a lock of one kind, and the result for its caller while an error lasts.
 
 use std::time::{Duration, Instant};
 
@@ -35,24 +35,24 @@ pub enum Operation {
     SetLimit,
 }
 
-/// What a caller sees.
+/// The result of an operation, as its caller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// No error.
     Works,
-    /// The lease is not renewed and lasts; it is renewed when the error is over.
+    /// The lease is not renewed but stays valid. It is renewed once the error is over.
     Kept,
     /// The lease is lost as `stolen`.
     Lost,
-    /// `LockTimeout` after the wait, naming who holds the lock.
+    /// `LockTimeout` after the wait, with the holder of the lock.
     Held,
-    /// After the wait, or the time that an answer may take.
+    /// An error after the wait or after the response timeout.
     Unavailable,
-    /// At once.
+    /// An immediate error.
     Misconfigured,
-    /// At once.
+    /// An immediate error.
     LockLost,
-    /// The release is `unknown`, and goes on in the background.
+    /// The release is `unknown`, and is retried in the background.
     Unknown,
     /// The release is `stolen`.
     Stolen,
@@ -79,11 +79,11 @@ impl Kind {
         }
     }
 
-    /// What keeps it from being taken.
+    /// Returns the kind of lock that blocks an acquisition of this kind.
     fn in_the_way(self) -> Self {
         match self {
             Self::Read => Self::Write,
-            // Only the mark of a writer that waits for readers makes a key of its own.
+            // Behind readers, the mark of a waiting writer creates a key. Behind a writer, that key exists already.
             Self::Write => Self::Read,
             other => other,
         }
@@ -128,15 +128,15 @@ impl Operation {
     }
 }
 
-/// The length of the auto-renewed leases; they are renewed at a third of it.
+/// The length of the auto-renewed leases. They are renewed at a third of it.
 const LEASE: Duration = Duration::from_secs(6);
-/// What is left of one that missed its renewal.
+/// A lease with less time left has missed its renewal.
 const OVERDUE: Duration = Duration::from_millis(3_200);
-/// More than what is left of one that missed its renewal.
+/// A lease with more time left than this after its renewal was due has been renewed.
 const RENEWED: Duration = Duration::from_millis(3_500);
 const WAIT: Duration = Duration::from_millis(700);
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(900);
-/// A server that loads answers late.
+/// Longer than the default of the tests, because a server that is loading its data replies late.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_500);
 const SOON: Duration = Duration::from_secs(10);
 
@@ -150,7 +150,7 @@ struct Cell {
     lease: Option<Lease>,
 }
 
-/// Runs every cell of an error's row at once, while the error lasts.
+/// Runs every cell of an error's row concurrently while the error lasts.
 pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Kind) -> Seen) {
     let server = Stricken::start(trouble);
     let url = server.url(trouble);
@@ -158,7 +158,7 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
     let mut in_the_way = Vec::new();
     let mut cells = Vec::new();
     for operation in Operation::ALL {
-        // One client each: an error may be a reason to give up a connection that others use.
+        // Each operation has its own client: an error can make a client close a connection that other operations share.
         let client = client(&url).await;
         for kind in operation.kinds() {
             let name = format!("{operation:?}-{kind:?}");
@@ -210,7 +210,7 @@ pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Ki
     if !matches!(trouble, Trouble::WrongType | Trouble::OtherForm) {
         assert_eq!(server.keys_without_ttl(), Vec::<String>::new());
     }
-    // Not by `println`, which is shown for failed tests only.
+    // Bypasses `println`, whose output appears only for failed tests.
     let line = format!(
         "errors, rust, on {}: {trouble:?}, {} cells\n",
         version::of(server.redis()),
@@ -285,8 +285,7 @@ impl Cell {
         self.lease.as_ref().expect("a lease")
     }
 
-    /// Looks at the auto-renewed lease: until it is renewed, when it should be; else until a renewal has been due for a
-    /// while.
+    /// Watches the auto-renewed lease: if it should be renewed, until it is, and otherwise until a renewal is overdue.
     async fn renewal(&self, expected: Seen) -> Seen {
         let lease = self.lease();
         let overdue = Instant::now() + lease.remaining().saturating_sub(OVERDUE);
@@ -300,7 +299,7 @@ impl Cell {
             }
             let remaining = lease.remaining();
             match expected {
-                // However late a busy machine shows it: it lasts, or the lease is lost.
+                // No time limit, as a busy machine can be late: the renewal comes, or the lease is lost.
                 Seen::Works if remaining > before => return Seen::Works,
                 Seen::Works => {}
                 _ if is_overdue && remaining > RENEWED => return Seen::Works,
@@ -312,7 +311,7 @@ impl Cell {
         }
     }
 
-    /// What a message lacks.
+    /// Returns the first flaw of an error's message, if it has one.
     fn flaw(&self, error: &Error, word: &str) -> Option<&'static str> {
         let message = error.message();
         if error.operation() != self.operation.as_errors_name_it() {
@@ -344,7 +343,7 @@ impl Cell {
         }
     }
 
-    /// When the error is over, everything comes to its end.
+    /// Checks after the error that leases are renewed, and that unresolved attempts and releases leave the lock free.
     async fn settles(&self, seen: Seen, other: &Client) {
         let name = &self.name;
         match (self.operation, seen) {

@@ -34,7 +34,7 @@ async fn a_call_that_finds_no_connection_does_not_say_that_nobody_answered() {
     let client = client.connect().await.unwrap();
     let held = client.lock("held").acquire().await.unwrap();
     server.stop();
-    // The first calls may find that the connection is just closing.
+    // The first calls may fail because the connection is just closing.
     let sees_it = async {
         loop {
             let error = client.lock("a").try_acquire().await.map(drop).unwrap_err();

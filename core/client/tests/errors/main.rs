@@ -1,5 +1,5 @@
-//! What users see of each error that a server can give: one table for all versions, run on a real server.
-//! `STEADLOCK_TEST_SERVER` names the version to run on.
+//! The results that users see for each error of a server: one table for all versions, tested on a real server.
+//! `STEADLOCK_TEST_SERVER` names the version.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -14,14 +14,14 @@ use cells::Seen::{Held, Kept, LockLost, Lost, Misconfigured, Stolen, Unavailable
 use cells::{Kind, Operation, Seen, check};
 use trouble::Trouble;
 
-/// What is seen of one error.
+/// The results of all operations during one error.
 struct Row {
     error: Trouble,
-    /// Every refusal's message has this word.
+    /// A word in the message of every refusal.
     word: &'static str,
-    /// In the order of [`Operation::ALL`].
+    /// The results in the order of [`Operation::ALL`].
     seen: [Seen; 10],
-    /// Kinds that differ.
+    /// Operations on kinds of locks that have another result.
     but: &'static [(&'static [Operation], &'static [Kind], Seen)],
 }
 
@@ -49,18 +49,18 @@ impl Row {
     }
 }
 
-/// The kinds whose waiters write to the server, and so learn that it refuses writes.
+/// The kinds whose waiters write to the server, and therefore learn that it refuses writes.
 const WHO_WRITES: &[Kind] = &[Kind::Fair, Kind::Read, Kind::Write];
 const WITHOUT_TOKEN: &[Kind] = &[Kind::Read, Kind::Semaphore];
 
-/// The table. The columns are [`Operation::ALL`]:
-/// connect, acquire and wait for a free lock, wait behind a holder; renew, release, extend; inspect, force, set the limit.
+/// The table. Its columns are [`Operation::ALL`]: connect, acquire, wait for a free lock, wait behind a holder; renew,
+/// release, extend; inspect, force, set the limit.
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
     row(Trouble::Full, "OOM", [
         Works, Unavailable, Unavailable, Held, Works, Works, Works, Works, Works, Unavailable,
     ]),
-    // The first refusal to write ends the client's connections; a replica's word on who holds counts for nothing.
+    // The first refused write ends the client's connections. The holder that a replica reports is not trusted.
     row(Trouble::ReadOnly, "replica", [
         Misconfigured, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Works, Unavailable,
         Unavailable,
@@ -93,7 +93,7 @@ const TABLE: &[Row] = &[
     ])
     .but(&[
         (&[Operation::Acquire, Operation::Wait], WITHOUT_TOKEN, Works),
-        // Others grant the lock to a waiter in its queue, so the token is looked at before.
+        // Another client can grant a fair lock to a waiter in its queue, so the script checks the token beforehand.
         (&[Behind], &[Kind::Fair], Misconfigured),
     ]),
     row(Trouble::NoAuth, "password", [
@@ -116,14 +116,14 @@ const TABLE: &[Row] = &[
         Works, Unavailable, Unavailable, Held, Kept, Unknown, Unavailable, Works, Unavailable, Unavailable,
     ])
     .but(&[(&[Behind], WHO_WRITES, Unavailable)]),
-    // The server says why and hangs up at once: it may not be heard.
+    // The server sends the reason and closes the connection at once, so the client may not receive it.
     row(Trouble::MaxClients, "", [
         Unavailable, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
         Unavailable,
     ]),
 ];
 
-/// A test for each row.
+/// Makes a test for each row.
 macro_rules! each_error {
     ($($test:ident: $error:expr,)*) => {
         $(#[tokio::test]

@@ -1,4 +1,4 @@
-//! How each error is brought about on a real server, and ended.
+//! Causes each error on a real server, and ends it.
 
 use std::sync::Mutex;
 use std::thread::JoinHandle;
@@ -9,7 +9,7 @@ use redis::{RedisResult, Value};
 use crate::support::Redis;
 use crate::support::version::Version;
 
-/// Something that makes a server answer with an error.
+/// A condition that makes a server reply with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     Full,
@@ -49,17 +49,17 @@ impl Trouble {
     ];
 }
 
-/// A server, and a connection of its operator that no trouble ends.
+/// A server, and its operator's connection, which no trouble closes.
 pub struct Stricken {
     redis: Redis,
     operator: Mutex<redis::Connection>,
-    /// What keeps the server busy.
+    /// The thread whose command keeps the server busy.
     busy: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Stricken {
     pub fn start(trouble: Trouble) -> Self {
-        // Redis 6.2 knows no such option, and allows it.
+        // Redis 6.2 has no such option and always allows DEBUG.
         let debug: &[&str] = match Version::chosen() {
             Version::Redis62 => &[],
             _ => &["--enable-debug-command", "yes"],
@@ -85,7 +85,7 @@ impl Stricken {
         &self.redis
     }
 
-    /// The address of the clients that meet the trouble.
+    /// Returns the URL for the clients that meet the trouble.
     pub fn url(&self, trouble: Trouble) -> String {
         match trouble {
             Trouble::NoAuth => self.redis.url(),
@@ -93,7 +93,7 @@ impl Stricken {
         }
     }
 
-    /// What the operator does; never refused.
+    /// Runs a command of the operator. The server never refuses it.
     pub fn run(&self, args: &[&str]) -> Value {
         self.ask(args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
     }
@@ -107,7 +107,7 @@ impl Stricken {
         self.run(&["CONFIG", "SET", option, value]);
     }
 
-    /// The trouble begins; `names` are of locks that clients use.
+    /// Begins the trouble. `names` are the names of the locks that clients use.
     pub fn begin(&self, trouble: Trouble, names: &[String]) {
         match trouble {
             Trouble::Full => self.set("maxmemory", "1"),
@@ -117,7 +117,7 @@ impl Stricken {
                 self.run(&["REPLICAOF", "127.0.0.1", "1"]);
             }
             Trouble::Loading => {
-                // Microseconds for each of some 200 keys: longer than a renewal is due, shorter than a lease.
+                // Microseconds for each of about 200 keys: in total the renewals are overdue, but no lease expires.
                 self.set("key-load-delay", "17000");
                 if Version::chosen() != Version::Redis62 {
                     self.set("loading-process-events-interval-bytes", "1024");
@@ -179,7 +179,7 @@ impl Stricken {
         }
     }
 
-    /// It is over.
+    /// Ends the trouble.
     pub fn end(&self, trouble: Trouble, names: &[String]) {
         match trouble {
             Trouble::Full => self.set("maxmemory", "0"),
@@ -203,7 +203,7 @@ impl Stricken {
         }
     }
 
-    /// Closes a user's connections, and waits until their clients have noticed: each comes back at once.
+    /// Closes a user's connections, and waits until their clients have noticed: each connects again at once.
     fn cut_off(&self, user: &str) {
         let before = self.connections();
         let Value::Int(closed) = self.run(&["CLIENT", "KILL", "USER", user]) else {
@@ -212,7 +212,7 @@ impl Stricken {
         self.until("they came back", || self.connections() >= before + closed);
     }
 
-    /// How many there were ever, those that were turned away too.
+    /// Returns the number of connections that the server has ever received, refused ones among them.
     fn connections(&self) -> i64 {
         let info: String = redis::from_redis_value(self.run(&["INFO", "stats"])).expect("text");
         let count = |line: &str| {
@@ -223,11 +223,11 @@ impl Stricken {
         info.lines().map(count).sum()
     }
 
-    /// Another connection sends what takes long.
+    /// Sends a command that takes long, on another connection.
     fn keep_busy(&self, args: &[&'static str]) {
         let (mut connection, args) = (connection(&self.redis, "operator"), args.to_vec());
         let busy = std::thread::spawn(move || {
-            // A script that is killed is an error.
+            // A killed script returns an error, which does not matter here.
             let _ = redis::cmd(args[0]).arg(&args[1..]).query::<Value>(&mut connection);
         });
         self.busy.lock().expect("the busy thread").replace(busy);
@@ -253,7 +253,7 @@ impl Stricken {
         }
     }
 
-    /// The keys that would stay for ever.
+    /// Returns the keys that would stay for ever.
     pub fn keys_without_ttl(&self) -> Vec<String> {
         let keys: Vec<String> = redis::from_redis_value(self.run(&["KEYS", "*"])).expect("keys");
         let stays = |key: &String| self.run(&["PTTL", key]) == Value::Int(-1) && !key.starts_with("big");
@@ -271,7 +271,7 @@ fn token(name: &str) -> String {
     format!("steadlock:{{{name}}}:token")
 }
 
-/// Where each kind keeps who holds a lock of this name.
+/// Returns the keys in which locks of this name have their holders, for all kinds.
 fn records(name: &str) -> [String; 4] {
     let own = |word| format!("steadlock:{{{name}}}:{word}");
     [name.to_owned(), own("rw"), own("rw-readers"), own("semaphore")]

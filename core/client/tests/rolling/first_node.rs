@@ -1,5 +1,5 @@
-//! A server that becomes the first node of a cluster, with its data: who came by which address, and what becomes of
-//! what they hold.
+//! A server becomes the first node of a cluster and keeps its data. The tests show the effect on clients with each kind
+//! of URL, and on their leases.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::version::Version;
 use crate::support::{Redis, eventually};
 use crate::{LEASE, SOON, connect, is_released, lost_within, refusal};
 
-/// Starts a server again as a cluster of one node, with the data that it had.
+/// Restarts a server with its data, as a cluster of one node.
 async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
     ends_with_its_data(server);
     starts_as_a_cluster(server, bus).await;
@@ -33,7 +33,7 @@ async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
     for slot in 0..16_384 {
         slots.cmd("CLUSTER").arg("ADDSLOTS").arg(slot);
     }
-    // It has taken the slots of its keys already, and says so.
+    // The server has assigned itself the slots of its keys already, and refuses the commands for these.
     let _ = slots.query::<()>(&mut server.connection());
     let state = || match server.run(&["CLUSTER", "INFO"]) {
         Reply::Bytes(text) => String::from_utf8(text).expect("text"),
@@ -46,7 +46,7 @@ async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
 async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
     let (mut server, bus) = Redis::start_with_room_for_a_bus();
     let before = connect(&server.url(), LEASE).await;
-    // Longer than it takes to come back; renewed, and given for so long.
+    // Both leases last longer than the restart: one is auto-renewed, and the other is fixed.
     let held = before.lock("held").acquire().await.unwrap();
     let fixed = before
         .lock("fixed")
@@ -78,7 +78,7 @@ fn cluster_url(node: &Redis) -> String {
     node.url().replace("redis://", "redis+cluster://")
 }
 
-/// A server that one sentinel watches, which promotes nobody: there is no replica.
+/// Starts a sentinel that watches a server and promotes none, as there is no replica. Returns it and its URL.
 fn watched(server: &Redis) -> (Sentinel, String) {
     let monitor = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port);
     let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &[monitor]);
@@ -86,7 +86,7 @@ fn watched(server: &Redis) -> (Sentinel, String) {
     (sentinel, url)
 }
 
-/// What they say of the server that they find is another sentence when sentinels have forgotten it.
+/// The error messages differ if the sentinels have forgotten the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
     for is_forgotten in [false, true] {
@@ -153,7 +153,7 @@ async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants
     is_released(other).await;
 }
 
-/// Gives a cluster a node that has no slots yet.
+/// Adds a node without slots to a cluster.
 async fn joins(node: &Redis, first: &Redis) {
     first.run(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
     let (one, other) = (Node::of(first), Node::of(node));
@@ -173,7 +173,7 @@ async fn joins(node: &Redis, first: &Redis) {
 async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their_locks() {
     let (mut first, bus) = Redis::start_with_room_for_a_bus();
     let before = connect(&first.url(), LEASE).await;
-    // Nobody releases them: their records go along, and end by themselves.
+    // These leases are not released. Their records are kept by the restart, and expire.
     let mut from_before = Vec::new();
     for (_, lock) in kinds(&before, "grown") {
         from_before.push(lock.lease(LEASE).acquire().await.unwrap());
@@ -208,7 +208,7 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
         move_slot(&nodes, from.slot(name), &from, &to).await;
     }
     assert_eq!(keys(&from), 0, "all that the first node had is at the other");
-    // Everything is renewed there.
+    // All leases are renewed at the other node.
     tokio::time::sleep(2 * LEASE).await;
     for lease in held.iter().map(|(_, lease)| lease).chain(&scattered) {
         assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
@@ -238,7 +238,7 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     }
 }
 
-/// How many keys of locks it has.
+/// Returns the number of keys that a node has for locks.
 fn keys(node: &Node) -> usize {
     let Reply::Array(keys) = node.run(&["KEYS", "*"]) else {
         panic!("no keys")

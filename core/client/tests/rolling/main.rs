@@ -1,5 +1,5 @@
-//! From one tier to the next with locks that are held: one server, sentinels, a cluster. "From one to the next" in
-//! docs/servers.md says what is tested here.
+//! Tests of the change from one tier to the next while locks are held: one server, sentinels, a cluster. The section
+//! "From one to the next" in docs/servers.md describes the tested behaviour.
 
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -20,9 +20,9 @@ use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(3);
-/// For what has to be done meanwhile, on a machine that is busy.
+/// A lease that is long enough for the steps of a test on a busy machine.
 const LONGER: Duration = Duration::from_secs(12);
-/// What a renewed lease may take, beside a third of it, until its holder hears that its record is gone.
+/// The delay, besides a third of the lease, until the holder of an auto-renewed lease learns that its record is gone.
 const IN_TIME: Duration = Duration::from_millis(1_500);
 
 async fn connect(url: &str, lease: Duration) -> Client {
@@ -42,7 +42,7 @@ async fn is_released(lease: Lease) {
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
-/// The reason of a loss, which comes within this time.
+/// Waits until a lease is lost, for at most this time, and returns the reason.
 async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
     let lost = tokio::time::timeout(limit, lease.lost()).await;
     lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
@@ -52,7 +52,7 @@ fn url_of(node: &Node) -> String {
     format!("redis://127.0.0.1:{}", node.port)
 }
 
-/// What a sentinel says of the service in one field.
+/// Returns one field of a sentinel's reply about the service.
 fn told(sentinel: &Node, field: &str) -> Option<String> {
     let Ok(Reply::Array(parts)) = sentinel.try_run(&["SENTINEL", "MASTER", SERVICE]) else {
         return None;
@@ -68,7 +68,7 @@ fn told(sentinel: &Node, field: &str) -> Option<String> {
     Some(pair[1].clone())
 }
 
-/// A primary that nobody watches; two servers and three sentinels that have nothing to do.
+/// Starts a primary without replicas or sentinels, and two other servers and three sentinels that are not in use yet.
 fn alone() -> Watched {
     let watched = Watched::start();
     for sentinel in watched.sentinels() {
@@ -80,7 +80,7 @@ fn alone() -> Watched {
     watched
 }
 
-/// Gives the primary its replicas, and has sentinels watch it, as an operator would.
+/// Attaches the replicas to the primary and makes the sentinels watch it, as an operator does.
 async fn put_under_sentinels(watched: &Watched) {
     let (primary, replicas) = (watched.primary(), watched.replicas());
     let port = primary.port.to_string();
@@ -106,7 +106,7 @@ async fn put_under_sentinels(watched: &Watched) {
     .await;
 }
 
-/// Has sentinels promote a replica that has everything; says which.
+/// Makes sentinels promote a replica that has all data. Returns that replica.
 async fn fail_over(watched: &Watched) -> Node {
     let replicas = watched.replicas();
     for replica in &replicas {
@@ -148,7 +148,7 @@ async fn a_server_that_is_put_under_sentinels_keeps_its_locks_and_clients_of_bot
         );
         is_released(next).await;
     }
-    // Both wake each other.
+    // Clients of either kind wake waiters of the other kind.
     let (old, new) = (patient(&url_of(&primary)).await, patient(&watched.url).await);
     for (one, other) in [(&before, &new), (&after, &old)] {
         for ((kind, lock), (_, theirs)) in kinds(one, "woken").into_iter().zip(kinds(other, "woken")) {
@@ -160,7 +160,7 @@ async fn a_server_that_is_put_under_sentinels_keeps_its_locks_and_clients_of_bot
     }
 }
 
-/// A lock that this server has granted, as soon as the client is there.
+/// Repeats attempts until this server grants a lock to the client, and returns the lease.
 async fn granted_at(client: &Client, name: &str, server: &Node) -> Lease {
     let start = Instant::now();
     loop {
@@ -186,7 +186,7 @@ async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() 
     );
     let token = held.token();
     let promoted = fail_over(&watched).await;
-    // The old primary is one, and its clients stay there, until sentinels make it a replica.
+    // Until sentinels make the old primary a replica, its direct clients stay there and are granted locks.
     let start = Instant::now();
     let ours = before
         .lock("both")
@@ -200,7 +200,7 @@ async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() 
     eventually("the old primary is a replica", SOON, || !primary.is_primary()).await;
     println!("the old primary was one for {:?} more", start.elapsed());
     assert_eq!(lost_within(&ours, LEASE + IN_TIME).await, LostReason::Expired);
-    // A renewal may just have come through.
+    // A renewal may have succeeded just before, so the loss can take a whole lease.
     assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
     let next = next.await.unwrap();
     assert!(next.token() > token, "{:?} after {token:?}", next.token());
@@ -240,7 +240,7 @@ async fn a_client_whose_name_is_led_to_the_promoted_server_keeps_what_it_holds()
     is_released(next).await;
 }
 
-/// Lets a server grant nothing any more, while all that is held goes on.
+/// Makes a server grant no more locks, while held ones can still be renewed and released.
 fn close_to_new_grants(server: &Node) {
     server.run(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     server.run(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -264,7 +264,7 @@ async fn a_server_that_is_closed_to_new_grants_empties_and_the_cluster_goes_on_w
     assert_eq!(lost_within(&fixed, LEASE).await, LostReason::Expired);
     assert!(renewed.is_valid(), "{:?}", renewed.lost_reason());
     renewed.extend(Some(2 * LEASE)).await.unwrap();
-    // Those that stand in line are still served.
+    // Waiters in the queue are still served.
     is_released(fair).await;
     is_released(in_turn.await.unwrap()).await;
     is_released(renewed).await;

@@ -1,4 +1,4 @@
-//! Sentinels that are wrong, late or gone: which server a client takes for the primary.
+//! Tests of the primary that a client chooses when sentinels are wrong, late or gone.
 
 mod rounds;
 #[path = "../support/mod.rs"]
@@ -34,11 +34,11 @@ fn has(server: &Redis, name: &str) -> bool {
     matches!(server.run(&["KEYS", &format!("*{name}*")]), Reply::Array(keys) if !keys.is_empty())
 }
 
-/// Until the client's locks are at this server.
+/// Waits until the client acquires locks at this server.
 async fn is_at(client: &Client, server: &Redis, name: &str) {
     let start = Instant::now();
     for number in 0.. {
-        // A name of its own: what counts its tokens stays for a while.
+        // Each attempt has a new name, because the counter of a name's tokens stays on the server for a while.
         let name = format!("{name}-{number}.");
         let lease = take(client, &name).await;
         let is_there = has(server, &name);
@@ -102,7 +102,7 @@ async fn the_newest_answer_wins_whoever_is_first_and_an_older_one_never_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_switch_is_followed_at_once_with_all_that_waits_though_the_old_primary_is_up() {
-    // Else a replica waits 5 s for others that might want the same snapshot.
+    // By default a primary delays a snapshot by 5 s, so that more replicas can share it.
     let start = || Redis::start_with(&["--repl-diskless-sync-delay", "0"], None);
     let (old, new) = (start(), start());
     let sentinel = FakeSentinel::naming(old.port, 1);
@@ -144,7 +144,7 @@ async fn nothing_is_lost_with_the_sentinels_while_the_primary_is_up() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(held.is_valid());
-    // It is asked as soon as it is there again: it may have news.
+    // The client asks the sentinel as soon as it is reachable again, since it may know a newer primary.
     let new = Redis::start();
     sentinel.name(new.port, 2);
     proxy.lead_to(sentinel.port);
@@ -205,7 +205,7 @@ async fn a_running_client_says_why_sentinels_name_no_primary_and_goes_on_when_th
     let proxy = Proxy::to(primary.port);
     let sentinel = FakeSentinel::naming(proxy.port, 1);
     let options = Client::builder().url(url(&[&sentinel]));
-    // A try to connect that hears nothing is given up soon.
+    // An attempt to connect that receives no reply ends soon.
     let client = options.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
     let lease = take(&client, "before").await;
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
@@ -231,14 +231,14 @@ async fn a_running_client_says_why_sentinels_name_no_primary_and_goes_on_when_th
     );
 }
 
-/// What a user is connected to a sentinel for, by how many channels each of its connections listens to.
+/// Returns, for each of a user's connections to a sentinel, whether it listens to both channels.
 fn listening(sentinel: &Node, user: &str) -> Vec<bool> {
     let told = sentinel.text(&["CLIENT", "LIST"]);
     let of_user = told.lines().filter(|line| line.contains(&format!("user={user} ")));
     of_user.map(|line| line.contains("sub=2 ")).collect()
 }
 
-/// The rights of the sentinels' user, one after another, and what each of them adds.
+/// Gives the sentinels' user more and more rights, and checks the effect of each group of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
     const NAMES: &str = "+sentinel|get-master-addr-by-name";
@@ -276,7 +276,8 @@ async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
             "{user} finds the others"
         );
     }
-    // Who is told nothing asks once its connection breaks, or the old primary says that it is a replica.
+    // A client without notifications asks the sentinels when its connection breaks, or when the old primary reports
+    // that it is a replica.
     let replicas = watched.replicas();
     for replica in &replicas {
         is_replicated(&watched.primary(), replica).await;

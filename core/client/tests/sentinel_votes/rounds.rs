@@ -1,4 +1,4 @@
-//! Sentinels that answer one after the other, and say different things: no answer counts because it was first.
+//! Tests with sentinels that reply one after the other and contradict each other: the first reply has no priority.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use super::support::proxy::{Carries, Proxy};
 use super::support::{Redis, eventually, nobodys_port};
 use super::{SERVICE, SOON, Watched, connect, has, take, url};
 
-/// How far away the sentinels are that know more than the near one.
+/// The delay of the distant sentinels, which know more than the near one.
 const FAR: Duration = Duration::from_millis(120);
-/// One that is not in time for a round has no part in it: half of the connect timeout.
+/// The time limit of a round, half of the connect timeout. A later reply does not count.
 const BOUND: Duration = Duration::from_millis(2_500);
 
 fn scripts_called(server: &Redis) -> u64 {
     server.calls("evalsha") + server.calls("eval")
 }
 
-/// A client's lock is granted by this server.
+/// Checks that this server grants a lock to the client.
 async fn grants(server: &Redis, client: &Client, name: &str) {
     let lease = take(client, name).await;
     assert!(has(server, name), "{name} is granted elsewhere");
@@ -31,7 +31,7 @@ fn cut(proxy: &Proxy) {
     }
 }
 
-/// Several new clients use one server, and never the other.
+/// Checks that several new clients use one server and never the other.
 async fn are_all_at(server: &Redis, other: &Redis, sentinels: &[&FakeSentinel]) {
     for number in 0..8 {
         let client = connect(sentinels).await;
@@ -81,7 +81,8 @@ async fn a_sentinel_with_two_addresses_is_one() {
     assert_eq!(scripts_called(&old), 0);
 }
 
-/// The primary's connections are lost, and those to the sentinels too or not.
+/// Checks that a client uses the new primary after it lost the connections to the old one. The connections to the
+/// sentinels are lost too if `are_sentinels_lost`.
 async fn after_a_loss(are_sentinels_lost: bool) {
     let (old, new) = (Redis::start(), Redis::start());
     let to_old = Proxy::to(old.port);
@@ -92,7 +93,7 @@ async fn after_a_loss(are_sentinels_lost: bool) {
         grants(&old, &client, &format!("before-{number}.")).await;
         let all_listen = || [&near, &far[0], &far[1]].iter().all(|one| one.listeners() > 0);
         eventually("all sentinels are listened to", SOON, all_listen).await;
-        // It does not tell, as if the message were lost.
+        // The distant sentinels do not publish the switch, as if the message were lost.
         far.iter().for_each(|one| one.name(new.port, 5));
         let before = scripts_called(&old);
         if are_sentinels_lost {
@@ -163,7 +164,7 @@ async fn the_word_of_one_is_taken_when_the_others_had_their_time() {
         "{took:?}"
     );
     grants(&primary, &client, "one").await;
-    // Those that are down have no time, whoever names them.
+    // A sentinel that refuses connections does not delay the round, even if another one still names it.
     drop(silent);
     let start = Instant::now();
     let client = connect(&[&near]).await;
@@ -184,7 +185,7 @@ async fn a_newer_configuration_is_compared_with_what_the_others_say_before_it_is
     near.switch(newer.port, 5);
     super::is_at(&client, &newest, "newest").await;
     assert_eq!(scripts_called(&newer), 0);
-    // One that is silent delays it by a quarter of a second.
+    // A silent sentinel delays the change by a quarter of a second.
     far.hush(true);
     let start = Instant::now();
     near.switch(newer.port, 7);
@@ -224,14 +225,14 @@ async fn one_sentinel_that_is_cut_off_does_not_lead_back_to_an_older_primary() {
 async fn of_one_configuration_one_sentinel_does_not_lead_away_from_a_primary_that_works() {
     let (old, new) = (Redis::start(), Redis::start());
     let near = FakeSentinel::naming(new.port, 0);
-    // They are not heard in the time that others have while there is a primary.
+    // The replies of these two take longer than a round waits while a primary is in use.
     let far = [(); 2].map(|()| FakeSentinel::far(Duration::from_millis(600), new.port, 0));
     let client = connect(&[&near, &far[0], &far[1]]).await;
     grants(&new, &client, "before").await;
     let all_listen = || [&near, &far[0], &far[1]].iter().all(|one| one.listeners() > 0);
     eventually("all sentinels are listened to", SOON, all_listen).await;
     let asked = far.each_ref().map(FakeSentinel::asked);
-    // As if it had been started with the file of another time.
+    // As if this sentinel had been restarted with an old configuration file.
     near.switch(old.port, 0);
     let is_round_over = || far.iter().zip(asked).all(|(one, before)| one.asked() > before);
     eventually("the others are asked", SOON, is_round_over).await;

@@ -1,16 +1,20 @@
-//! Clients for as long as it is told, in a process that gets no threads, loses its descriptors, and whose server has now
-//! these addresses and now those: `STEADLOCK_TEST_HARDSHIP_SECONDS`.
+//! Runs clients for `STEADLOCK_TEST_HARDSHIP_SECONDS` in a process that meanwhile cannot start threads, loses its
+//! descriptors, and whose server changes its addresses.
 //!
 //! ```text
 //!   this process ── starts ─► the clients' process
 //!     the server, its replica,      threads that acquire and release;
-//!     proxies, names            ◄── one that says what is to happen, and when it is over;
-//!     checks the records        ◄── each hold that lasts
+//!     proxies, names            ◄── one that orders each hardship, and its end;
+//!     checks the records        ◄── each long hold
 //! ```
 //!
-//! Whatever happens there: nothing panics, every call ends in time with an answer or with an error of a kind that it may
-//! have, no lock has two holders, every lease whose record is gone is told to be lost, and soon after the hardship every
-//! client grants locks again, or has said that it never will.
+//! The test checks that in all hardships
+//!
+//! - nothing panics,
+//! - every call returns in time, with a result or with an error of an expected kind,
+//! - no lock has two holders,
+//! - every lease whose record is gone is reported as lost,
+//! - soon after each hardship every client grants locks again, or has reported that it never will.
 
 mod clients;
 mod outside;
@@ -24,10 +28,10 @@ use outside::Outside;
 
 use crate::support::hosts::Hosts;
 
-/// The port of the server, for the process of the clients.
+/// The variable with the server's port. Only the process of the clients has it.
 const PORT: &str = "STEADLOCK_TEST_HARDSHIP_PORT";
 const SECONDS: &str = "STEADLOCK_TEST_HARDSHIP_SECONDS";
-/// The server's.
+/// The host name of the server.
 const NAME: &str = "locks.test";
 const TEST: &str = "hardship::no_client_is_dead_and_no_lease_is_lost_without_being_told";
 

@@ -1,4 +1,4 @@
-//! Limits of a process, and descriptors that are closed for it.
+//! Limits of this process, and functions that close its descriptors behind the client's back.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, getuid, setrlimit};
 use rustix::thread::set_thread_res_uid;
 
-/// A user of no right, with no processes.
+/// The user id of `nobody`, which has no privileges and usually no processes.
 const NOBODY: u32 = 65_534;
 
-/// Threads that this thread starts from now on are counted: root may have as many as it likes.
+/// Makes this thread an unprivileged user until it is dropped. Limits of threads do not apply to root.
 pub struct Unprivileged;
 
 impl Unprivileged {
@@ -31,7 +31,7 @@ impl Unprivileged {
     }
 }
 
-/// Back to who can stop the server.
+/// Switches back to root, which can stop the server.
 impl Drop for Unprivileged {
     fn drop(&mut self) {
         if getuid() == Uid::from_raw(NOBODY) {
@@ -40,7 +40,7 @@ impl Drop for Unprivileged {
     }
 }
 
-/// A limit, until it is dropped.
+/// A limit of this process. Dropping it restores the previous limit.
 pub struct Limited(Resource, Rlimit);
 
 impl Limited {
@@ -62,13 +62,14 @@ impl Drop for Limited {
     }
 }
 
-/// Threads that live until this is dropped.
+/// Threads that run until this is dropped.
 pub struct Others {
     _end: Sender<()>,
 }
 
 impl Others {
-    /// Until no more can be had: the stacks of those that have ended are used again.
+    /// Starts threads until the system refuses another one. Otherwise a new thread could reuse the stack of a thread
+    /// that has ended.
     pub fn as_many_as_possible() -> Self {
         let (end, ended) = mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));
@@ -81,7 +82,7 @@ impl Others {
     }
 }
 
-/// How many bytes of addresses this process has.
+/// Returns the size of this process's address space in bytes.
 pub fn address_space() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -91,33 +92,35 @@ pub fn address_space() -> u64 {
     kilobytes * 1024
 }
 
-/// All but the first three.
+/// Returns all open descriptors of this process except stdin, stdout and stderr.
 pub fn descriptors() -> Vec<RawFd> {
     let listed = std::fs::read_dir("/proc/self/fd").expect("a list");
     let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let numbers: Vec<RawFd> = numbers.filter(|number| *number > 2).collect();
-    // The descriptor of the list is closed by now.
+    // Leaves out the descriptor that the directory was read with: it is closed by now.
     let is_open = |number: &RawFd| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
     numbers.into_iter().filter(is_open).collect()
 }
 
-/// As `os.closerange` does, while every client is idle: for a moment after a call it looks at its descriptors again and
-/// again, and could not find out before tokio does.
+/// Closes descriptors as Python's `os.closerange` does, once every client is idle.
+///
+/// For a moment after a call, an engine polls its descriptors continuously. If they were closed then, tokio would
+/// notice it before the client can.
 pub fn close(descriptors: Vec<RawFd>) {
     thread::sleep(Duration::from_millis(50));
     close_at_once(descriptors);
 }
 
-/// The same, whatever is under way.
+/// Closes descriptors at once, even while clients are in the middle of calls.
 pub fn close_at_once(descriptors: Vec<RawFd>) {
     for number in descriptors {
-        // It may be gone by now.
-        // SAFETY: that its owner does not know of this is what the test is about.
+        // The owner may have closed it already, so the result does not matter.
+        // SAFETY: the test is about descriptors that are closed without their owner's knowledge.
         let _ = unsafe { rustix::io::try_close(number) };
     }
 }
 
-/// Files whose numbers were those of the client's descriptors.
+/// Opens files, which receive the numbers of the client's closed descriptors.
 pub fn open_files() -> Vec<File> {
     (0..64)
         .map(|_| File::open("/proc/self/cmdline").expect("a file"))

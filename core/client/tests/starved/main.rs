@@ -1,4 +1,4 @@
-//! Clients whose process may have no more threads or files, or that lost the descriptors of its connections.
+//! Clients in a process that has reached its limit of threads or files, or whose file descriptors were closed.
 #![cfg(target_os = "linux")]
 #![allow(unreachable_pub, reason = "what the modules of this binary share")]
 
@@ -19,12 +19,12 @@ use support::Redis;
 
 const SOON: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(9);
-/// Enough for what a call allocates, too little for a thread's stack.
+/// Bytes: enough for the allocations of a call, too little for a thread's stack.
 const A_LITTLE: u64 = 1 << 20;
 
-/// Says to the process that it is the one of its own.
+/// Set in the process that runs a single test.
 const ALONE: &str = "STEADLOCK_TEST_ALONE";
-/// Runs the scenario of this test in a process of its own: limits are a process's, and descriptors are.
+/// Runs the scenario of this test in a separate process, because limits and descriptors belong to a process.
 fn alone(test: &str, scenario: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return scenario();
@@ -45,7 +45,7 @@ fn alone(test: &str, scenario: impl FnOnce()) {
     );
 }
 
-/// A client of a server that it knows by name.
+/// Builds a client whose URL has the name `localhost` instead of an IP address.
 fn by_name(server: &Redis) -> Builder {
     steadlock::Client::builder()
         .url(format!("redis://localhost:{}", server.port))
@@ -66,7 +66,7 @@ fn is_unavailable(result: Result<Option<Lease>, Error>) -> Error {
     error
 }
 
-/// Each call says what the process may have no more of.
+/// Asserts that each call fails with an error that names the resource which the process lacks.
 fn lacks(client: &Client, what: &str) {
     for _ in 0..3 {
         let error = is_unavailable(client.lock("b").try_acquire());
@@ -74,7 +74,7 @@ fn lacks(client: &Client, what: &str) {
     }
 }
 
-/// Asks until it is granted. What is said before that is that the server cannot be asked.
+/// Repeats attempts until the lock is granted. Each error before that must be `Unavailable`.
 fn recovers(client: &Client, name: &str) {
     let start = Instant::now();
     loop {
@@ -162,7 +162,7 @@ fn a_name_that_no_thread_can_look_up_is_looked_up_later() {
         let server = Redis::start();
         let _unprivileged = Unprivileged::new();
         let lazy = by_name(&server).lazy().connect_blocking().unwrap();
-        // This thread and the engine's; whose uid others have too, they are counted as well.
+        // This thread and the engine's. The limit counts the threads of all processes with this user id.
         let limited = Limited::to(Resource::Nproc, 2);
         let error = is_unavailable(lazy.lock("a").try_acquire());
         assert!(error.to_string().contains("thread"), "{error}");
@@ -212,7 +212,7 @@ fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases()
                 .connect_blocking()
                 .unwrap();
             for calls in [0, 1, 300, 1_000] {
-                // Often enough, this thread comes to drive the engine itself.
+                // After enough consecutive calls, this thread drives the engine itself.
                 for _ in 0..calls {
                     client.lock("quick").acquire().unwrap().release().unwrap();
                 }
@@ -229,7 +229,7 @@ fn when_its_descriptors_were_closed_a_client_opens_others_and_keeps_its_leases()
     );
 }
 
-/// A timer that is set then makes tokio panic.
+/// tokio panics if the engine sets a timer after its descriptors were closed. No caller may notice that.
 #[test]
 fn descriptors_that_are_closed_while_clients_connect_end_none_of_them() {
     alone(

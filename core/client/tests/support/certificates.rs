@@ -1,4 +1,4 @@
-//! Certificates for one test, made by it: none can expire in the repository.
+//! Certificates for one test. Each test makes its own, so no certificate in the repository can expire.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// An authority, and a folder for what it signs.
+/// A certificate authority, and a folder for the certificates that it signs.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: PathBuf,
@@ -21,7 +21,7 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// When a certificate is valid.
+/// The time at which a certificate is valid.
 #[derive(Clone, Copy)]
 pub enum Valid {
     Now,
@@ -49,12 +49,12 @@ impl Authority {
         }
     }
 
-    /// The file with its own certificate.
+    /// Returns the file with the authority's own certificate.
     pub fn file(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
 
-    /// Its own certificate, as if it were a server's.
+    /// Returns the authority's own certificate, for a server that uses it as its certificate.
     pub fn own(&self) -> Pair {
         Pair {
             cert: self.file(),
@@ -62,7 +62,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for these hosts.
+    /// Signs a certificate for these hosts.
     pub fn sign(&self, hosts: &[&str], valid: Valid) -> Pair {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let key = KeyPair::generate().expect("a key");
@@ -77,12 +77,12 @@ impl Authority {
         }
     }
 
-    /// A certificate for this machine.
+    /// Signs a certificate for this machine.
     pub fn here(&self) -> Pair {
         self.sign(&["localhost", "127.0.0.1"], Valid::Now)
     }
 
-    /// A file of that content.
+    /// Writes a file into the folder and returns its path.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         write(&self.folder, name, content)
     }

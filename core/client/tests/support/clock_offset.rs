@@ -1,15 +1,16 @@
-//! A server whose wall clock is wrong: `ci/support/clock_offset.c`, built by the compiler that Rust links with.
+//! A server whose wall clock is wrong. The tests compile `ci/support/clock_offset.c` with `cc`, which Rust needs
+//! anyway.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// By how many milliseconds a program's wall clock is ahead.
+/// The milliseconds by which a program's wall clock is ahead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockOffset(pub i64);
 
 impl ClockOffset {
-    /// Makes a program that is started by this command have the clock.
+    /// Gives this clock to the program that the command starts.
     pub fn apply(self, command: &mut Command) {
         if self.0 != 0 {
             command
@@ -37,7 +38,7 @@ fn library() -> &'static Path {
             "{} does not build",
             source.display()
         );
-        // Other tests may do the same at this moment.
+        // Renaming is atomic: other tests may build the library at the same moment.
         std::fs::rename(own, &library).expect("a place for the library");
         library
     })

@@ -22,8 +22,8 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// One whose primaries stay what they are: on a busy machine a node may be silent for longer than the
-    /// second after which a replica takes over, and what a test moves by hand would be gone.
+    /// Starts a cluster without failovers. By default a replica takes over after a second of silence, which happens on
+    /// a busy machine. Slots that a test has moved by hand would then be lost.
     pub fn start() -> Self {
         let cluster = Self::start_failing_over();
         for node in &cluster.nodes {
@@ -33,17 +33,17 @@ impl Cluster {
         cluster
     }
 
-    /// One whose replica takes over after a second without its primary.
+    /// Starts a cluster in which a replica takes over after a second without its primary.
     pub fn start_failing_over() -> Self {
         Self(Rig::start("cluster"))
     }
 
-    /// One that speaks TLS only; its nodes cannot be asked by [`Node::run`].
+    /// Starts a cluster that speaks only TLS. [`Node::run`] does not work with its nodes.
     pub fn start_tls() -> Self {
         Self(Rig::start("tls-cluster"))
     }
 
-    /// The primary that has a name's slot, as all nodes that answer say.
+    /// Returns the primary of a name's slot, if all nodes that answer agree on it.
     pub fn owner(&self, name: &str) -> Option<&Node> {
         let slot = self.slot(name);
         let mut owners: Vec<u16> = self.nodes.iter().filter_map(|node| node.owner(slot)).collect();
@@ -52,14 +52,14 @@ impl Cluster {
         self.nodes.iter().find(|node| node.port == port)
     }
 
-    /// A name `{prefix}-{number}` whose slot is the primary's at `node`. That node must have slots.
+    /// Returns a name `{prefix}-{number}` whose slot belongs to the primary `node`. The node must have slots.
     pub fn name_at(&self, node: &Node, prefix: &str) -> String {
         let mut names = (0..10_000).map(|number| format!("{prefix}-{number}"));
         let is_there = |name: &String| node.owner(self.slot(name)) == Some(node.port);
         names.find(is_there).expect("names enough")
     }
 
-    /// The slot of a name, as a server computes it.
+    /// Returns the slot of a name, as a server computes it.
     pub fn slot(&self, name: &str) -> u16 {
         let mut answers = self
             .nodes
@@ -75,12 +75,12 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.is_primary()).cloned().collect()
     }
 
-    /// Begins to move a slot: what is not at `from` any more is asked for at `to`.
+    /// Begins to move a slot: from now on `from` redirects clients to `to` for keys that it does not have.
     pub fn begin_move(&self, slot: u16, from: &Node, to: &Node) {
         begin_move(slot, from, to);
     }
 
-    /// Moves the keys that a slot has; says how many.
+    /// Moves the keys of a slot. Returns their number.
     pub fn move_keys(&self, slot: u16, from: &Node, to: &Node) -> usize {
         move_keys(slot, from, to)
     }
@@ -90,12 +90,12 @@ impl Cluster {
         end_move(&self.nodes, slot, from, to);
     }
 
-    /// Moves a slot with all that it has.
+    /// Moves a slot and all of its keys.
     pub async fn move_slot(&self, slot: u16, from: &Node, to: &Node) {
         move_slot(&self.nodes, slot, from, to).await;
     }
 
-    /// The replica of a primary.
+    /// Returns the replica of a primary.
     pub fn replica_of(&self, primary: &Node) -> Option<Node> {
         let id = primary.id();
         let told = primary.text(&["CLUSTER", "NODES"]);
@@ -106,19 +106,19 @@ impl Cluster {
     }
 }
 
-/// Moves a slot of a cluster with all that it has, from one of its nodes to another.
+/// Moves a slot and all of its keys from one node of a cluster to another.
 pub async fn move_slot(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
     begin_move(slot, from, to);
     while move_keys(slot, from, to) > 0 {}
-    // Else its claim may be older than one that `from` made before: that would take the slot back, and drop
-    // what has moved.
+    // Otherwise the new owner's claim could have a lower epoch than an earlier claim of `from`. The earlier claim
+    // would win the slot back, and the moved keys would be dropped.
     eventually("the new owner knows the old one's epoch", SOON, || {
         to.epoch_of(from) == from.epoch_of(from)
     })
     .await;
     end_move(nodes, slot, from, to);
-    // Else one that has not heard of the new owner's epoch believes an old claim that arrives late. Once it sees
-    // the old owner with a newer epoch, it tells the new owner that the slot is the old one's.
+    // Otherwise a primary that does not know the new owner's epoch believes an old claim that arrives late. Once it
+    // sees the old owner with a newer epoch, it tells the new owner that the slot belongs to the old one.
     eventually("all primaries know the new owner and its epoch", SOON, || {
         let epoch = to.epoch_of(to);
         let mut primaries = nodes.iter().filter(|node| node.is_primary());
@@ -157,7 +157,7 @@ fn end_move(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
     from.set_slot(slot, "NODE", to);
     let others = nodes.iter().filter(|node| *node != from && *node != to);
     for node in others {
-        // Replicas refuse it, and hear of it from the others.
+        // Replicas refuse this command. They learn the new owner from the other nodes.
         let _ = node.try_run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &to.id()]);
     }
 }
@@ -167,7 +167,7 @@ impl Node {
         self.text(&["CLUSTER", "MYID"])
     }
 
-    /// The slot of a name.
+    /// Returns the slot of a name.
     pub fn slot(&self, name: &str) -> u16 {
         let Reply::Int(slot) = self.run(&["CLUSTER", "KEYSLOT", name]) else {
             panic!("no slot")
@@ -175,8 +175,8 @@ impl Node {
         u16::try_from(slot).expect("a slot")
     }
 
-    /// Tells a primary what a slot's state is, until it has taken it: Valkey first has its replica confirm it, which
-    /// on a busy machine may come too late.
+    /// Sets the state of a slot at a primary, and repeats that until it succeeds. Valkey first waits for its replica to
+    /// confirm the state, and on a busy machine that can time out.
     fn set_slot(&self, slot: u16, state: &str, other: &Self) {
         let (slot, id) = (slot.to_string(), other.id());
         let end = Instant::now() + SOON;
@@ -186,7 +186,7 @@ impl Node {
         }
     }
 
-    /// The epoch of another node's settings, by what this one knows.
+    /// Returns the config epoch of another node, as this node knows it.
     fn epoch_of(&self, other: &Self) -> Option<u64> {
         let id = other.id();
         let told = self.text(&["CLUSTER", "NODES"]);
@@ -194,7 +194,7 @@ impl Node {
         line.split(' ').nth(6)?.parse().ok()
     }
 
-    /// The port of a slot's owner, by what this one knows.
+    /// Returns the port of a slot's owner, as this node knows it.
     pub fn owner(&self, slot: u16) -> Option<u16> {
         let Ok(Reply::Array(ranges)) = self.try_run(&["CLUSTER", "SLOTS"]) else {
             return None;

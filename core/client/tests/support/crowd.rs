@@ -1,4 +1,4 @@
-//! Many locks, their holders and their waiters, while servers fail.
+//! Many locks with holders and waiters, for tests in which servers fail.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use super::{eventually, is_timed};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// By when a client works at a node that was promoted; on a busy machine, [`SOON`].
+/// Returns the longest time until a client works with a promoted node. On a machine with other load it is [`SOON`].
 pub fn at_most() -> Duration {
     if is_timed() { Duration::from_secs(2) } else { SOON }
 }
 
-/// How often in a row a server fails: `STEADLOCK_FAILOVERS`.
+/// Returns the number of failovers in a row: `STEADLOCK_FAILOVERS`, or 1.
 pub fn times() -> usize {
     std::env::var("STEADLOCK_FAILOVERS").map_or(1, |times| times.parse().unwrap())
 }
 
-/// How long it took each time until clients were at a node that was promoted.
+/// The times that clients needed in each failover until they used the promoted node.
 pub struct Times {
     what: &'static str,
     all: Vec<Duration>,
@@ -41,7 +41,7 @@ impl Times {
         self.all.push(time);
     }
 
-    /// Says the median and the worst, which is within the bound.
+    /// Prints the median and the worst time, and checks that the worst is below [`at_most`].
     pub fn check(mut self) {
         self.all.sort_unstable();
         let (median, worst) = (self.all[self.all.len() / 2], self.all[self.all.len() - 1]);
@@ -54,7 +54,7 @@ impl Times {
     }
 }
 
-/// Files and threads that this process has, where the system says so.
+/// The numbers of open files and threads of this process. Both are 0 where the system has no `/proc`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Used {
     files: usize,
@@ -70,7 +70,9 @@ impl Used {
         }
     }
 
-    /// Once all is closed there is no more than before. Only where no other test runs beside this one.
+    /// Waits until the process has no more files and threads than at this moment.
+    ///
+    /// Does nothing unless failovers are repeated: other tests in this process would change the numbers.
     pub async fn is_all(&self) {
         if times() == 1 {
             return;
@@ -87,7 +89,7 @@ impl Used {
     }
 }
 
-/// Every kind of lock on one name, or on several names of one slot.
+/// Returns one lock of every kind. All of their names have the same slot.
 pub fn kinds(client: &Client, name: &str) -> Vec<(&'static str, Lock)> {
     let of = |kind: &str| format!("{{{name}}}-{kind}");
     vec![
@@ -100,12 +102,12 @@ pub fn kinds(client: &Client, name: &str) -> Vec<(&'static str, Lock)> {
     ]
 }
 
-/// Waits for a lock in the background.
+/// Waits for a lock in a background task.
 pub fn waits(lock: Lock, limit: Duration) -> JoinHandle<Lease> {
     tokio::spawn(async move { lock.wait(limit).acquire().await.unwrap() })
 }
 
-/// Until somebody listens for a lock's release at a node.
+/// Waits until a client has subscribed to the releases of a lock at a node.
 pub async fn is_listened_for(node: &Node, name: &str) {
     let pattern = format!("*{name}*");
     eventually("somebody listens", SOON, || {
@@ -117,7 +119,7 @@ pub async fn is_listened_for(node: &Node, name: &str) {
     .await;
 }
 
-/// A client that asks again so rarely that only a message tells it of a release in time.
+/// Connects a client that polls so rarely that it learns of a release in time only by a notification.
 pub async fn patient(url: &str) -> Client {
     let interval = (Duration::from_secs(20), Duration::from_secs(25));
     Client::builder()
@@ -128,7 +130,7 @@ pub async fn patient(url: &str) -> Client {
         .unwrap()
 }
 
-/// Releases a lock for which a [`patient`] client waits at `node`, and hears that it has it by a message.
+/// Releases a lock for which a [`patient`] client waits at `node`, and checks that a notification hands it over.
 pub async fn hands_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, name: &str) {
     let waiter = waits(theirs, SOON);
     is_listened_for(node, name).await;
@@ -141,7 +143,7 @@ pub async fn hands_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, nam
     assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
 }
 
-/// Clients that hold many locks, and one that waits for some of them.
+/// Two clients that hold many locks, and a third one that waits for some of them.
 pub struct Crowd {
     pub clients: Vec<Client>,
     held: Vec<Lease>,
@@ -153,12 +155,13 @@ impl Crowd {
     pub const HELD: usize = 200;
     pub const WAITERS: usize = 50;
 
-    /// `nodes` are those that have the locks; a waiter waits for twice the lease at the most.
+    /// Acquires the locks and starts the waiters. `nodes` are the nodes that have the locks. A waiter waits for at most
+    /// twice the lease.
     pub async fn gather(url: &str, term: Duration, nodes: &[Node]) -> Self {
         Self::gather_for(url, term, 2 * term, nodes).await
     }
 
-    /// As `gather`, but a waiter waits for `limit` at the most.
+    /// Does the same as `gather` with waiters that wait for at most `limit`.
     pub async fn gather_for(url: &str, term: Duration, limit: Duration, nodes: &[Node]) -> Self {
         let client = async || {
             let options = Client::builder().url(url).lease(term);
@@ -185,13 +188,13 @@ impl Crowd {
         }
     }
 
-    /// All is as it was: the locks are held, the waiters get theirs, and new ones can be acquired.
+    /// Checks that all leases are still valid, and that each waiter acquires its lock.
     pub async fn goes_on(self) {
         let not_so = self.what_does_not_go_on().await;
         assert!(not_so.is_empty(), "{not_so:#?}");
     }
 
-    /// What is not as it was.
+    /// Releases all locks and closes the clients. Returns a line for each lease that was lost or could not be released.
     pub async fn what_does_not_go_on(self) -> Vec<String> {
         let lost = self.held.iter().filter(|lease| !lease.is_valid());
         let mut not_so: Vec<String> = lost
@@ -220,7 +223,7 @@ impl Crowd {
     }
 }
 
-/// Until a primary has nothing of any lock but what counts its tokens.
+/// Waits until the only keys of a primary are counters of fencing tokens and records of clients.
 pub async fn has_tokens_only(node: &Node) {
     let others = || {
         let Ok(Reply::Array(keys)) = node.try_run(&["KEYS", "*"]) else {
@@ -241,7 +244,7 @@ pub async fn has_tokens_only(node: &Node) {
     assert!(others().is_empty(), "left: {:?}", others());
 }
 
-/// Until a replica has everything that its primary has.
+/// Waits until a replica has all data of its primary.
 pub async fn is_replicated(primary: &Node, replica: &Node) {
     eventually("the replica has everything", SOON, || {
         primary.offset() == replica.offset()

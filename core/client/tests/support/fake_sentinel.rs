@@ -1,4 +1,4 @@
-//! A sentinel that says what a test wants.
+//! A fake sentinel with replies that a test chooses.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::mem;
@@ -8,27 +8,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// It says so until it is dropped; connections that are open stay.
+/// A fake sentinel. Once it is dropped it accepts no more connections; open connections stay.
 pub struct FakeSentinel {
     pub port: u16,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// The host that it says all servers have.
+    /// The host of all servers in its replies.
     host: String,
-    /// The port of the primary that it names, 0 if it knows none, and the number of the failover.
+    /// The port of the primary in its replies, or 0 if it knows none, and the config epoch (the number of the
+    /// failover).
     named: Mutex<(u16, u64)>,
-    /// The other sentinels that it knows: their ports, and their ids if it tells these.
+    /// The ports of the other sentinels that it knows, and their ids if its replies have these.
     others: Mutex<Vec<(u16, Option<String>)>>,
-    /// How far away it is: so long each answer takes.
+    /// The delay of each reply, as from a distant machine.
     delay: Duration,
-    /// It answers nothing.
+    /// Whether it sends no replies.
     is_silent: AtomicBool,
     connected: Mutex<Vec<TcpStream>>,
     listeners: Mutex<Vec<TcpStream>>,
     asked: AtomicU64,
-    /// How many connections have asked for the primary.
+    /// The number of connections that have asked for the primary.
     connections: AtomicU64,
     is_over: AtomicBool,
 }
@@ -38,12 +39,12 @@ impl FakeSentinel {
         Self::naming_at("127.0.0.1", primary, epoch, None)
     }
 
-    /// One whose answers are under way for so long.
+    /// Starts a sentinel whose replies arrive after this delay.
     pub fn far(delay: Duration, primary: u16, epoch: u64) -> Self {
         Self::with("127.0.0.1", primary, epoch, None, delay)
     }
 
-    /// One that says of all servers, and of the sentinel `other`, that they are at this host.
+    /// Starts a sentinel that reports this host for all servers and for the sentinel `other`.
     pub fn naming_at(host: &str, primary: u16, epoch: u64, other: Option<u16>) -> Self {
         Self::with(host, primary, epoch, other, Duration::ZERO)
     }
@@ -77,7 +78,7 @@ impl FakeSentinel {
         Self { port, shared }
     }
 
-    /// Names another primary from now on, and says so to those who listen.
+    /// Names another primary from now on, and publishes the switch to all subscribers.
     pub fn switch(&self, primary: u16, epoch: u64) {
         self.name(primary, epoch);
         let host = &self.shared.host;
@@ -88,23 +89,23 @@ impl FakeSentinel {
         }
     }
 
-    /// Names another primary to those who ask.
+    /// Names another primary from now on, without publishing it.
     pub fn name(&self, primary: u16, epoch: u64) {
         *locked(&self.shared.named) = (primary, epoch);
     }
 
-    /// Knows these others, by their ids too.
+    /// Reports these other sentinels from now on, with their ids.
     pub fn knows(&self, others: &[&Self]) {
         let known = |other: &&Self| (other.port, Some(id(other.port)));
         *locked(&self.shared.others) = others.iter().map(known).collect();
     }
 
-    /// Answers nothing from now on, as a machine that is gone; or answers again.
+    /// Stops replying, like a machine that is gone, or replies again.
     pub fn hush(&self, is_silent: bool) {
         self.shared.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
-    /// Closes its connections.
+    /// Closes all of its connections.
     pub fn cut(&self) {
         locked(&self.shared.listeners).clear();
         for stream in locked(&self.shared.connected).drain(..) {
@@ -112,22 +113,23 @@ impl FakeSentinel {
         }
     }
 
-    /// Knows of no primary any more, as after `SENTINEL REMOVE`.
+    /// Names no primary from now on, as after `SENTINEL REMOVE`.
     pub fn forget(&self) {
         self.name(0, 0);
     }
 
-    /// How many connections have asked it for the primary. Others may be somebody's who found a port used again.
+    /// Returns the number of connections that have asked for the primary. Other connections are not counted: they can
+    /// come from clients of an earlier test that used the same port.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// How many connections listen to it, but for those that it has cut.
+    /// Returns the number of subscribed connections, without those that `cut` has closed.
     pub fn listeners(&self) -> usize {
         locked(&self.shared.listeners).len()
     }
 
-    /// How often it was asked for the primary.
+    /// Returns the number of requests for the primary.
     pub fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::Relaxed)
     }
@@ -201,7 +203,7 @@ impl Shared {
     }
 }
 
-/// Sends each answer when it is due.
+/// Sends each reply when it is due.
 fn send(mut out: TcpStream, answers: &mpsc::Receiver<(Instant, String)>) {
     while let Ok((due, answer)) = answers.recv() {
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -211,7 +213,7 @@ fn send(mut out: TcpStream, answers: &mpsc::Receiver<(Instant, String)>) {
     }
 }
 
-/// The id of the sentinel at this port.
+/// Returns the id of the sentinel at this port.
 fn id(port: u16) -> String {
     format!("{port:040}")
 }
@@ -220,7 +222,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One command; `None` at the end.
+/// Reads one command. Returns `None` at the end of the connection.
 fn read(input: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
     let number = |input: &mut BufReader<TcpStream>| {
         let mut line = String::new();

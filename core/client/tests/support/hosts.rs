@@ -1,4 +1,4 @@
-//! Names that lead where a test says: `/etc/hosts` is a file of its own, in a mount namespace.
+//! Host names whose addresses a test chooses: the test has its own `/etc/hosts` in a mount namespace.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -7,18 +7,19 @@ use std::process::Command;
 
 use rustix::process::getuid;
 
-/// Set in the process that has the names.
+/// The variable with the path of that file. Only the process in the namespace has it.
 const FILE: &str = "STEADLOCK_TEST_HOSTS";
-/// No list of names is longer.
+/// The length of the file in bytes; no list of names may be longer.
 const LENGTH: usize = 1_000;
 
-/// The names of this process.
+/// The host names of this process.
 pub struct Hosts {
     file: PathBuf,
 }
 
 impl Hosts {
-    /// Runs this test once more, in a process with names of its own, which has this; `None` when it has passed there.
+    /// Runs this test once more in a process with its own host names. In that process this returns the names. In the
+    /// first process it returns `None` once the test has passed in the other one.
     pub fn of(test: &str) -> Option<Self> {
         if let Some(file) = std::env::var_os(FILE) {
             return Some(Self { file: file.into() });
@@ -28,7 +29,7 @@ impl Hosts {
         std::fs::write(&file, "").expect("a file");
         let program = std::env::current_exe().expect("this program");
         let command = format!("mount --bind {} /etc/hosts && exec \"$0\" \"$@\"", file.display());
-        // Root needs no user namespace, in which there would be nobody else.
+        // Root needs no user namespace, which would have no other user to switch to.
         let root = if getuid().is_root() {
             None
         } else {
@@ -53,13 +54,14 @@ impl Hosts {
         None
     }
 
-    /// From now on the names lead there. No lookup finds half of it: the file keeps its length, and is written at once.
+    /// Gives the names these addresses from now on. The file keeps its length and one write replaces all of it, so no
+    /// lookup sees half of the change.
     pub fn lead(&self, names: &[(&str, &[&str])]) {
         let lines = names
             .iter()
             .flat_map(|(name, addresses)| addresses.iter().map(move |address| format!("{address} {name}\n")));
         let text = format!("{:LENGTH$}\n", lines.collect::<String>());
-        // In place: the file that is mounted is this one.
+        // The file is written in place: the mount shows this file, not another one with its name.
         let file = File::options().write(true).open(&self.file);
         file.and_then(|mut file| file.write_all(text.as_bytes()))
             .expect("the file");

@@ -1,4 +1,4 @@
-//! Servers to test against: the embedded store, and a redis-server of one's own.
+//! Servers for tests: the embedded store, or a redis-server that the test starts.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod clock_offset;
@@ -27,14 +27,14 @@ use steadlock_protocol::Reply;
 use steadlock_store::Embedded;
 use version::Version;
 
-/// What a server says about itself, in its directory.
+/// The server's log, in its directory.
 const LOG: &str = "server.log";
-/// How far the port of a node's bus is above that of the node.
+/// The distance from a cluster node's port to the port of its bus.
 const BUS: u16 = 10_000;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A server of either kind, and what a test does to it behind the client's back.
+/// A server of either kind. A test can change its data without the client's knowledge.
 pub enum Server {
     Memory { store: Embedded, name: String },
     Redis(Redis),
@@ -43,7 +43,7 @@ pub enum Server {
 impl Server {
     pub fn memory() -> Self {
         let name = format!("test-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        // The name that the client's transport gives it.
+        // The client's transport derives the same name.
         let store = Embedded::named(&format!("{name}@{}", std::process::id()));
         Self::Memory { store, name }
     }
@@ -59,7 +59,7 @@ impl Server {
         }
     }
 
-    /// Runs a command as another client would.
+    /// Runs a command like another client.
     pub fn run(&self, args: &[&str]) -> Reply {
         match self {
             Self::Memory { store, .. } => store.execute(args).expect("the store refused").into(),
@@ -72,8 +72,10 @@ impl Server {
     }
 }
 
-/// Where a server's files of this name may be. In memory, if the system has that and nobody chose another place: a
-/// node and a sentinel answer nobody while they write to a disk what they know, which on a busy one takes seconds.
+/// Returns a path for a server's files: in memory if the system has `/dev/shm` and TMPDIR is not set.
+///
+/// Cluster nodes and sentinels send no replies while they write their state to disk, and on a busy disk that takes
+/// seconds.
 pub fn temporary(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let is_chosen = std::env::var_os("TMPDIR").is_some();
@@ -93,7 +95,7 @@ pub struct Redis {
     directory: PathBuf,
     password: Option<String>,
     clock: ClockOffset,
-    /// For questions that are asked again and again.
+    /// A connection that is kept open, for tests that repeat a command until its reply changes.
     kept: Mutex<Option<redis::Connection>>,
 }
 
@@ -110,13 +112,13 @@ impl Redis {
         Self::start_at(free_port, version, args, password)
     }
 
-    /// The system's, whose wall clock is wrong.
+    /// Starts the system's server with a wrong wall clock.
     pub fn start_with_clock(clock: ClockOffset, args: &[&str]) -> Self {
         Self::start_as(free_port, (Version::System, clock), args, None)
     }
 
-    /// One that can be started again as the node of a cluster: until the listener is dropped it keeps the
-    /// port of the cluster's bus free of others.
+    /// Starts a server that can be started again as a node of a cluster. The listener reserves the port of the bus
+    /// until it is dropped.
     pub fn start_with_room_for_a_bus() -> (Self, TcpListener) {
         let server = Self::start_at(free_node_port, Version::chosen(), &[], None);
         match TcpListener::bind(("127.0.0.1", server.port + BUS)) {
@@ -125,7 +127,7 @@ impl Redis {
         }
     }
 
-    /// A node that has all slots of a cluster of its own.
+    /// Starts a cluster of one node, which has all slots.
     pub fn start_cluster(version: Version, args: &[&str]) -> Self {
         let node = Self::start_node(version, args);
         node.own_slots(0..16_384);
@@ -133,13 +135,13 @@ impl Redis {
         node
     }
 
-    /// A node of a cluster that has no slots yet. `CLUSTER MEET` leads it to others.
+    /// Starts a cluster node without slots. `CLUSTER MEET` connects it to others.
     pub fn start_node(version: Version, args: &[&str]) -> Self {
         let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "15000"];
         Self::start_at(free_node_port, version, &[&cluster, args].concat(), None)
     }
 
-    /// Gives these slots of a cluster to this node.
+    /// Assigns these slots of the cluster to this node.
     pub fn own_slots(&self, slots: std::ops::Range<u16>) {
         let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
         let mut add = vec!["CLUSTER", "ADDSLOTS"];
@@ -147,7 +149,7 @@ impl Redis {
         self.run(&add);
     }
 
-    /// Waits until the node's cluster serves all slots: a node that has just started waits for a moment.
+    /// Waits until the node's cluster serves all slots. A node waits for a moment after its start.
     pub fn wait_until_served(&self) {
         let start = Instant::now();
         let is_ok =
@@ -158,7 +160,7 @@ impl Redis {
         }
     }
 
-    /// Starts one at such a port, or at another if somebody takes it first.
+    /// Starts a server at a port that `port` returns, or at the next one if another program takes that port first.
     fn start_at(port: fn() -> u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
         Self::start_as(port, (version, ClockOffset::default()), args, password)
     }
@@ -208,7 +210,8 @@ impl Redis {
         ask(&mut self.connection(), args)
     }
 
-    /// Like [`Redis::run`], by a connection that is kept: for those who look until something is so.
+    /// Runs a command like [`Redis::run`], on a connection that is kept open. For tests that repeat a command until its
+    /// reply changes.
     pub fn look(&self, args: &[&str]) -> Reply {
         let mut kept = self.kept.lock().expect("nobody panicked");
         ask(kept.get_or_insert_with(|| self.connection()), args)
@@ -220,7 +223,7 @@ impl Redis {
             .expect("a connection")
     }
 
-    /// How often a command ran, by the server's own count.
+    /// Returns the number of calls of a command, as the server counts them.
     pub fn calls(&self, command: &str) -> u64 {
         let Reply::Bytes(text) = self.run(&["INFO", "commandstats"]) else {
             panic!("INFO gave no text");
@@ -233,7 +236,7 @@ impl Redis {
             .map_or(0, |count| count.parse().expect("a number"))
     }
 
-    /// Stops the process as a debugger would: it keeps its connections and says nothing.
+    /// Suspends the process as a debugger does: it keeps its connections and sends nothing.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -242,19 +245,19 @@ impl Redis {
         self.signal(Signal::CONT);
     }
 
-    /// Stops the server; its data is gone.
+    /// Kills the server. Its data is lost.
     pub fn stop(&mut self) {
         self.resume();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again, empty, on the same port.
+    /// Starts the server again on the same port, without data.
     pub fn start_again(&mut self) {
         self.start_again_with(&[]);
     }
 
-    /// The same with other options, and with the data that it saved before.
+    /// Starts the server again with other options, and with the data that it has saved before.
     pub fn start_again_with(&mut self, args: &[&str]) {
         let program = (self.version, self.clock);
         self.child = spawn(program, self.port, &self.directory, args, self.password.as_deref());
@@ -268,8 +271,8 @@ impl Redis {
         let _ = kill_process(pid.expect("a process id"), signal);
     }
 
-    /// Until this process says that it is ready, which another one at its port would not: what it said
-    /// instead, if it has ended.
+    /// Waits until the log of this process reports that it is ready. A connection would not prove that: another process
+    /// may have its port. Returns the log as an error if the process has ended.
     fn wait_until_up(&mut self) -> Result<(), String> {
         let start = Instant::now();
         let log = self.directory.join(LOG);
@@ -296,7 +299,7 @@ impl Drop for Redis {
 }
 
 impl rig::Node {
-    /// A server of the test's own, for what a rig's servers can do. It holds until that one is started again.
+    /// Returns a node for a server that the test has started. The node is valid until that server is started again.
     pub fn of(server: &Redis) -> Self {
         Self::of_process("primary", server.port, &server.child)
     }
@@ -324,8 +327,8 @@ fn spawn(
     command.spawn().expect("a server")
 }
 
-/// A port that nobody listens on. It is none of those that systems give to outgoing connections, of which
-/// one might take it before the server starts.
+/// Returns a free port below 32000. Systems give higher ports to outgoing connections, and such a connection could use
+/// the port before the server starts.
 pub fn free_port() -> u16 {
     loop {
         let number = RandomState::new().build_hasher().finish() % 22_000;
@@ -336,20 +339,20 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// The client is granted a lock, and releases it.
+/// Checks that the client can acquire and release a lock.
 pub async fn works(client: &Client, name: &str) {
     let lease = client.lock(name).wait(Duration::from_secs(10)).acquire().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
 }
 
-/// A port that nobody listens on, and that no server of another test is started at meanwhile.
+/// Returns a port on which nothing listens, outside of the range in which other tests start servers.
 pub fn nobodys_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut ports = std::iter::repeat_with(|| free_port() % 7_000 + 2_000);
     ports.find(is_free).expect("a port")
 }
 
-/// One for the node of a cluster, which speaks to the others on the port that is 10,000 higher.
+/// Returns a free port for a cluster node, whose bus port (10,000 higher) is free too.
 pub fn free_node_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let mut ports = std::iter::repeat_with(|| 10_000 + free_port() % 12_000);
@@ -375,19 +378,19 @@ fn convert(value: redis::Value) -> Reply {
     }
 }
 
-/// Whether the test has the machine to itself.
+/// Whether this test runs alone on the machine (`STEADLOCK_TIMED`).
 pub fn is_timed() -> bool {
     std::env::var("STEADLOCK_TIMED").is_ok()
 }
 
-/// How long something may take that takes no longer than `limit` where the test has the machine to itself.
+/// Returns `limit` if this test runs alone on the machine, and more if other tests run at the same time.
 pub fn on_time(limit: Duration) -> Duration {
-    /// Of a machine with two processors that six programs of tests share.
+    /// The longest delay on a machine with two processors that six test programs share.
     const STALL: Duration = Duration::from_secs(2);
     if is_timed() { limit } else { limit + STALL }
 }
 
-/// Waits for something that another thread or the server brings about.
+/// Waits for a condition that another thread or the server makes true.
 pub async fn eventually(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {

@@ -1,5 +1,5 @@
-//! A TCP proxy: the address that a client knows, which a test leads to one server or
-//! another, closes to new connections, or cuts a connection of.
+//! A TCP proxy between a client and a server. A test can lead it to another server, make it refuse new connections, or
+//! cut its connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use steadlock_protocol::Script;
 
-/// What a connection is for, by what was sent on it.
+/// The use of a connection, recognised by the commands on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     Commands,
@@ -32,17 +32,17 @@ pub struct Proxy {
 struct Shared {
     inner: Mutex<Inner>,
     is_over: AtomicBool,
-    /// How long everything is under way, each way.
+    /// The delay of all data in each direction.
     delay: Duration,
-    /// What clients have sent, in bytes.
+    /// The number of bytes that clients have sent.
     sent: AtomicU64,
     accepted: AtomicU64,
 }
 
 struct Inner {
-    /// Where a new connection leads; `None` refuses it.
+    /// The port to which a new connection leads. With `None` it is refused.
     target: Option<u16>,
-    /// Where the one after it leads, if that is elsewhere.
+    /// The port to which the connection after it leads, if the ports alternate.
     next: Option<u16>,
     connections: Vec<Connection>,
     last: u64,
@@ -61,12 +61,12 @@ impl Proxy {
         Self::open("127.0.0.1", 0, target, Duration::ZERO)
     }
 
-    /// One at an address of this machine.
+    /// Opens a proxy at an address of this machine.
     pub fn at(host: &str, port: u16, target: u16) -> Self {
         Self::open(host, port, target, Duration::ZERO)
     }
 
-    /// One on whose way everything takes so long, each way.
+    /// Opens a proxy that delays all data by this time in each direction.
     pub fn far_from(target: u16, delay: Duration) -> Self {
         Self::open("127.0.0.1", 0, target, delay)
     }
@@ -96,17 +96,17 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// From now on new connections lead there, and those that are open stay where they are.
+    /// Leads new connections to this port from now on. Open connections stay.
     pub fn lead_to(&self, target: u16) {
         self.shared.lock().target = Some(target);
     }
 
-    /// From now on every other new connection leads there.
+    /// Leads every other new connection to this port from now on.
     pub fn lead_by_turns_to(&self, other: u16) {
         self.shared.lock().next = Some(other);
     }
 
-    /// From now on new connections are refused, and those that are open stay.
+    /// Refuses new connections from now on. Open connections stay.
     pub fn refuse(&self) {
         self.shared.lock().target = None;
     }
@@ -118,7 +118,7 @@ impl Proxy {
         }
     }
 
-    /// Cuts the connections that carry this.
+    /// Cuts the connections with this use.
     pub fn cut(&self, carries: Carries) {
         for connection in &self.shared.lock().connections {
             if connection.carries == Some(carries) {
@@ -127,25 +127,25 @@ impl Proxy {
         }
     }
 
-    /// How many connections carry this.
+    /// Returns the number of connections with this use.
     pub fn count(&self, carries: Carries) -> usize {
         let inner = self.shared.lock();
         let these = inner.connections.iter().filter(|of| of.carries == Some(carries));
         these.count()
     }
 
-    /// How many connections lead to a server.
+    /// Returns the number of connections to a server.
     pub fn leading_to(&self, target: u16) -> usize {
         let inner = self.shared.lock();
         inner.connections.iter().filter(|of| of.target == target).count()
     }
 
-    /// How many bytes clients have sent.
+    /// Returns the number of bytes that clients have sent.
     pub fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections that were ever accepted.
     pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::Relaxed)
     }
@@ -157,7 +157,7 @@ impl Drop for Proxy {
         for connection in &self.shared.lock().connections {
             connection.close();
         }
-        // The thread that accepts looks once more.
+        // Wakes the accepting thread, which then ends.
         drop(TcpStream::connect((self.host.as_str(), self.port)));
     }
 }
@@ -176,14 +176,15 @@ impl Shared {
             let target = self.lock().turn();
             let server = target.and_then(|target| Some((target, TcpStream::connect(("127.0.0.1", target)).ok()?)));
             if let Some((target, server)) = server {
-                // A lock is taken in tens of microseconds, not in tens of milliseconds.
+                // Without this, Nagle's algorithm would delay an acquisition from tens of microseconds to tens of
+                // milliseconds.
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
                 self.join(target, client, server);
             }
         }
     }
 
-    /// Passes everything on between the two.
+    /// Forwards all data between the client and the server.
     fn join(self: &Arc<Self>, target: u16, client: TcpStream, server: TcpStream) {
         let both = (|| Some((client.try_clone().ok()?, server.try_clone().ok()?)))();
         let Some((client_too, server_too)) = both else { return };
@@ -221,7 +222,7 @@ impl Shared {
         let Some(carries) = what(bytes) else { return };
         let mut inner = self.lock();
         let of_number = inner.connections.iter_mut().find(|of| of.number == number);
-        // A lane for commands may carry renewals, too.
+        // A connection for commands can carry renewals too, so it keeps its use then.
         if let Some(of) = of_number.filter(|of| of.carries.is_none_or(|before| before == Carries::Renewals)) {
             of.carries = Some(carries);
         }
@@ -237,7 +238,7 @@ impl Shared {
 }
 
 impl Inner {
-    /// Where the connection leads that is there now.
+    /// Returns the target of the next connection, and switches the targets if they alternate.
     fn turn(&mut self) -> Option<u16> {
         let target = self.target;
         if let Some(next) = self.next {
@@ -271,7 +272,7 @@ fn pass_on(mut from: TcpStream, to: TcpStream, delay: Duration, mut note: impl F
     }
 }
 
-/// One end of a connection, where what is written arrives later.
+/// One end of a connection. Data that is written to it can arrive later.
 enum Delayed {
     AtOnce(TcpStream),
     Later(Duration, Sender<(Instant, Vec<u8>)>),
@@ -294,7 +295,7 @@ impl Delayed {
         Self::Later(delay, sender)
     }
 
-    /// Says whether the other end may still read.
+    /// Writes the data, now or later. Returns false if the connection is known to be closed.
     fn write(&mut self, bytes: &[u8]) -> bool {
         match self {
             Self::AtOnce(to) => to.write_all(bytes).is_ok(),
@@ -303,7 +304,7 @@ impl Delayed {
     }
 }
 
-/// What a connection is for on which a client sends this.
+/// Returns the use of a connection on which a client sends these bytes, if they show it.
 fn what(bytes: &[u8]) -> Option<Carries> {
     let has = |text: &str| {
         bytes

@@ -1,4 +1,4 @@
-//! Servers as `./ci/just servers RIG` starts them.
+//! The servers that `./ci/just servers RIG` starts.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use steadlock_protocol::Reply;
 use super::convert;
 use super::version::Version;
 
-/// So long a server may take to answer.
+/// The longest time that a server may take to reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Servers that know of each other, and are stopped when this is dropped.
+/// The servers of one rig. Dropping this stops them.
 pub struct Rig {
     child: Child,
-    /// The rig stops when this closes.
+    /// The standard input of the rig, which stops when the input closes.
     stdin: Option<ChildStdin>,
     pub url: String,
     pub nodes: Vec<Node>,
-    /// The file of the authority whose certificate the servers have.
+    /// The file with the certificate of the authority that signed the servers' certificate.
     pub authority: Option<PathBuf>,
 }
 
-/// One of its servers.
+/// One server of a rig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// At the start.
+    /// The role of the server when the rig started.
     pub role: String,
     pub port: u16,
     pid: Pid,
@@ -41,7 +41,7 @@ impl Rig {
         let mut child = Command::new(root.join(".tools/venv/bin/python"))
             .arg(root.join("ci/servers"))
             .args([name, "--json", "--until-stdin-closes"])
-            // Only the system's server speaks TLS.
+            // Only the system's server, version 7.0, speaks TLS.
             .args(if name.starts_with("tls") {
                 &["--server", "7.0"][..]
             } else {
@@ -79,7 +79,7 @@ impl Drop for Rig {
 }
 
 impl Node {
-    /// A process that listens at this port of 127.0.0.1.
+    /// Returns a node for a process that listens at this port of 127.0.0.1.
     pub fn of_process(role: &str, port: u16, child: &Child) -> Self {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         Self {
@@ -116,7 +116,7 @@ impl Node {
 
     pub fn run(&self, args: &[&str]) -> Reply {
         let answer = match self.try_run(args) {
-            // Sentinel has a server whose role it changes close every connection.
+            // When Sentinel changes a server's role, the server closes every connection.
             Err(error) if error.is_connection_dropped() => self.try_run(args),
             answer => answer,
         };
@@ -130,7 +130,7 @@ impl Node {
         String::from_utf8(text).expect("text")
     }
 
-    /// How far its data has come, as replication counts.
+    /// Returns the replication offset of the server.
     pub fn offset(&self) -> Option<i64> {
         let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
             return None;
@@ -152,7 +152,7 @@ impl Node {
         self.signal(Signal::KILL);
     }
 
-    /// Stops the process as a debugger would: it keeps its connections and says nothing.
+    /// Suspends the process as a debugger does: it keeps its connections and sends nothing.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }

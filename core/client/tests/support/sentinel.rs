@@ -1,4 +1,5 @@
-//! A primary with two replicas, and three sentinels that watch them. Or one sentinel, for servers of the test's own.
+//! A primary with two replicas, and three sentinels that watch them. Also a single sentinel for servers that the test
+//! starts.
 
 use std::net::{IpAddr, TcpStream};
 use std::ops::Deref;
@@ -12,10 +13,10 @@ use super::rig::{Node, Rig};
 use super::version::Version;
 use super::{free_port, temporary};
 
-/// The service's name.
+/// The name under which the sentinels know the primary.
 pub const SERVICE: &str = "mymaster";
 
-/// Servers and their sentinels, which are stopped when this is dropped.
+/// Servers and their sentinels. Dropping this stops them.
 pub struct Watched(Rig);
 
 impl Deref for Watched {
@@ -31,7 +32,7 @@ impl Watched {
         Self(Rig::start("sentinel"))
     }
 
-    /// Servers and sentinels that speak TLS only: a [`Node`] cannot be asked anything.
+    /// Starts servers and sentinels that speak only TLS. The commands of [`Node`] do not work with them.
     pub fn start_with_tls() -> Self {
         Self(Rig::start("tls-sentinel"))
     }
@@ -40,24 +41,24 @@ impl Watched {
         self.of_role("sentinel")
     }
 
-    /// The primary at the start.
+    /// Returns the server that was the primary when the rig started.
     pub fn primary(&self) -> Node {
         self.of_role("primary").remove(0)
     }
 
-    /// The replicas at the start.
+    /// Returns the servers that were replicas when the rig started.
     pub fn replicas(&self) -> Vec<Node> {
         self.of_role("replica")
     }
 
-    /// A URL with these sentinels.
+    /// Returns a URL with these sentinels.
     pub fn url_of(ports: &[u16], service: &str) -> String {
         let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{service}", addresses.join(","))
     }
 }
 
-/// A sentinel with a configuration of its own, ended when it is dropped.
+/// A sentinel with its own configuration. Dropping it ends the process.
 pub struct Sentinel {
     child: Child,
     pub port: u16,
@@ -65,7 +66,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// One at this address, with these lines in its file.
+    /// Starts a sentinel at this address, with these lines in its configuration file.
     pub fn start(address: IpAddr, lines: &[String]) -> Self {
         let port = free_port();
         let file = temporary(&format!("steadlock-sentinel-{}-{port}.conf", std::process::id()));
@@ -94,7 +95,7 @@ impl Sentinel {
         sentinel
     }
 
-    /// It, if it is at 127.0.0.1.
+    /// Returns a node for this sentinel, which must be at 127.0.0.1.
     pub fn node(&self) -> Node {
         Node::of_process("sentinel", self.port, &self.child)
     }
@@ -109,12 +110,12 @@ impl Drop for Sentinel {
 }
 
 impl Node {
-    /// The keys whose name has this in it, in any database of a primary or replica.
+    /// Whether the server has a key whose name contains this text.
     pub fn has_key(&self, name: &str) -> bool {
         matches!(self.try_run(&["KEYS", &format!("*{name}*")]), Ok(Reply::Array(keys)) if !keys.is_empty())
     }
 
-    /// How many scripts clients have called.
+    /// Returns the number of script calls by clients.
     pub fn scripts_called(&self) -> u64 {
         let told = self.text(&["INFO", "commandstats"]);
         let calls = |line: &str| {

@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` that keeps every span it is told of.
+//! A subscriber of `tracing` that records every span.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,11 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_core::span::Current;
 
 thread_local! {
-    /// The spans that this thread is in, each with what is known of it.
+    /// The spans that this thread has entered, each with its metadata.
     static ENTERED: RefCell<Vec<(Id, &'static Metadata<'static>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One span.
+/// A recorded span.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub id: u64,
@@ -26,12 +26,12 @@ pub struct Seen {
     pub target: &'static str,
     pub level: Level,
     pub parent: Option<u64>,
-    /// The names of the fields that it may have.
+    /// The names of the fields that it declares.
     pub declared: BTreeSet<&'static str>,
     pub fields: BTreeMap<&'static str, String>,
-    /// How many handles of it there are.
+    /// The number of its handles.
     handles: usize,
-    /// How often it was closed.
+    /// The number of times it was closed.
     pub closed: usize,
     metadata: &'static Metadata<'static>,
 }
@@ -55,14 +55,14 @@ impl Visit for Seen {
 #[derive(Clone, Default)]
 pub struct Spans {
     seen: Arc<(Mutex<Vec<Seen>>, Condvar)>,
-    /// Wants none of this crate.
+    /// Whether it refuses the spans of this crate.
     is_deaf: bool,
-    /// Fails on the engine's thread.
+    /// Whether it panics on the engine's thread.
     is_broken: bool,
 }
 
 impl Spans {
-    /// One that wants none of this crate.
+    /// Returns a subscriber that refuses the spans of this crate.
     pub fn deaf() -> Self {
         Self {
             is_deaf: true,
@@ -70,7 +70,7 @@ impl Spans {
         }
     }
 
-    /// One that fails on the engine's thread.
+    /// Returns a subscriber that panics on the engine's thread.
     pub fn broken() -> Self {
         Self {
             is_broken: true,
@@ -78,7 +78,7 @@ impl Spans {
         }
     }
 
-    /// Is told of what this thread does, until the guard is dropped.
+    /// Records the spans of this thread until the guard is dropped.
     pub fn listen(&self) -> DefaultGuard {
         tracing::subscriber::set_default(self.clone())
     }
@@ -87,19 +87,19 @@ impl Spans {
         self.lock().clone()
     }
 
-    /// Those of this name, as they began.
+    /// Returns the spans of this name, in the order of their begin.
     pub fn named(&self, name: &str) -> Vec<Seen> {
         self.all().into_iter().filter(|seen| seen.name == name).collect()
     }
 
-    /// The only one of this name.
+    /// Returns the only span of this name.
     pub fn one(&self, name: &str) -> Seen {
         let mut named = self.named(name);
         assert_eq!(named.len(), 1, "{named:#?}");
         named.remove(0)
     }
 
-    /// Waits until every span of this name is closed, and gives them.
+    /// Waits until every span of this name is closed, and returns them.
     pub fn closed(&self, name: &str) -> Vec<Seen> {
         let (seen, changed) = &*self.seen;
         let is_open = |seen: &mut Vec<Seen>| seen.iter().any(|seen| seen.name == name && seen.closed == 0);

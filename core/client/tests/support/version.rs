@@ -1,4 +1,4 @@
-//! The servers of several versions that tests run on. `STEADLOCK_TEST_SERVER` names the one for this run.
+//! The server versions for tests. `STEADLOCK_TEST_SERVER` names the one for this run.
 
 use std::fmt;
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 use super::Redis;
 use steadlock_protocol::Reply;
 
-/// A server that `ci/support/server` has.
+/// A server that `ci/support/server` can install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     Redis62,
-    /// The one that the system's package manager has; the only one that speaks TLS.
+    /// The server of the system's package manager, the only one here that speaks TLS.
     System,
     Redis82,
     Valkey91,
@@ -21,7 +21,7 @@ pub enum Version {
 impl Version {
     pub const ALL: [Self; 4] = [Self::Redis62, Self::System, Self::Redis82, Self::Valkey91];
 
-    /// That of this run: the system's unless `STEADLOCK_TEST_SERVER` names another.
+    /// Returns the version for this run: the one that `STEADLOCK_TEST_SERVER` names, by default the system's.
     pub fn chosen() -> Self {
         let name = std::env::var("STEADLOCK_TEST_SERVER").unwrap_or_default();
         if name.is_empty() {
@@ -36,7 +36,7 @@ impl Version {
         })
     }
 
-    /// Its name, as `ci/support/server` knows it.
+    /// Returns the version's name in `ci/support/server`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Redis62 => "6.2",
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// The path of its program, which is installed if it is missing.
+    /// Returns the path of the version's program, after installing it if it is missing.
     pub fn program(self) -> &'static str {
         static PROGRAMS: [OnceLock<String>; 4] = [const { OnceLock::new() }; 4];
         PROGRAMS[self as usize].get_or_init(|| {
@@ -65,14 +65,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a server says it is, such as `Redis 6.2.14`.
+/// Returns the product and version that a server reports, such as `Redis 6.2.14`.
 pub fn of(server: &Redis) -> String {
     let Reply::Bytes(text) = server.run(&["INFO", "server"]) else {
         panic!("INFO gave no text");
     };
     let text = String::from_utf8(text).expect("text");
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    // Valkey also gives the version of the Redis that it is compatible with.
+    // Valkey also reports the version of Redis that it is compatible with.
     match (field("valkey_version"), field("redis_version")) {
         (Some(version), _) => format!("Valkey {version}"),
         (None, Some(version)) => format!("Redis {version}"),

@@ -147,7 +147,7 @@ fn lock_of(client: &Client, settings: &Settings) -> Outcome<Lock> {
     })
 }
 
-/// Says `ready`, waits for the word, and runs `work` on that many threads.
+/// Prints `ready`, waits for a line, and runs `work` on that many threads.
 fn run(workers: usize, work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     println!("ready");
     wait_for_word()?;
@@ -172,7 +172,7 @@ fn wait_for_word() -> Outcome {
     Ok(())
 }
 
-/// Writes into `NAME:log` when a worker is inside, if that is wanted.
+/// Writes into `NAME:log` when a worker enters and leaves, if the option `--log` is set.
 struct Log {
     store: Option<redis::Connection>,
     key: String,
@@ -193,7 +193,7 @@ impl Log {
         if self.store.is_none() {
             return Ok(());
         }
-        // Both clocks are this machine's, so the server can compare.
+        // The server runs on this machine, so both use the same clock.
         let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + lease.remaining();
         self.add("enter", round, until.as_millis())
     }

@@ -1,4 +1,4 @@
-//! What the command line says after the command: `URL NAME [--option value]…`.
+//! The arguments after the command: `URL NAME [--option value]…`.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether there is another round after so many.
+    /// Whether there is another round after this many.
     pub(crate) fn goes_on(&self, rounds: u64, started: Instant) -> bool {
         rounds < self.rounds && started.elapsed() < Duration::from_secs(self.seconds)
     }

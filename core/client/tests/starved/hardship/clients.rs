@@ -1,4 +1,4 @@
-//! The process of the clients: what happens to it, and when it is over.
+//! The process of the clients: causes the hardships, and checks that the clients recover from each.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
@@ -15,15 +15,15 @@ use rustix::process::Resource;
 use super::worker::{Dice, Place, Shared, Worker, at_once, builder, say};
 use crate::limits::{Limited, Unprivileged, close_at_once, descriptors, open_files};
 
-/// By then a client works again.
+/// The longest time until a client works again after a hardship.
 const RECOVERED: Duration = Duration::from_secs(20);
 pub const LONGEST_LEASE: Duration = Duration::from_secs(3);
-/// Clients are idle when they have been left alone so long.
+/// Clients are idle after this time without calls.
 const IDLE: Duration = Duration::from_millis(60);
-/// Workers of each client.
+/// The number of workers that share a client.
 const WORKERS: usize = 2;
 
-/// Each is one thing that happens to the process.
+/// The kinds of trouble that the process of the clients is put through.
 #[derive(Clone, Copy, Debug)]
 enum Hardship {
     NoThreads,
@@ -74,7 +74,7 @@ pub fn run(port: &str, time: Duration) {
     trouble.recover();
     let mut count = 0;
     while Instant::now() < end || count < ALL.len() {
-        // Each once, and then any.
+        // Each hardship comes once, then random ones follow.
         let number = trouble.dice.below(ALL.len() as u64);
         let hardship = ALL[usize::try_from(number).expect("few")];
         let hardship = if count < ALL.len() { ALL[count] } else { hardship };
@@ -98,7 +98,8 @@ pub fn run(port: &str, time: Duration) {
     ));
 }
 
-/// Only tokio may panic, when it looks at descriptors that were closed in the midst of a call. The client catches that.
+/// Fails the test for every panic outside of tokio. tokio may panic if descriptors are closed in the middle of a call,
+/// and the client catches that.
 fn tell_panics(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     panic::set_hook(Box::new(move |panicked| {
@@ -146,7 +147,7 @@ fn start(places: &[Arc<Place>], shared: &Arc<Shared>, seed: u64) -> Vec<thread::
         }
     }
     threads.push(thread::spawn(|| {
-        // Without descriptors of its own.
+        // This runtime has no descriptors (no I/O driver), so closing descriptors cannot break it.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let all = join_all(tasks.into_iter().map(Worker::run));
         runtime.expect("a runtime").block_on(async {
@@ -243,13 +244,13 @@ impl Trouble {
             close_at_once(descriptors());
             let files = (self.dice.below(2) == 0).then(files);
             self.wait_random(0, 400);
-            // A client in the midst of a call may have closed some.
+            // A client that was in the middle of a call may have closed some of these files.
             files.into_iter().flatten().for_each(Numbered::close);
             self.wait_random(0, 1_500);
         }
     }
 
-    /// Files that get the numbers stay open.
+    /// Closes the descriptors of idle clients and opens files with the same numbers. The clients must not close these.
     fn close_while_idle(&mut self) {
         self.shared.is_quiet.store(true, Ordering::SeqCst);
         while !self.shared.is_idle() {
@@ -268,7 +269,7 @@ impl Trouble {
         files.into_iter().for_each(Numbered::close);
     }
 
-    /// Until every client works.
+    /// Ends the hardship and waits until every client works.
     fn recover(&mut self) {
         say("do calm");
         let start = Instant::now();
@@ -298,7 +299,7 @@ impl Trouble {
     }
 }
 
-/// A file that somebody else may have closed.
+/// A file whose descriptor other code may have closed.
 struct Numbered {
     file: File,
     identity: Option<(u64, u64, i64)>,

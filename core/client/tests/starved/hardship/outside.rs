@@ -1,4 +1,4 @@
-//! The server of the clients, and what happens to it and to the ways there.
+//! The server of the clients, with the proxies and names that lead to it, and the hardships of these.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,27 +15,27 @@ use crate::support::{Redis, free_port};
 
 const FIRST: &str = "127.0.0.2";
 const SECOND: &str = "127.0.0.3";
-/// Nobody is there.
+/// An address at which nothing listens.
 const NOBODY: &str = "127.0.0.4";
 const REPLICA: &str = "127.0.0.5";
-/// The user of some clients may do all but INFO.
+/// Creates the user of some clients, which has all rights except INFO.
 const USER: [&str; 9] = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-info"];
-/// A busy machine may need so long to say something, or to look.
+/// A busy machine can delay a line of the clients or a check of the records by this time.
 const STALL: Duration = Duration::from_secs(3);
 
 pub struct Outside {
     hosts: Hosts,
     server: Arc<Redis>,
-    /// Whose order it is that the names change.
+    /// A replica of the server. Some names lead to it for a while.
     _replica: Redis,
     ways: Vec<Proxy>,
     port: u16,
     holds: Arc<Holds>,
-    /// Has the server, too. `None` in its drop only.
+    /// The thread that checks the records; it keeps the server alive too. `None` only during the drop of this.
     looks: Option<JoinHandle<()>>,
 }
 
-/// The holds that the clients believe in.
+/// The leases that the clients have reported as held.
 #[derive(Default)]
 struct Holds {
     live: Mutex<HashMap<String, Hold>>,
@@ -45,7 +45,7 @@ struct Holds {
 struct Hold {
     lock: String,
     lease: Duration,
-    /// Since when its record is not there.
+    /// The time at which its record was first missing.
     gone: Option<Instant>,
 }
 
@@ -79,12 +79,12 @@ impl Outside {
         this
     }
 
-    /// At every address.
+    /// Returns the port, which is the same at every address.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Takes a line of the clients' process.
+    /// Handles a line that the clients' process printed.
     pub fn hear(&self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -103,7 +103,7 @@ impl Outside {
         }
     }
 
-    /// Afterwards: what is left ends by itself, and does.
+    /// Checks at the end that every key on the server has a TTL, so that it expires by itself.
     pub fn end(self) {
         self.calm();
         let Reply::Array(keys) = self.server.run(&["KEYS", "*"]) else {
@@ -146,7 +146,7 @@ impl Outside {
     }
 }
 
-/// Without the thread: the server is stopped when the last one has dropped it.
+/// Ends the thread, because the server stops only when both have dropped it.
 impl Drop for Outside {
     fn drop(&mut self) {
         self.server.resume();
@@ -186,7 +186,7 @@ impl Holds {
         self.live.lock().expect("no panic").remove(id);
     }
 
-    /// Looks for the record of each hold.
+    /// Checks repeatedly whether the record of each hold exists.
     fn check(&self, server: &Redis) {
         let mut connection = server.connection();
         while !self.is_over.load(Ordering::Relaxed) {
@@ -200,7 +200,7 @@ impl Holds {
             }
             match pipe.query::<Vec<bool>>(&mut connection) {
                 Ok(there) => self.note(&locks.iter().zip(there).collect()),
-                // It is one of the connections that were killed.
+                // A hardship has killed this connection too.
                 Err(_) => connection = server.connection(),
             }
             thread::sleep(Duration::from_millis(20));

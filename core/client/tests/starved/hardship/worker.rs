@@ -1,4 +1,4 @@
-//! Threads and tasks that acquire, hold, extend and release, and look at what they are told.
+//! Threads and tasks that acquire, hold, extend and release locks, and check every result.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -13,21 +13,21 @@ use super::NAME;
 
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A machine that does other things, too, may stand still for so long.
+/// A busy machine can delay a thread by this time.
 const STALL: Duration = Duration::from_secs(4);
-/// A hold that lasts so long is told to those outside.
+/// Holds that last longer than this are reported to the other process, which checks their records.
 const LONG: Duration = Duration::from_millis(100);
-/// A client that has ended answers within this.
+/// The longest time in which a client that has ended refuses a call.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(4);
 
-/// A client, and the one in its place when it has ended.
+/// A client, and its successors: when a client has ended, a new one replaces it.
 pub struct Place {
     pub name: String,
     builder: Box<dyn Fn() -> Builder + Send + Sync>,
     is_async: bool,
     way: Mutex<Way>,
-    /// When the last call began that was granted.
+    /// The time at which the last granted call began.
     worked: Mutex<Option<Instant>>,
 }
 
@@ -35,7 +35,7 @@ pub struct Place {
 enum Way {
     Blocking(blocking::Client),
     Tasks(steadlock::Client),
-    /// It has ended, and there is no other one yet.
+    /// The client has ended, or none was made yet.
     None,
 }
 
@@ -44,11 +44,11 @@ enum Held {
     Tasks(steadlock::Lease),
 }
 
-/// A worker's next wish.
+/// The next acquisition of a worker.
 struct Ask {
     lock: String,
     wait: Duration,
-    /// `None` has it renewed.
+    /// The length of a fixed lease. With `None` the lease is auto-renewed.
     lease: Option<Duration>,
     hold: Duration,
 }
@@ -56,17 +56,17 @@ struct Ask {
 /// The state that all workers share.
 pub struct Shared {
     pub is_over: AtomicBool,
-    /// They begin nothing.
+    /// Whether workers must not begin another call.
     pub is_quiet: AtomicBool,
     active: AtomicUsize,
     holds: AtomicU64,
     counts: Mutex<BTreeMap<String, u64>>,
     holders: Mutex<HashMap<String, Vec<Arc<Held>>>>,
-    /// Calls that have begun, and by when each is to end.
+    /// The calls in progress, each with the time by which it must end.
     calls: Mutex<HashMap<u64, (Instant, String)>>,
 }
 
-/// Random numbers that can be had again.
+/// Random numbers that a seed reproduces.
 #[derive(Clone)]
 pub struct Dice(pub u64);
 
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// Whether a call was granted that began after this.
+    /// Whether a call that began after `start` was granted.
     pub fn has_worked_since(&self, start: Instant) -> bool {
         lock(&self.worked).is_some_and(|worked| worked > start)
     }
@@ -118,7 +118,7 @@ impl Place {
         made
     }
 
-    /// The client, which is made if there is none.
+    /// Returns the client, after making one if there is none.
     async fn way(&self, shared: &Shared) -> Option<Way> {
         let way = lock(&self.way).clone();
         if !matches!(way, Way::None) {
@@ -137,7 +137,7 @@ impl Place {
         }
     }
 
-    /// It has said that it is of no use any more. Then that is so, and said at once.
+    /// Checks a client that has reported that it ended: it refuses every further call at once. Then removes it.
     async fn ended(&self, way: &Way, shared: &Shared) {
         shared.count("clients ended");
         for _ in 0..10 {
@@ -197,7 +197,7 @@ impl Ask {
 
 impl Way {
     async fn acquire(&self, ask: &Ask) -> Result<Option<Held>, Error> {
-        // Both have the same methods.
+        // A macro, because both types of clients have the same methods.
         macro_rules! prepared {
             ($client:expr) => {{
                 let lock = match ask.lock.as_str() {
@@ -252,7 +252,7 @@ impl Held {
     }
 }
 
-/// One that uses a client.
+/// A thread or task that uses a client.
 pub struct Worker {
     pub name: String,
     pub place: Arc<Place>,
@@ -292,12 +292,12 @@ impl Worker {
         }
     }
 
-    /// Says whether to go on.
+    /// Makes one acquisition. Returns whether to go on with this client.
     async fn once(&mut self, way: &Way, ask: &Ask) -> bool {
         let start = Instant::now();
         let call = self.shared.begin("acquire", ask.wait + COMMAND_TIMEOUT);
         let acquired = match (way, self.dice.below(10)) {
-            // The caller goes away.
+            // The caller stops waiting and drops the call.
             (Way::Tasks(_), 0) => {
                 let patience = self.dice.millis(1, 40);
                 tokio::time::timeout(patience, way.acquire(ask))
@@ -381,7 +381,7 @@ impl Worker {
         }
     }
 
-    /// A lease that may not be relied on is lost, and says why.
+    /// Checks that a lease which is not valid any more soon has a reason for its loss.
     async fn is_told_why(&self, held: &Held) {
         let start = Instant::now();
         loop {
@@ -435,7 +435,7 @@ impl Shared {
         self.count(&format!("{call}: {}", error.kind().name()));
     }
 
-    /// A call that takes so long at the most.
+    /// Records the begin of a call that may take at most this time.
     pub fn begin(&self, what: &str, most: Duration) -> u64 {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -447,7 +447,7 @@ impl Shared {
         lock(&self.calls).remove(&call);
     }
 
-    /// Every call ends in time.
+    /// Fails the test if a call has not ended in time.
     pub fn check_calls(&self) {
         let now = Instant::now();
         let late = lock(&self.calls)
@@ -462,7 +462,7 @@ impl Shared {
     fn enter(&self, name: &str, held: &Arc<Held>) {
         let mut holders = lock(&self.holders);
         let these = holders.entry(name.into()).or_default();
-        // In this order: who holds it still does so after the others did.
+        // The order matters. If the new lease is still valid after another one was valid, both were valid at once.
         let is_anothers = these.iter().any(|other| other.is_valid());
         if is_anothers && held.is_valid() {
             self.fail(&format!("{name} has two holders"));
@@ -484,9 +484,9 @@ impl Shared {
     }
 }
 
-/// To those outside.
+/// Prints a line for the other process.
 pub fn say(line: &str) {
-    // One write, and not through the test's own capture.
+    // A single write, so that lines do not mix. It bypasses the output capture of the test harness.
     let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
 }
 
@@ -494,7 +494,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The result of a future that never waits: a blocking client blocks.
+/// Runs a future that never waits: the calls of a blocking client block the thread instead.
 pub fn at_once(future: impl Future<Output = ()>) {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

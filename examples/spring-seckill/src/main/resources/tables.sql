@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS vouchers (
     stock BIGINT NOT NULL CHECK (stock >= 0)
 );
 
--- That a user has one order of a voucher is a unique index, which Schema adds: two of the three ways go without.
+-- Schema adds the unique index of one order for each user and voucher. Two of the three ways sell without this index.
 CREATE TABLE IF NOT EXISTS orders (
     id BIGINT PRIMARY KEY,
     user_id BIGINT NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS orders (
 );
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, voucher_id);
 
--- The highest fencing token of each user's lock that was seen.
+-- The highest fencing token that was seen for each user's lock.
 CREATE TABLE IF NOT EXISTS user_fences (
     user_id BIGINT PRIMARY KEY,
     token BIGINT NOT NULL

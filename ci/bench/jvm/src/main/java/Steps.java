@@ -3,9 +3,9 @@ import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
 import org.redisson.config.Config;
 
-/** One lock of Redisson, step by step: {@code Steps lock|fair|read|write URL NAME}. See ../scripts/libraries.py. */
+/** Runs single steps of a Redisson lock: {@code Steps lock|fair|read|write URL NAME}. See ../scripts/libraries.py. */
 public final class Steps {
-    /** Its locks are renewed when a third of this has passed. */
+    /** Redisson renews its locks every third of this time. */
     private static final long WATCHDOG_MS = 3001;
 
     public static void main(String[] args) throws Exception {
@@ -34,7 +34,7 @@ public final class Steps {
             case "acquire" -> lock.tryLock();
             case "renew" -> Thread.sleep(WATCHDOG_MS / 3 + 200);
             case "refused" -> {
-                // Its locks belong to threads.
+                // Redisson's locks belong to threads, so another thread is refused.
                 var other = new Thread(lock::tryLock);
                 other.start();
                 other.join();

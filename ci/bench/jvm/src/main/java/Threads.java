@@ -10,7 +10,7 @@ import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
 import org.redisson.config.Config;
 
-/** JVM threads: {@code Threads "steadlock"|"steadlock, metrics"|"redisson" URL THREADS}. */
+/** The contender for JVM threads: {@code Threads "steadlock"|"steadlock, metrics"|"redisson" URL THREADS}. */
 public final class Threads {
     public static void main(String[] args) throws Exception {
         int number = Integer.parseInt(args[2]);

@@ -1,13 +1,13 @@
 import java.time.Duration;
 import org.springframework.data.redis.core.StringRedisTemplate;
 
-/** The locks of docs/migrate/hand-written.md, which shows their classes as they are here. */
+/** The locks of docs/migrate/hand-written.md. The page shows the classes of these locks exactly as they are here. */
 final class HandWritten {
     private static final Duration TTL = Duration.ofSeconds(30);
-    /** For who watches renewals. */
+    /** A short TTL, for tests that watch renewals. */
     private static final Duration BRIEF = Duration.ofMillis(1200);
 
-    /** A lease of the caller's is to end by itself, so its timer stops, as that of a paused process does. */
+    /** Stops the renewal timer if the caller gives a lease, which must then expire, as in a paused process. */
     private record Hash(StringRedisTemplate redis, String name, Duration ttl) implements Peer.Handle {
         @Override
         public String take(Duration wait, Duration lease) throws Exception {
@@ -39,7 +39,7 @@ final class HandWritten {
         }
     }
 
-    /** It only tries: who wants to wait tries again. `isCareless` deletes without comparing. */
+    /** The lock makes single attempts only, so a wait repeats them. `isCareless` deletes the key without comparing. */
     private record Seckill(StringRedisTemplate redis, String name, boolean isCareless) implements Peer.Handle {
         @Override
         public String take(Duration wait, Duration lease) throws Exception {

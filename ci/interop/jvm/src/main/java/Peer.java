@@ -10,20 +10,20 @@ import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** The libraries of the JVM: `Peer LIBRARY URL`, with the line protocol of ../README.md. */
+/** Runs the libraries of the JVM: `Peer LIBRARY URL`, with the line protocol of ../README.md. */
 public final class Peer {
     private static final String CLUSTER = "redis+cluster://";
     private static final Duration PATIENCE = Duration.ofMinutes(1);
 
-    /** One lock of one library, as its own type does it. */
+    /** A lock of one library. */
     interface Handle {
-        /** Takes it within `wait`; `lease` is null for the library's own default. Says why not, or null. */
+        /** Acquires the lock within `wait`; a null `lease` means the library's default. Returns null, or a refusal. */
         String take(Duration wait, Duration lease) throws Exception;
 
         void unlock();
     }
 
-    /** Makes the handle of a name. */
+    /** A factory for the handles of names. */
     interface Library {
         Handle lock(String name);
     }
@@ -61,7 +61,7 @@ public final class Peer {
         }
     }
 
-    /** Those that say that the record is not the caller's any more throw, each its own. */
+    /** Releases a lock. Each library throws its own exception if the record does not belong to the caller any more. */
     private static String unlock(Handle lock) {
         try {
             lock.unlock();

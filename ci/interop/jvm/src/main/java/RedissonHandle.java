@@ -2,7 +2,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 
-/** `getLock` and `getSpinLock` of Redisson. A lease of -1 is its watchdog's. */
+/** A lock by `getLock` or `getSpinLock` of Redisson. With a lease of -1, its watchdog renews the lock. */
 record RedissonHandle(RLock lock) implements Peer.Handle {
     @Override
     public String take(Duration wait, Duration lease) throws Exception {

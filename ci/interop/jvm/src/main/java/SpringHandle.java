@@ -5,7 +5,7 @@ import org.springframework.integration.redis.util.RedisLockRegistry;
 import org.springframework.integration.redis.util.RedisLockRegistry.RedisLockType;
 import org.springframework.integration.support.locks.DistributedLock;
 
-/** `RedisLockRegistry` of Spring Integration, with the registry key `orders`. */
+/** A lock by `RedisLockRegistry` of Spring Integration, with the registry key `orders`. */
 record SpringHandle(DistributedLock lock) implements Peer.Handle {
     private static final Duration OWN_LEASE = Duration.ofMinutes(1);
 

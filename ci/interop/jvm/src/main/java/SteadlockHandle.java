@@ -5,7 +5,7 @@ import io.github.steadlock.SteadlockClient;
 import java.time.Duration;
 import java.util.function.Function;
 
-/** A lock or a mutex of ours, held by the thread. */
+/** A lock or a mutex of Steadlock, held by the thread. */
 record SteadlockHandle(Function<LockOptions, NamedLock> lock) implements Peer.Handle {
     static Peer.Library locks(SteadlockClient client) {
         return name -> new SteadlockHandle(options -> client.lock(name, options));

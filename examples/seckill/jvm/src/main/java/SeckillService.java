@@ -40,7 +40,7 @@ public final class SeckillService {
         this.store = store;
     }
 
-    /** Takes one click after another until nothing is left. */
+    /** Serves one click after another until no voucher or no click is left. */
     private void serve(Queue<String> clicks) {
         for (String user = clicks.poll(); user != null && !soldOut; user = clicks.poll()) {
             long asked = System.nanoTime();
@@ -56,7 +56,10 @@ public final class SeckillService {
         }
     }
 
-    /** Sells to one user. Every line is a step of its own: without the lock, others would come in between. */
+    /**
+     * Sells a voucher to one user. Each read and each write is a separate command: only the lock makes the sale
+     * atomic.
+     */
     private void sell(String user, Lease lease) {
         int stock = Integer.parseInt(store.get(PREFIX + ":stock"));
         if (stock == 0) {
@@ -67,7 +70,7 @@ public final class SeckillService {
             refused.incrementAndGet();
             return;
         }
-        // What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+        // The fencing check: a holder that was paused for longer than its lease has a token that is too low.
         long token = lease.getToken();
         if (token <= Long.parseLong(store.get(PREFIX + ":token"))) {
             throw new IllegalStateException("fencing token " + token + " is too low");
@@ -96,7 +99,7 @@ public final class SeckillService {
         }
     }
 
-    /** Takes all clicks, eight at a time. */
+    /** Serves all clicks, eight at a time. */
     private void serveAll() throws Exception {
         var clicks = new ArrayList<String>();
         for (int number = 0; number < USERS; number++) {
@@ -121,7 +124,7 @@ public final class SeckillService {
         report();
     }
 
-    /** Lets Prometheus read what the client counts. */
+    /** Serves the metrics of the client to Prometheus. */
     private static HttpServer serveMetrics(SteadlockClient client) throws IOException {
         var server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
         server.createContext("/metrics", exchange -> {
@@ -138,7 +141,7 @@ public final class SeckillService {
     public static void main(String[] args) throws Exception {
         try (SteadlockClient client = Steadlock.builder().url(URL).metrics().connect();
                 RedisClient store = RedisClient.create(URL)) {
-            // Nobody else sells as "jvm" meanwhile. Renewed each second.
+            // The mutex keeps a second JVM service from selling. Its lease is renewed each second.
             var renewed = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3)).renewed();
             NamedLock shift = client.mutex(PREFIX + ":shift:jvm", renewed);
             shift.lock();

@@ -5,12 +5,12 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 
 /**
- * Refuses a sale whose user's lock has gone to a later holder: one that was paused for longer than
- * its lease.
+ * Refuses a sale if a later holder of the user's lock has sold before. This happens if the sale was
+ * paused for longer than its lease.
  *
- * <p>There is one row for each user, with the highest fencing token seen, because the lock is the
- * user's: tokens of different names do not compare, so the stock, which all users change, cannot be
- * fenced by them. The condition of its update protects it.
+ * <p>Each user has a row with the highest fencing token seen, because the lock belongs to the user.
+ * Tokens of different lock names cannot be compared. The tokens therefore cannot fence the stock,
+ * which all users change: the condition in its update statement protects the stock.
  */
 @Component
 class Fence {
@@ -21,9 +21,10 @@ class Fence {
     }
 
     /**
-     * The first step of the transaction, which keeps the user's row until its end.
+     * Stores the token as the highest of the user. The first step of the transaction: the update
+     * locks the user's row until the end of the transaction.
      *
-     * @throws Refusal.Superseded if this token or a higher one was here before
+     * @throws Refusal.Superseded if this token or a higher one was seen before
      */
     void pass(long userId, long token) {
         int passed =

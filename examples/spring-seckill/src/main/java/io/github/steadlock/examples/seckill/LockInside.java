@@ -7,9 +7,9 @@ import org.springframework.stereotype.Service;
 import org.springframework.transaction.annotation.Transactional;
 
 /**
- * Wrong: the lock inside the transaction. It is released before {@code buy} returns, and the order
- * is committed after that. A request of the same user that acquires the lock in between sees no
- * order, and buys too.
+ * Wrong: the lock inside the transaction. The lock is released before {@code buy} returns, and the
+ * order is committed after that. Another request of the same user can acquire the lock in between.
+ * The request then sees no order, and buys too.
  */
 @Service
 @ConditionalOnProperty(name = "seckill.way", havingValue = "inside")

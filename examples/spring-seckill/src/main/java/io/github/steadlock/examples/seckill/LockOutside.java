@@ -7,8 +7,8 @@ import org.springframework.stereotype.Service;
 import org.springframework.transaction.annotation.Transactional;
 
 /**
- * Right: the lock outside the transaction. It is acquired before the transaction begins, and
- * released when everybody can see the order.
+ * Right: the lock outside the transaction. The lock is acquired before the transaction begins, and
+ * released after the commit, when every transaction can see the order.
  */
 @Service
 @ConditionalOnProperty(name = "seckill.way", havingValue = "outside", matchIfMissing = true)

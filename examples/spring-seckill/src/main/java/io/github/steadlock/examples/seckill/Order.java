@@ -3,9 +3,9 @@ package io.github.steadlock.examples.seckill;
 import java.time.OffsetDateTime;
 
 /**
- * A voucher that was sold.
+ * The sale of a voucher to a user.
  *
- * @param id rises with time; see {@link OrderIds}
+ * @param id a number that rises with time; see {@link OrderIds}
  * @param token the fencing token of the user's lock, or null if there was none
  * @param soldBy the instance that sold it
  */

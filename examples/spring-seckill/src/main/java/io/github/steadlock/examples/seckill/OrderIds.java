@@ -7,9 +7,9 @@ import org.springframework.stereotype.Component;
 /**
  * Ids of orders: 43 bits of milliseconds since 2025, then 20 bits of a sequence of the database.
  *
- * <p>They rise with time, so the index grows at its end, and say nothing of how many orders there
- * are. The sequence is common to all instances, so none needs a number of its own, and a clock that
- * is set back makes no id twice unless a million orders fall into that same time.
+ * <p>Ids rise with time, so new entries are added at the end of the index. An id does not show how
+ * many orders exist. All instances share the sequence, so no instance needs a number in its ids. If
+ * a clock is set back, an id can only repeat when a million orders are made in the repeated time.
  */
 @Component
 class OrderIds {

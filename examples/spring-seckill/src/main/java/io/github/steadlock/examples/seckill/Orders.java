@@ -34,8 +34,8 @@ class Orders {
     }
 
     /**
-     * Takes one from the stock, by a statement that is condition and change in one: so the stock is
-     * exact with any number of buyers, and without a lock of ours.
+     * Reduces the stock by one. A single statement checks and changes the stock, which keeps it
+     * exact with any number of buyers and without a lock.
      *
      * @throws Refusal.SoldOut if none is left
      */
@@ -50,8 +50,8 @@ class Orders {
     }
 
     /**
-     * @throws Refusal.BoughtAlready if the user has an order, and the constraint is there that
-     *     finds it
+     * @throws Refusal.BoughtAlready if the user has an order, and the database has the constraint
+     *     that detects it
      */
     void add(Order order) {
         try {
@@ -82,7 +82,7 @@ class Orders {
                 .orElseThrow(() -> new Refusal.NoSuchVoucher(voucherId));
     }
 
-    /** The last one first. */
+    /** Returns the latest orders, the last one first. */
     List<Order> latest(long voucherId, int limit) {
         return database.sql("SELECT * FROM orders WHERE voucher_id = ? ORDER BY id DESC LIMIT ?")
                 .params(voucherId, limit)

@@ -1,6 +1,6 @@
 package io.github.steadlock.examples.seckill;
 
-/** Why a user gets no voucher. It rolls the transaction back. */
+/** The reason why a user gets no voucher. A refusal rolls the transaction back. */
 abstract class Refusal extends RuntimeException {
     private Refusal(String message) {
         super(message);
@@ -31,7 +31,8 @@ abstract class Refusal extends RuntimeException {
     }
 
     /**
-     * A later holder of the user's lock was at the user's orders before: this sale comes too late.
+     * A later holder of the user's lock has used the user's orders before this sale, which is
+     * therefore too late.
      */
     static final class Superseded extends Refusal {
         Superseded() {

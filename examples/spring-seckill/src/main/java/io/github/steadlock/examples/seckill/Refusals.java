@@ -13,14 +13,14 @@ import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.RestControllerAdvice;
 
 /**
- * The answers to those who get no voucher: each has a status of its own, and a body of
+ * The replies to users who get no voucher. Each refusal has a different status, and a body of type
  * `application/problem+json`.
  */
 @RestControllerAdvice
 class Refusals {
     private static final Logger LOG = LoggerFactory.getLogger(Refusals.class);
 
-    /** The lock was not granted in its wait. To ask again soon is right. */
+    /** The wait for the lock timed out. The client can send the request again soon. */
     @ExceptionHandler
     ResponseEntity<ProblemDetail> busy(LockTimeoutException timeout) {
         return later(
@@ -28,8 +28,9 @@ class Refusals {
     }
 
     /**
-     * The lock cannot be had, or its lease was lost, before the commit or after it. To ask again is
-     * right here too: who has an order by now is told so.
+     * The lock could not be acquired, or its lease was lost before or after the commit. The client
+     * can send the request again here too: if the order was committed, the reply is "bought
+     * already".
      */
     @ExceptionHandler({SteadlockException.class, CommitRefusedException.class})
     ResponseEntity<ProblemDetail> withoutLock(RuntimeException failure) {

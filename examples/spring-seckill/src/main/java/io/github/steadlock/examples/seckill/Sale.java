@@ -6,7 +6,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.concurrent.ThreadLocalRandom;
 import org.springframework.stereotype.Component;
 
-/** The steps of a sale, the same in each {@link Shop}. They are for a transaction. */
+/** The steps of a sale, which are the same in each {@link Shop}. Must run inside a transaction. */
 @Component
 class Sale {
     private final Orders orders;
@@ -22,8 +22,8 @@ class Sale {
     }
 
     /**
-     * @param token the fencing token of the user's lock, or null for a sale that nothing fences
-     * @throws Refusal if the user gets none
+     * @param token the fencing token of the user's lock, or null for a sale without fencing
+     * @throws Refusal if the user gets no voucher
      */
     Order make(long userId, long voucherId, Long token) {
         if (token != null) {
@@ -36,18 +36,19 @@ class Sale {
             throw new Refusal.SoldOut();
         }
         pay();
-        // A database keeps microseconds.
+        // Databases store times in microseconds.
         var now = OffsetDateTime.now(ZoneOffset.UTC).truncatedTo(ChronoUnit.MICROS);
         var order = new Order(ids.next(), userId, voucherId, token, seckill.instance(), now);
         orders.add(order);
-        // Last, because all buyers of the voucher wait for its row from here to the commit.
+        // The last step, because it locks the row of the voucher for all other buyers until the
+        // commit.
         orders.takeFromStock(voucherId);
         return order;
     }
 
     /**
-     * Stands for a reservation at a payment provider, which expires if nothing comes of it: 5 to 20
-     * ms.
+     * Simulates a reservation at a payment provider, which takes 5 to 20 ms. The reservation would
+     * expire if the sale fails.
      */
     private static void pay() {
         try {

@@ -9,10 +9,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.init.ResourceDatabasePopulator;
 import org.springframework.stereotype.Component;
 
-/**
- * Makes the tables, and the constraint if it belongs to the way of this run, before anything is
- * sold.
- */
+/** Creates the tables before the first sale, and the unique index if {@code seckill.way} has it. */
 @Component
 class Schema {
     private final SteadlockClient locks;
@@ -27,7 +24,7 @@ class Schema {
         this.seckill = seckill;
     }
 
-    /** Under a lock: `CREATE … IF NOT EXISTS` of two instances at once may fail. */
+    /** Holds a lock, because `CREATE … IF NOT EXISTS` can fail if two instances run it at once. */
     @PostConstruct
     void create() {
         locks.lock("schema")

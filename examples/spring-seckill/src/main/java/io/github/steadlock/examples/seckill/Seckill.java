@@ -8,11 +8,11 @@ import org.springframework.boot.context.properties.bind.Name;
 /**
  * The properties {@code seckill.*}.
  *
- * @param way how users are kept from buying twice
- * @param waiting how long a request waits for the lock of its user, before it is answered that the
- *     shop is busy with another one of theirs
- * @param stock how many vouchers there are at first, in a database that has none
- * @param instance the name of this instance, which its orders carry
+ * @param way how the service keeps users from buying twice
+ * @param waiting how long a request waits for the lock of its user before the service refuses it as
+ *     "busy"
+ * @param stock the number of vouchers that a new database starts with
+ * @param instance the name of this instance, which is stored in its orders
  */
 @ConfigurationProperties("seckill")
 record Seckill(
@@ -20,7 +20,7 @@ record Seckill(
         @Name("wait") @DefaultValue("150ms") Duration waiting,
         @DefaultValue("100") int stock,
         @DefaultValue("one") String instance) {
-    /** Three ways to sell; only the last is right. */
+    /** Three ways to sell. Only the last is correct. */
     enum Way {
         /** {@link WithoutLock}, and no constraint. */
         NONE,

@@ -4,7 +4,7 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 
-/** Sells vouchers over HTTP, one to each user, by as many instances as are started. */
+/** Sells vouchers over HTTP, one to each user. Any number of instances can run at once. */
 @SpringBootApplication
 @EnableConfigurationProperties(Seckill.class)
 public class SeckillService {

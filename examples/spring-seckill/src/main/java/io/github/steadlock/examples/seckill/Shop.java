@@ -1,13 +1,13 @@
 package io.github.steadlock.examples.seckill;
 
 /**
- * Sells a voucher to a user. The property {@code seckill.way} decides which of its three forms is
- * there.
+ * Sells a voucher to a user. The property {@code seckill.way} selects one of the three
+ * implementations.
  */
 interface Shop {
     /**
-     * @return the order, committed
-     * @throws Refusal if the user gets none
+     * @return the committed order
+     * @throws Refusal if the user gets no voucher
      * @throws io.github.steadlock.LockTimeoutException if another request of the user is being
      *     served
      */

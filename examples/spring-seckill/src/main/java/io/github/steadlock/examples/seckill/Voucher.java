@@ -1,11 +1,11 @@
 package io.github.steadlock.examples.seckill;
 
 /**
- * A voucher that is sold.
+ * A voucher that the shop sells.
  *
- * @param firstStock how many there were
- * @param stock how many are left
- * @param orders how many orders there are
- * @param doubleOrders how many of these are of a user who had one
+ * @param firstStock the number of vouchers at the start
+ * @param stock the number of vouchers left
+ * @param orders the number of orders
+ * @param doubleOrders the number of orders beyond the first of each user
  */
 record Voucher(long id, String name, long firstStock, long stock, long orders, long doubleOrders) {}

@@ -11,7 +11,7 @@ import org.springframework.web.bind.annotation.RequestHeader;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
 
-/** The shop over HTTP. What is refused is answered by {@link Refusals}. */
+/** The HTTP interface of the shop. {@link Refusals} answers the requests that are refused. */
 @RestController
 @RequestMapping("/vouchers/{voucherId}")
 class Vouchers {
@@ -27,7 +27,7 @@ class Vouchers {
         this.seckill = seckill;
     }
 
-    /** Buys one. The header stands for what a login would say. */
+    /** Buys a voucher. The header X-User takes the place of a login. */
     @PostMapping("/orders")
     ResponseEntity<Receipt> buy(
             @PathVariable long voucherId, @RequestHeader("X-User") long userId) {
@@ -40,7 +40,7 @@ class Vouchers {
         return orders.voucher(voucherId);
     }
 
-    /** What the page shows. */
+    /** Returns the data that the page shows. */
     @GetMapping("/board")
     Board board(@PathVariable long voucherId) {
         var latest = orders.latest(voucherId, LATEST).stream().map(Receipt::of).toList();
@@ -50,8 +50,8 @@ class Vouchers {
     record Board(Voucher voucher, Seckill.Way way, String instance, List<Receipt> latest) {}
 
     /**
-     * An order as JSON. Its id is a text, because it is above what JavaScript's numbers hold
-     * exactly.
+     * An order as JSON. The id is a string, because it is too large for JavaScript's numbers to
+     * hold exactly.
      */
     record Receipt(
             String id, long user, long voucher, Long token, String soldBy, OffsetDateTime soldAt) {

@@ -5,7 +5,7 @@ import org.springframework.stereotype.Service;
 import org.springframework.transaction.annotation.Transactional;
 
 /**
- * Wrong: no lock. Two requests of a user look for an order before either has made one, and both
+ * Wrong: no lock. Two requests of a user both look for an order before either has made one, so both
  * buy.
  */
 @Service
