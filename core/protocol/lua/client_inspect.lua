@@ -1,9 +1,9 @@
--- Says which program on which machine a client is. Writes nothing.
+-- Reads which program on which machine a client is. Writes nothing.
 --
--- KEYS[1]  the client's: STRING
+-- KEYS[1]  the client's description: STRING
 --
 -- Reply    {1, text}            as the client wrote it
---          {0}                  it says nothing, or not any more
+--          {0}                  the client has stored no description, or the description has expired
 --
 -- Invariant: read only.
 
@@ -11,5 +11,5 @@ local text = redis.call('GET', KEYS[1])
 if not text then
   return {0}
 end
--- A client's is shorter; what is longer is not one, and need not be sent whole.
+-- A description has at most 8192 bytes. A longer text belongs to another program, and its start is enough to see that.
 return {1, string.sub(text, 1, 8193)}

@@ -1,25 +1,25 @@
--- Takes the fair lock for one owner, or puts it at the end of the queue. Who tries once is
--- granted it if nobody who lives waits before it.
+-- Acquires the fair lock for one owner, or puts the owner at the end of the wait queue. A single attempt does not join
+-- the queue; it is granted the lock only if no live waiter is in the queue.
 --
--- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
--- KEYS[2]  the fencing token's STRING
--- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
+-- KEYS[2]  the fencing token: STRING
+-- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 -- ARGV[3]  '1' to draw a token, else '0'
--- ARGV[4]  '1' to wait in the queue, '0' to try once
+-- ARGV[4]  '1' to wait in the queue, '0' for a single attempt
 --
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
---          {0, pttl, holder, now}  held, and queued if it waits; pttl in milliseconds (-1: no TTL),
---                               now in µs of the server's clock as text. Without holder (pttl -2):
---                               so many were dead that the next call has to go on from there
+--          {0, pttl, holder, now}  refused; a caller that waits is in the queue. pttl in milliseconds (-1: no TTL),
+--                               now in µs of the server's clock as text. An empty holder (pttl -2):
+--                               the call removed its maximum of dead waiters; the caller must call again
 --
 -- Uses parts/lease.lua, parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua, parts/fair_wait.lua
 --
--- Invariant: granted to the first live waiter, never to a caller out of turn; asking
--- again with the same owner keeps its place and its hold, and makes none shorter. No two
--- replies have one token, and a later one has a higher.
+-- Invariant: the lock is granted to the first live waiter, never out of turn. A repeated call with the same owner
+-- keeps its place or its hold, and shortens no hold. No two replies have the same token, and a later reply has a higher
+-- token.
 
 local lock = KEYS[1]
 local lease, owner, wants_token, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
@@ -37,7 +37,7 @@ if wrong then
   return wrong
 end
 
--- Grants the lock to the caller, at once and for as long as it asks.
+-- Grants the lock to the caller, with the lease that it requested.
 local function take(time)
   local token = wants_token == '1' and draw_token(KEYS[2], stored, time or redis.call('TIME')) or ''
   redis.call('HSET', lock, owner, '1')
@@ -46,7 +46,7 @@ local function take(time)
 end
 
 if redis.call('EXISTS', lock, KEYS[3]) == 0 then
-  -- Nobody has it, and nobody waits.
+  -- The lock is free and has no waiters.
   return take()
 end
 
@@ -59,14 +59,14 @@ if holder == owner then
   if pttl < tonumber(lease) then
     redis.call('PEXPIRE', lock, lease)
   end
-  -- What is stored may be the token of another kind of this name.
+  -- Draws a new token, because the stored one may belong to another kind of lock with this name.
   return {1, wants_token == '1' and draw_token(KEYS[2], stored, redis.call('TIME')) or ''}
 end
 
 local time = redis.call('TIME')
 local now = microseconds(time)
 if waits then
-  -- First, so that who waits hears who holds the lock also from a full server.
+  -- This is the first write, so that a waiting caller gets its place and the holder even from a full server.
   wait_in_line({owner, wants_token}, holder, now)
 end
 if not holder then
@@ -78,7 +78,7 @@ if not holder then
     tell(granted, news)
     pttl, holder = redis.call('PTTL', lock), granted
   elseif not waits and redis.call('ZCARD', KEYS[3]) == 0 then
-    -- All who were before it were dead.
+    -- All waiters in the queue were dead.
     return take(time)
   end
 end

@@ -1,21 +1,21 @@
--- Removes the fair lock's record, whoever holds it, and grants it to the next live waiter.
+-- Removes the record of the fair lock, no matter who holds it, and grants the lock to the next live waiter.
 --
--- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
--- KEYS[2]  the fencing token's STRING
--- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
+-- KEYS[2]  the fencing token: STRING
+-- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
--- ARGV[1]  the channel that waiters of the plain lock listen on
+-- ARGV[1]  the channel that waiters of the plain lock subscribe to
 --
--- Reply    {1, listeners}       removed; how many connections heard that it is free
+-- Reply    {1, listeners}       removed; how many connections received the message that the lock is free
 --          {0}                  there was no record
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
--- Invariant: nothing but a lock's record is removed; the queue keeps its order.
+-- Invariant: nothing but the record of a lock is removed; the wait queue keeps its order.
 
 local lock, channel = KEYS[1], ARGV[1]
 
--- Commands that only operators may run come first, and their refusal holds.
+-- HLEN comes first, because only an operator's user has the right to call it: without that right nothing is removed.
 local fields = redis.pcall('HLEN', lock)
 if fields == 0 then
   return {0}

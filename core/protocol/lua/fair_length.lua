@@ -1,8 +1,8 @@
--- Says how many wait for the fair lock. Writes nothing.
+-- Returns how many waiters the fair lock has. Writes nothing.
 --
--- KEYS[1]  the queue: ZSET {owner -> when it came}
+-- KEYS[1]  the wait queue: ZSET {owner -> arrival}
 --
--- Reply    {1, length}          dead waiters too, which are passed over when their turn comes
+-- Reply    {1, length}          the number includes dead waiters, which the server skips only when their turn comes
 --
 -- Invariant: read only.
 

@@ -1,21 +1,21 @@
--- Says that waiters of the fair lock live, and hears who holds it.
+-- Records that waiters of the fair lock are alive, and returns who holds the lock.
 --
--- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
--- KEYS[2]  the fencing token's STRING
--- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
+-- KEYS[2]  the fencing token: STRING
+-- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
--- ARGV     pairs of an owner id and '1' if it wants a token, else '0'; 128 at most
+-- ARGV     pairs of an owner id and '1' if the owner wants a token, else '0'; at most 128 pairs
 --
--- Reply    {pttl, holder, token, now}  held, perhaps by one of these, for which a token is drawn;
---                               '' if by none of them, or it wants none; pttl in milliseconds
---                               (-1: no TTL), now in µs of the server's clock as text.
---                               Without holder (pttl -2): so many were dead that the next
---                               call has to go on from there
+-- Reply    {pttl, holder, token, now}  held. token is new if the holder is one of these waiters and wants a token,
+--                               else ''; pttl in milliseconds (-1: no TTL),
+--                               now in µs of the server's clock as text.
+--                               An empty holder (pttl -2): the call removed its maximum of
+--                               dead waiters; the caller must call again
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua, parts/fair_wait.lua
 --
--- Invariant: a waiter keeps its place; one that the server forgot comes last. PEXPIRE
--- is the first write, so that a full server cannot refuse the call.
+-- Invariant: a waiter keeps its place; a waiter that the server no longer knows is appended to the queue. PEXPIRE is
+-- the first write, so that a full server does not refuse the call.
 
 local lock = KEYS[1]
 
@@ -47,7 +47,8 @@ end
 local token = ''
 for i = 1, #ARGV, 2 do
   if ARGV[i] == holder and ARGV[i + 1] == '1' then
-    -- Who was granted it before gets one of its own: what is stored may be that of another kind of this name.
+    -- A waiter that an earlier call granted the lock gets a new token, because the stored one may belong to another
+    -- kind of lock with this name.
     token = granted and drawn or draw_token(KEYS[2], stored, time)
   end
 end

@@ -1,22 +1,22 @@
--- Gives up one owner's hold of the fair lock, or its place in the queue, and grants
--- the lock to the next live waiter.
+-- Removes one owner's hold of the fair lock, or its place in the wait queue, and grants the lock to the next live
+-- waiter.
 --
--- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
--- KEYS[2]  the fencing token's STRING
--- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
+-- KEYS[2]  the fencing token: STRING
+-- KEYS[3]  the wait queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
 -- ARGV[1]  owner id
--- ARGV[2]  the channel that waiters of the plain lock listen on
+-- ARGV[2]  the channel that waiters of the plain lock subscribe to
 --
--- Reply    {1, listeners}       released; how many connections heard that it is free
---          {1, 0, news}         released, and granted to another of this client, see parts/fair.lua
---          {0}                  there was no record, or it left the queue
---          {2}                  the record is another owner's
+-- Reply    {1, listeners}       released; how many connections received the message that the lock is free
+--          {1, 0, message}      released, and granted to another owner of this client; its grant message
+--          {0}                  there was no record; a waiter was removed from the queue
+--          {2}                  the record belongs to another owner
 --
 -- Uses parts/token.lua, parts/publish.lua, parts/form.lua, parts/fair.lua
 --
--- Invariant: only this owner's hold and place go. HDEL is the first write, so that a
--- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+-- Invariant: only this owner's hold and place are removed. HDEL is the first write, so that a full server does not
+-- refuse the release. A server may refuse PUBLISH (ACL); the release is done all the same.
 
 local lock = KEYS[1]
 local owner, channel = ARGV[1], ARGV[2]
@@ -24,16 +24,16 @@ local owner, channel = ARGV[1], ARGV[2]
 local removed = redis.pcall('HDEL', lock, owner)
 local was_held = removed == 1
 if not was_held then
-  -- Who holds the lock is not in the queue.
+  -- A holder is never in the queue, so an owner is looked for there only if it did not hold the lock.
   redis.call('ZREM', KEYS[3], owner)
   redis.call('HDEL', KEYS[4], owner)
 end
 if type(removed) == 'table' then
-  -- The key is another kind's by now. The place is left all the same.
+  -- Another kind of lock has this key by now. The place in the queue is removed all the same.
   return removed
 end
 local granted, news
--- As a rule nobody holds the lock by now, and nobody waits: one question for both.
+-- One EXISTS for both keys: usually the lock is free by now and has no waiters.
 if redis.call('EXISTS', lock, KEYS[3]) > 0 then
   local holder, wrong = holder_of(lock)
   if holder or wrong then
@@ -48,7 +48,7 @@ local listeners = 0
 if not granted then
   listeners = publish_to_all(channel, '0')
 elseif was_held and client_of(granted) == client_of(owner) then
-  -- Its own client hears of it by the reply.
+  -- The reply tells the client about the grant, so no message is published.
   return {1, 0, news}
 else
   tell(granted, news)

@@ -1,7 +1,7 @@
--- Takes the reentrant lock for one owner, or says who has it.
+-- Acquires the reentrant lock for one owner, or returns who holds it.
 --
--- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
--- KEYS[2]  the fencing token's STRING; absent when tokens are off
+-- KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
+-- KEYS[2]  the fencing token: STRING; absent when tokens are off
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 --
@@ -10,10 +10,9 @@
 --
 -- Uses parts/lease.lua, parts/token.lua, parts/form.lua
 --
--- Invariant: a lock key written here has a TTL, and asking again with the same
--- owner gives the same hold, never a second one and never a shorter one: an
--- attempt that was cut off may run after later renewals. No two replies have one
--- token, and a later one has a higher.
+-- Invariant: a lock key that this script writes has a TTL. A repeated call with the same owner returns the same hold,
+-- never a second one and never a shorter one, because an attempt that was cut off may run after later renewals. No two
+-- replies have the same token, and a later reply has a higher token.
 
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]
@@ -40,7 +39,7 @@ if pttl ~= -2 then
   end
 end
 
--- Everything is checked before the first write: a script does not roll back.
+-- All checks come before the first write, because a script does not roll back.
 local token = ''
 if token_key then
   local stored = redis.call('GET', token_key)
@@ -48,14 +47,14 @@ if token_key then
   if wrong then
     return wrong
   end
-  -- A second attempt draws one, too: what is stored may be that of another kind of this name.
+  -- A second attempt draws a new token too, because the stored one may belong to another kind of lock with this name.
   token = draw_token(token_key, stored, redis.call('TIME'))
 end
 
 if not mine then
   redis.call('HSET', lock, owner, '1')
 end
--- Never shorter: this call may run late, after a renewal.
+-- The TTL is never shortened, because this call may run late, after a renewal.
 if pttl < tonumber(lease) then
   local expire = redis.pcall('PEXPIRE', lock, lease)
   if type(expire) == 'table' and expire.err then

@@ -1,16 +1,16 @@
--- Removes the lock's record, whoever holds it, and wakes those who wait.
+-- Removes the record of the lock, no matter who holds it, and wakes the waiters.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
--- ARGV[1]  the channel that waiters listen on
+-- ARGV[1]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       removed; how many connections heard of it
+-- Reply    {1, listeners}       removed; how many connections received the message
 --          {0}                  there was no record
 --
 -- Uses parts/publish.lua, parts/form.lua
 --
--- Invariant: nothing but a lock's record is removed.
+-- Invariant: nothing but the record of a lock is removed.
 
--- Commands that only operators may run come first, and their refusal holds.
+-- HLEN comes first, because only an operator's user has the right to call it: without that right nothing is removed.
 local fields = redis.pcall('HLEN', KEYS[1])
 if fields == 0 then
   return {0}

@@ -1,4 +1,4 @@
--- Says who holds the lock. Writes nothing.
+-- Returns who holds the lock. Writes nothing.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
 --

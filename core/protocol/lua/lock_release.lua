@@ -1,17 +1,17 @@
--- Gives up one owner's hold and wakes those who wait.
+-- Releases one owner's hold and wakes the waiters.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
 -- ARGV[1]  owner id
--- ARGV[2]  the channel that waiters listen on
+-- ARGV[2]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       released; how many connections heard of it
+-- Reply    {1, listeners}       released; how many connections received the message
 --          {0}                  there was no record
---          {2}                  the record is another owner's
+--          {2}                  the record belongs to another owner
 --
 -- Uses parts/publish.lua, parts/form.lua
 --
--- Invariant: only this owner's field goes. HDEL is the first write, so a full
--- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+-- Invariant: only this owner's field is removed. HDEL is the first write, so that a full server does not refuse the
+-- release. A server may refuse PUBLISH (ACL); the release is done all the same.
 
 local lock = KEYS[1]
 local owner, channel = ARGV[1], ARGV[2]

@@ -1,7 +1,7 @@
--- Takes the simple lock for one owner, or says who has it.
+-- Acquires the simple lock for one owner, or returns who holds it.
 --
--- KEYS[1]  the lock: STRING owner, its TTL the lease
--- KEYS[2]  the fencing token's STRING; absent when tokens are off
+-- KEYS[1]  the lock: STRING owner; its TTL is the lease
+-- KEYS[2]  the fencing token: STRING; absent when tokens are off
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 --
@@ -10,9 +10,8 @@
 --
 -- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/other_kind.lua
 --
--- Invariant: a record of another owner is not written to, and asking again with
--- the same owner gives the same hold. No two replies have one token, and a later
--- one has a higher.
+-- Invariant: another owner's record is not changed. A repeated call with the same owner returns the same hold. No two
+-- replies have the same token, and a later reply has a higher token.
 
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]
@@ -30,11 +29,11 @@ if type(holder) == 'table' then
   return other_kind(lock, holder)
 end
 if holder and holder ~= owner then
-  -- Each library has owners of its own, so any text is one, and of any length.
+  -- Each library has its own form of owner ids, so any text of any length counts as one.
   return {0, redis.call('PTTL', lock), string.sub(holder, 1, 256)}
 end
 
--- Everything is checked before the first write: a script does not roll back.
+-- All checks come before the first write, because a script does not roll back.
 local token = ''
 if token_key then
   local stored = redis.call('GET', token_key)
@@ -42,7 +41,7 @@ if token_key then
   if wrong then
     return wrong
   end
-  -- A second attempt draws one, too: what is stored may be that of another kind of this name.
+  -- A second attempt draws a new token too, because the stored one may belong to another kind of lock with this name.
   token = draw_token(token_key, stored, redis.call('TIME'))
 end
 

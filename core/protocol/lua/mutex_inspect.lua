@@ -1,4 +1,4 @@
--- Says who holds the simple lock. Writes nothing.
+-- Returns who holds the simple lock. Writes nothing.
 --
 -- KEYS[1]  the lock: STRING owner
 --

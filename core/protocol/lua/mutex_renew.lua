@@ -1,16 +1,16 @@
--- Makes a held simple lock last longer. Never creates a record.
+-- Extends the lease of a held simple lock. Never creates a record.
 --
 -- KEYS[1]  the lock: STRING owner
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 --
 -- Reply    {1}                  renewed
---          {0}                  the record is gone
---          {2}                  the record is another owner's
+--          {0}                  the record has expired, or was removed
+--          {2}                  the record belongs to another owner
 --
 -- Uses parts/lease.lua, parts/keep.lua
 --
--- Invariant: no record is created, and nobody else's TTL changes.
+-- Invariant: no record is created, and the TTL of another owner's record does not change.
 
 local lock = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]

@@ -1,18 +1,18 @@
--- Takes the read side of a read-write lock for one owner, or says who is in the way.
+-- Acquires the read side of a read-write lock for one owner, or returns which writer prevents that.
 --
 -- KEYS[1]  the state: HASH, see parts/read_write.lua
 -- KEYS[2]  the readers: ZSET {owner -> deadline}
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 -- ARGV[3]  '1' if the owner waits when it is refused, else '0'
--- ARGV[4]  the owner of the write hold that this read is taken inside; '' if none
+-- ARGV[4]  the owner id of the write hold inside which the caller reads; '' if none
 --
 -- Reply    {1, ''}              granted
---          {0, left, holder}    a writer writes, or waits; `left` in milliseconds
+--          {0, left, holder}    a writer holds the lock, or waits; `left` in milliseconds
 --
 -- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: no reader beside another's write; every key written here has a TTL.
+-- Invariant: no reader holds the lock while another owner writes; every key that this script writes has a TTL.
 
 local state, readers = KEYS[1], KEYS[2]
 local lease, owner, waits, writer_around = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
@@ -33,7 +33,7 @@ if pttl == -2 or left(redis.call('ZSCORE', readers, owner), now) <= 0 then
   local writing = left(s.writer_until, now)
   if writing > 0 and s.writer ~= writer_around then
     if waits then
-      -- A full server keeps no mark, and says who writes all the same.
+      -- A full server does not store this flag; the caller still learns which writer holds the lock.
       local marked = redis.pcall('HSET', state, 'refused', '1')
       if type(marked) == 'table' and not is_full(marked) then
         return marked
@@ -42,7 +42,8 @@ if pttl == -2 or left(redis.call('ZSCORE', readers, owner), now) <= 0 then
     return {0, writing, s.writer or ''}
   end
   local marked = short_left(s.mark_until, now, MARK)
-  -- `blocked_since` is past, unless the clock was set back: then readers may come until it is set again.
+  -- `blocked_since` is in the future only if the clock was set back. Readers are then not blocked until a writer sets
+  -- `blocked_since` again.
   local blocked = left(s.blocked_since, now) <= 0 and left(s.blocked_since, now) + PHASE or 0
   if writing <= 0 and marked > 0 and blocked > 0 and short_left(s.readers_until, now, READERS_FIRST) <= 0 then
     return {0, math.min(marked, blocked), s.mark or ''}
@@ -57,7 +58,7 @@ if pttl ~= -2 then
     wrong = readers_error(ended, 1)
     if not wrong then
       redis.call('ZREM', readers, unpack(ended))
-      -- Where all had ended the key is gone, and its TTL with it.
+      -- If all readers had expired, the key no longer exists, and a new one has no TTL.
       pttl = redis.call('PTTL', readers)
     end
   end
@@ -66,7 +67,7 @@ if pttl ~= -2 then
   end
 end
 redis.call('ZADD', readers, 'GT', now + lease, owner)
--- Never shorter: others read, and this call may run late.
+-- The TTL is never shortened: other readers may need it, and this call may run late.
 if pttl < tonumber(lease) then
   redis.call('PEXPIRE', readers, lease)
 end

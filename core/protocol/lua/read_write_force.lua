@@ -1,22 +1,22 @@
--- Removes the holds of one side of a read-write lock and wakes those who wait.
+-- Removes the holds of one side of a read-write lock and wakes the waiters.
 --
--- KEYS[1]  the side's record: of 'write' the state, a HASH, see parts/read_write.lua;
---          of 'read' the readers, ZSET {owner -> deadline}
+-- KEYS[1]  the record of the side: for 'write' the state, a HASH, see parts/read_write.lua;
+--          for 'read' the readers, a ZSET {owner -> deadline}
 -- ARGV[1]  'read' or 'write'
--- ARGV[2]  the channel that waiters listen on
+-- ARGV[2]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       removed; how many connections heard of it
+-- Reply    {1, listeners}       removed; how many connections received the message
 --          {0}                  there was no hold
 --
 -- Uses parts/publish.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: the other side's holds stay, and so does what is no hold.
+-- Invariant: the holds of the other side stay. A key that is not such a record stays too.
 
 local removed, wrong, _
 if ARGV[1] == 'write' then
   _, wrong = read_state(KEYS[1])
 else
-  -- The first and the last of them.
+  -- Checks only the first and the last reader, because there may be thousands.
   wrong = readers_error(redis.call('ZRANGE', KEYS[1], 0, 0), 1)
     or readers_error(redis.call('ZRANGE', KEYS[1], -1, -1), 1)
 end

@@ -1,10 +1,10 @@
--- Says who holds one side of a read-write lock. Writes nothing.
+-- Returns who holds one side of a read-write lock. Writes nothing.
 --
--- KEYS[1]  the side's record: of 'write' the state, a HASH, see parts/read_write.lua;
---          of 'read' the readers, ZSET {owner -> deadline}
+-- KEYS[1]  the record of the side: for 'write' the state, a HASH, see parts/read_write.lua;
+--          for 'read' the readers, a ZSET {owner -> deadline}
 -- ARGV[1]  'read' or 'write'
 --
--- Reply    {0, left, holder}    held; the reader that ends last, or the writer
+-- Reply    {0, left, holder}    held; the writer, or the reader whose hold expires last; `left` in milliseconds
 --          {1}                  free
 --
 -- Uses parts/time.lua, parts/form.lua, parts/read_write.lua

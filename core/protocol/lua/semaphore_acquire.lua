@@ -1,22 +1,22 @@
--- Takes permits of a semaphore for one owner, or says how long they are taken.
+-- Acquires permits of a semaphore for one owner, or returns when enough permits may be free.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}, and
---          {limit -> how many there are}
+--          {limit -> the number of permits}
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 -- ARGV[3]  how many permits are wanted, 1 to the limit
 -- ARGV[4]  the limit, 1 to 1000000
 --
 -- Reply    {1, ''}              granted
---          {0, left, holder}    so many are not free; the next chance is in `left` ms,
---                               when the permit of `holder` ends unless it is renewed
+--          {0, left, holder}    too few permits are free. Enough will be free in `left` ms, when the permit of
+--                               `holder` expires, unless permits are renewed
 --
 -- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
--- Invariant: none is granted beyond the limit, which is agreed while any is held;
--- asking again with the same owner gives the same permits, whatever the limit is by now.
--- Of permits that ended only some may be gone when a clock that is set back makes the rest
--- live: without the first they are nobody's, and do not stand in their owner's way.
+-- Invariant: no permit is granted beyond the limit, and all owners use the same limit while a permit is held. A second
+-- call with the same owner returns the same permits, even if the limit has changed. If the clock is set back, permits
+-- that had expired may be valid again, and some of them may already be removed. If the owner's first permit is missing,
+-- its other permits count for nothing, and they do not prevent a new grant to this owner.
 
 local permits = KEYS[1]
 local lease, owner, wanted, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -31,7 +31,7 @@ end
 
 local now = milliseconds(redis.call('TIME'))
 local pttl = redis.call('PTTL', permits)
--- A deadline is above any limit, so the member `limit` is never taken for a permit.
+-- A deadline is higher than any limit, so this count never includes the member `limit`.
 local held = redis.call('ZCOUNT', permits, '(' .. now, '+inf')
 local mine = held > 0 and tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
 local text
@@ -88,11 +88,11 @@ end
 if pttl == -2 then
   granted[2 * wanted + 1], granted[2 * wanted + 2] = limit, 'limit'
 elseif agreed ~= limit then
-  -- By itself, since it may fall.
+  -- Written by a separate ZADD, because the new limit may be lower and GT would keep the old one.
   redis.call('ZADD', permits, limit, 'limit')
 end
 redis.call('ZADD', permits, 'GT', unpack(granted))
--- Never shorter: others hold permits, and this call may run late.
+-- The TTL is never shortened: other permits may need it, and this call may run late.
 if pttl < tonumber(lease) then
   redis.call('PEXPIRE', permits, lease)
 end

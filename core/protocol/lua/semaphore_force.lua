@@ -1,10 +1,10 @@
--- Takes all permits back, whoever holds them, and wakes those who wait.
+-- Removes all permits, no matter who holds them, and wakes the waiters.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
--- ARGV[1]  the channel that waiters listen on
+-- ARGV[1]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       removed; how many connections heard of it
---          {0}                  none was held
+-- Reply    {1, listeners}       removed; how many connections received the message
+--          {0}                  no permit was held
 --
 -- Uses parts/publish.lua, parts/form.lua, parts/permits.lua
 --

@@ -1,9 +1,10 @@
--- Says how many permits are held. Writes nothing.
+-- Returns how many permits are held. Writes nothing.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
 --
--- Reply    {0, left, holder, held, limit}  the one that ends last; how many are held, of how many
---          {1}                             all are free
+-- Reply    {0, left, holder, held, limit}  the permit that expires last, with `left` in milliseconds;
+--                                          how many are held; the limit
+--          {1}                             all permits are free
 --
 -- Uses parts/time.lua, parts/form.lua, parts/permits.lua
 --

@@ -1,17 +1,17 @@
--- Changes the limit on which the permits that are held agreed, and wakes those who wait.
+-- Changes the limit that applies while permits are held, and wakes the waiters.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}, and
---          {limit -> how many there are}
+--          {limit -> the number of permits}
 -- ARGV[1]  the new limit, 1 to 1000000
--- ARGV[2]  the channel that waiters listen on
+-- ARGV[2]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       changed; how many connections heard of it
---          {0}                  none is held: there is no limit to change
+-- Reply    {1, listeners}       changed; how many connections received the message
+--          {0}                  no permit is held, so there is no limit to change
 --
 -- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
--- Invariant: no permit comes, goes or lasts longer. A limit is written only where a
--- permit is held, so that the key has a TTL.
+-- Invariant: no permit is granted, removed or extended. A limit is written only while a permit is held, because the key
+-- then has a TTL.
 
 local permits = KEYS[1]
 local limit, channel = tonumber(ARGV[1]), ARGV[2]

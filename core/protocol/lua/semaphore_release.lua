@@ -1,17 +1,17 @@
--- Gives permits back and wakes those who wait.
+-- Releases permits and wakes the waiters.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
 -- ARGV[1]  owner id
 -- ARGV[2]  how many permits the owner has
--- ARGV[3]  the channel that waiters listen on
+-- ARGV[3]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       released; how many connections heard of it
---          {0}                  they had ended
+-- Reply    {1, listeners}       released; how many connections received the message
+--          {0}                  the permits had expired, or were removed
 --
 -- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
--- Invariant: only this owner's permits go. ZREM is the first write, so that a full
--- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+-- Invariant: only this owner's permits are removed. ZREM is the first write, so that a full server does not refuse the
+-- release. A server may refuse PUBLISH (ACL); the release is done all the same.
 
 local permits = KEYS[1]
 local owner, count, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -30,7 +30,7 @@ if removed == 0 then
   end
 end
 if redis.call('ZCARD', permits) == 1 then
-  -- What is left is the limit, which is agreed only while a permit is held.
+  -- Only the limit is left, and a limit applies only while a permit is held.
   redis.call('ZREM', permits, 'limit')
 end
 if removed == 0 then

@@ -1,4 +1,4 @@
--- Makes held permits last longer. Never creates one.
+-- Extends the lease of held permits. Never creates a permit.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
@@ -6,12 +6,12 @@
 -- ARGV[3]  how many permits the owner has
 --
 -- Reply    {1}                  renewed
---          {0}                  a permit is gone
+--          {0}                  a permit has expired, or was removed
 --
 -- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/permits.lua
 --
--- Invariant: no permit is created, and nobody else's deadline changes. PEXPIRE is
--- the first write, so that a full server cannot refuse it.
+-- Invariant: no permit is created, and no deadline of another owner changes. PEXPIRE is the first write, so that a full
+-- server does not refuse the renewal.
 
 local permits = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]

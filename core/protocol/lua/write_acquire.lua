@@ -1,20 +1,19 @@
--- Takes the write side of a read-write lock for one owner, or says who is in the way.
+-- Acquires the write side of a read-write lock for one owner, or returns which holder prevents that.
 --
 -- KEYS[1]  the state: HASH, see parts/read_write.lua
 -- KEYS[2]  the readers: ZSET {owner -> deadline}
--- KEYS[3]  the fencing token's STRING; absent when tokens are off
+-- KEYS[3]  the fencing token: STRING; absent when tokens are off
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 -- ARGV[3]  '1' if the owner waits when it is refused, else '0'
 --
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
---          {0, left, holder}    another writes, or reads; `left` in milliseconds
+--          {0, left, holder}    another owner writes or reads, or readers have precedence; `left` in milliseconds
 --
 -- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: no writer beside another hold; every key written here has a TTL; asking
--- again with the same owner gives the same hold. No two replies have one token, and a
--- later one has a higher.
+-- Invariant: no writer holds the lock beside another hold. Every key that this script writes has a TTL. A repeated call
+-- with the same owner returns the same hold. No two replies have the same token, and a later reply has a higher token.
 
 local state, readers, token_key = KEYS[1], KEYS[2], KEYS[3]
 local lease, owner, waits = ARGV[1], ARGV[2], ARGV[3] == '1'
@@ -53,7 +52,7 @@ if not mine then
   end
   if refusal then
     if waits then
-      -- A full server keeps no mark, and says who is in the way all the same.
+      -- A full server refuses this mark; the caller still learns which holder prevents the grant.
       local marked = redis.pcall('HSET', state, 'mark', owner, 'mark_until', now + MARK)
       if type(marked) == 'number' then
         local since = -left(s.blocked_since, now)
@@ -69,7 +68,7 @@ if not mine then
   end
 end
 
--- Everything is checked before the first write: a script does not roll back.
+-- All checks come before the first write, because a script does not roll back.
 local token = ''
 if token_key then
   local stored = redis.call('GET', token_key)
@@ -77,7 +76,7 @@ if token_key then
   if wrong then
     return wrong
   end
-  -- A second attempt draws one, too: what is stored may be that of another kind of this name.
+  -- A second attempt draws a new token too, because the stored one may belong to another kind of lock with this name.
   token = draw_token(token_key, stored, time)
 end
 
@@ -88,7 +87,7 @@ if not mine then
     redis.call('HDEL', state, 'blocked_since', 'readers_until')
   end
   if last[1] then
-    -- Their holds have ended; a read inside this write comes later.
+    -- The holds of all readers have expired; a read inside this write can only come later.
     redis.call('DEL', readers)
   end
 end

@@ -1,17 +1,17 @@
--- Gives up a writer's hold, or its place among those who wait, and wakes the others.
+-- Releases a writer's hold, or removes the mark of a waiting writer, and wakes the waiters.
 --
 -- KEYS[1]  the state: HASH, see parts/read_write.lua
 -- ARGV[1]  owner id
--- ARGV[2]  the channel that waiters listen on
+-- ARGV[2]  the channel that waiters subscribe to
 --
--- Reply    {1, listeners}       released; how many connections heard of it
---          {0}                  the hold had ended, or there was none
---          {2}                  another writes
+-- Reply    {1, listeners}       released; how many connections received the message
+--          {0}                  the hold had expired, or there was none
+--          {2}                  another owner writes
 --
 -- Uses parts/publish.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: only this owner's hold and mark go. HDEL is the first write, so that a
--- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+-- Invariant: only this owner's hold and mark are removed. HDEL is the first write, so that a full server does not
+-- refuse the release. A server may refuse PUBLISH (ACL); the release is done all the same.
 
 local state = KEYS[1]
 local owner, channel = ARGV[1], ARGV[2]
@@ -28,7 +28,7 @@ local was_held = left(s[2], now) > 0
 local changed = false
 if s[3] == owner then
   redis.call('HDEL', state, 'mark', 'mark_until')
-  -- While another writes, nobody gets in by that.
+  -- While another owner writes, the removal of a mark lets no waiter in.
   changed = not was_held or s[1] == owner
 end
 if s[1] == owner then
@@ -37,7 +37,7 @@ if s[1] == owner then
   if s[4] then
     redis.call('HSET', state, 'readers_until', now + READERS_FIRST)
   end
-  -- What others left there counts no longer than that.
+  -- No other field of the state counts for longer than this.
   redis.call('PEXPIRE', state, 2 * PHASE)
 end
 local listeners = changed and publish(channel, '0')

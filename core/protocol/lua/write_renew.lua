@@ -1,17 +1,16 @@
--- Makes a writer's hold last longer. Never creates one.
+-- Extends the lease of a writer's hold. Never creates a hold.
 --
 -- KEYS[1]  the state: HASH, see parts/read_write.lua
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
 -- ARGV[2]  owner id
 --
 -- Reply    {1}                  renewed
---          {0}                  the hold is gone
---          {2}                  another writes
+--          {0}                  the hold has expired, or was removed
+--          {2}                  another owner writes
 --
 -- Uses parts/lease.lua, parts/time.lua, parts/form.lua, parts/read_write.lua
 --
--- Invariant: no hold is created. PEXPIRE is the first write, so that a full server
--- cannot refuse it.
+-- Invariant: no hold is created. PEXPIRE is the first write, so that a full server does not refuse the renewal.
 
 local state = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]

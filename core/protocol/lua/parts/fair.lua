@@ -1,30 +1,32 @@
--- Put before the scripts of the fair lock.
+-- Prepended to the scripts of the fair lock.
 --
--- Their first keys are
---   KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
---   KEYS[2]  the fencing token's STRING
---   KEYS[3]  the queue: ZSET {owner -> when it came}
+-- The first keys of these scripts are
+--   KEYS[1]  the lock: HASH {owner -> 1}; its TTL is the lease
+--   KEYS[2]  the fencing token: STRING
+--   KEYS[3]  the wait queue: ZSET {owner -> arrival, in µs of the server's clock}
 --   KEYS[4]  the waiters: HASH {owner -> "<last seen, µs of the server's clock> <1 if it wants a token>"}
 --
--- A client hears of grants on a channel of its own for each lock: the queue's key, which
--- ends in `fair`, with `grants:` and the client in the place of that word.
+-- Each client has one channel for each lock, on which the server announces grants to this client. The name of
+-- the channel is the key of the wait queue, with the final word `fair` replaced by `grants:` and the client id.
 
--- A waiter that was not heard of for so long is dead; in microseconds.
+-- A waiter is dead when the server has received no call for it for this long; in microseconds.
 local WAITER_LIFE = 3000000
--- A grant that its owner did not ask for at that moment lasts so long, until it is renewed.
+-- The TTL of a grant to a waiter, in milliseconds. The TTL is short because the waiter may have died; a live waiter
+-- extends it by a renewal.
 local PROVISIONAL = 3000
--- The queue's TTL. A queue that nobody touches for so long has only dead waiters.
+-- The TTL of the wait queue, in milliseconds. A queue that no call has touched for this long has only dead waiters.
 local QUEUE_LIFE = 30000
--- So many dead waiters are passed over by one call, which then leaves the lock free. Who hears
--- of that asks again at once.
+-- The maximum number of dead waiters that one call skips. After that many, the call leaves the lock free, and a client
+-- that waits for the lock calls again at once.
 local MOST_DEAD = 32
 
 local function microseconds(time)
   return time[1] * 1000000 + time[2]
 end
 
--- Grants the lock, which nobody holds, to the first live waiter. Gives its owner, if there is one, and what its
--- client is to hear: owner, when it was last seen, token. A member that is no owner id is passed over like the dead.
+-- Grants the lock, which must be free, to the first live waiter. Returns the waiter's owner id, the grant message for
+-- its client ("<owner> <last seen> <token>") and the token; returns nil if it finds no live waiter. Skips a member that
+-- is not an owner id, like a dead waiter.
 local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
@@ -43,15 +45,15 @@ local function grant_next(stored, time)
   end
 end
 
--- Whether this command finds a value of another type than it reads.
+-- Returns whether this read command fails because the key has a value of another type.
 local function is_of_other_type(command, key)
   local is_read, failure = pcall(redis.call, command, key)
   failure = type(failure) == 'table' and failure.err or failure
   return not is_read and string.find(tostring(failure), 'WRONGTYPE', 1, true) ~= nil
 end
 
--- The same after a release. What another program left in place of the queue or the token stops the grant, not the
--- release.
+-- Grants the lock to the first live waiter after a release or a forced release. Grants nothing if another program has
+-- overwritten the wait queue or the token; the release itself must not fail for that reason.
 local function try_to_grant()
   if is_of_other_type('ZCARD', KEYS[3]) or is_of_other_type('GET', KEYS[2]) then
     return nil
@@ -62,12 +64,12 @@ local function try_to_grant()
   end
 end
 
--- The client that an owner belongs to.
+-- Returns the id of the client that made this owner id.
 local function client_of(owner)
   return string.match(owner, '^[^:]*')
 end
 
--- Tells the client of an owner that it was granted the lock.
+-- Publishes a grant message to the client of an owner.
 local function tell(owner, news)
   local channel = string.sub(KEYS[3], 1, -#'fair' - 1) .. 'grants:' .. client_of(owner)
   publish(channel, news)

@@ -1,11 +1,13 @@
--- Put before the scripts that put owners into the queue of the fair lock, behind parts/fair.lua.
+-- Prepended to the scripts that put owners into the wait queue of the fair lock, after parts/fair.lua.
 
--- Puts those at the end of the queue that are not in it, and notes that all of them live. They are
--- pairs of an owner and '1' if it wants a token, else '0'; who holds the lock does not wait.
--- Its first write is PEXPIRE, so that a full server cannot refuse a place. What all share is written
--- once: a poll speaks for up to 128.
+-- Appends the owners that are not in the wait queue yet, and records that all of them are alive. `waiters` has pairs
+-- of an owner id and '1' if the owner wants a token, else '0'. Skips the holder, because the holder does not wait.
+--
+-- A full server refuses commands that need memory only until the script has written something. The first write is
+-- therefore PEXPIRE, which a full server accepts, so every waiter gets its place. All waiters share one HSET, because
+-- a poll names up to 128 of them.
 local function wait_in_line(waiters, holder, now)
-  -- Before the first write: a key of another type in place of the queue is an error here.
+  -- Fails here, before the first write, if another program has stored a value of another type in place of the queue.
   local first = waiters[1] and redis.call('ZSCORE', KEYS[3], waiters[1])
   local has_queue = redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE) == 1
   local stamp, seen, new = string.format('%.0f ', now), {}, {}
@@ -25,14 +27,14 @@ local function wait_in_line(waiters, holder, now)
   if #seen == 0 then
     return
   end
-  -- Before the places: of another type, it is an error here.
+  -- Written before the queue: the script fails here, and adds no place, if this key has another type.
   redis.call('HSET', KEYS[4], unpack(seen))
   redis.call('PEXPIRE', KEYS[4], QUEUE_LIFE)
   local last = not has_queue and 0
   for _, owner in ipairs(new) do
     if not last then
       last = tonumber(redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2])
-      -- The clock may be set back while this runs: then the queue is over, though its TTL was just set.
+      -- If the server's clock was set back during this script, the queue may have expired in spite of its new TTL.
       has_queue, last = last ~= nil, last or 0
     end
     last = math.max(last + 1, now)

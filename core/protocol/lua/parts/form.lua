@@ -1,21 +1,21 @@
--- Put before the scripts that read a record that another program may have written.
+-- Prepended to the scripts that read a record which another program may have written.
 --
--- A key is a lock only if its form is a lock's: its type, how many fields it has, its owners and its
--- numbers. Everything else is refused with STEADLOCK_FORM and what was found, before anything is
--- written. Each function here costs every call of these scripts some 60 ns, so there are few.
+-- A key counts as a lock only if it has the form of a lock: the right type, number of fields, owner ids and numbers.
+-- The scripts refuse everything else with STEADLOCK_FORM and a description of the value, before their first write.
+-- Each function in this file adds about 60 ns to every call of these scripts, so there are few of them.
 
--- The most bytes of another program's text that a script returns. An owner id has 57 at the most.
+-- The maximum number of bytes of another program's text that a script returns. An owner id has at most 57 bytes.
 local MOST_TEXT = 256
 
--- Whether a text is an owner id, ours or Redisson's: a UUID, a colon and a number.
+-- Returns whether a text is an owner id of Steadlock or of Redisson: a UUID, a colon and a number.
 local function is_owner(text)
   return #text <= 57 and string.find(text, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-'
     .. '%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$') ~= nil
 end
 
--- The holder of a `lock` or `fair_lock`; nil if nobody holds it. If the hash is no such record: nil and the refusal.
--- Two fields are asked for, at random, as a hash of any other program may have millions. The refusal of
--- a STRING with an owner id is STEADLOCK_KIND: a `mutex` has the name.
+-- Returns the holder of a `lock` or `fair_lock`; nil if the lock is free; nil and an error if the key is not such a
+-- record. Reads at most two fields, at random, because the hash of another program may have millions of fields. The
+-- error is STEADLOCK_KIND if the key is a STRING with an owner id, because a `mutex` then has this name.
 local function holder_of(lock)
   local record = redis.pcall('HRANDFIELD', lock, 2, 'WITHVALUES')
   local holder, count = record[1], record[2]

@@ -1,6 +1,7 @@
--- Put before the scripts that make a key last longer.
+-- Prepended to the scripts that extend the TTL of a key.
 
--- Makes a key last `ttl` milliseconds. Never shorter than it does: a call may run late, after a longer one.
+-- Extends the TTL of a key to `ttl` milliseconds. Never shortens the TTL, because this call may run late, after one
+-- that has set a longer TTL.
 local function keep(key, ttl)
   if redis.call('PTTL', key) < tonumber(ttl) then
     redis.call('PEXPIRE', key, ttl)

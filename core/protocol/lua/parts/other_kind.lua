@@ -1,7 +1,7 @@
--- Put before the scripts of the `mutex` that others than its owner run.
+-- Prepended to the scripts of the `mutex` that callers run without holding it.
 
--- The refusal of a key that cannot be read as a STRING. It is STEADLOCK_KIND for a HASH of one owner id: a `lock` or a
--- `fair_lock` has the name.
+-- Returns the error for a key that cannot be read as a STRING. The error is STEADLOCK_KIND if the key is a HASH of one
+-- owner id, because a `lock` or `fair_lock` then has this name; otherwise the error is `refusal`.
 local function other_kind(lock, refusal)
   local fields = redis.pcall('HRANDFIELD', lock, 2)
   if #fields == 1 and #fields[1] <= 57 and string.find(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$') then

@@ -1,6 +1,6 @@
--- Put before the scripts that read the permits of a semaphore, behind parts/form.lua.
+-- Prepended to the scripts that read the permits of a semaphore, after parts/form.lua.
 
--- The owner of a permit, which is a member OWNER/NUMBER; else nil and the refusal.
+-- Returns the owner id of a permit, which is a member OWNER/NUMBER; nil and an error if the member is not a permit.
 local function owner_of(permit)
   local owner = string.match(permit, '^(.*)/%d+$')
   if owner and is_owner(owner) then
@@ -10,7 +10,7 @@ local function owner_of(permit)
     .. string.sub(permit, 1, MOST_TEXT))
 end
 
--- The refusal of a limit as ZSCORE tells it; nil if it is one.
+-- Returns an error if this reply of ZSCORE is not a valid limit, else nil.
 local function limit_error(text)
   local limit = tonumber(text or 0)
   if not (limit >= 1 and limit <= 1000000 and limit % 1 == 0) then
@@ -18,8 +18,8 @@ local function limit_error(text)
   end
 end
 
--- The refusal of a key with anything but permits, as the one that ends last and the limit show it; nil if there is
--- none.
+-- Returns an error if the key holds anything but permits, else nil. Checks only the last member, which is the permit
+-- that expires last, and the limit.
 local function permits_error(permits)
   local last = redis.call('ZRANGE', permits, -1, -1)[1]
   if not last or last == 'limit' then

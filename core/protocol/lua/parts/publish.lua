@@ -1,7 +1,7 @@
--- Put before the scripts that tell others something.
+-- Prepended to the scripts that publish a message.
 --
--- In a cluster whose servers have sharded channels, clients listen so at the node that has the
--- lock. Who calls the script there adds the word 'sharded' to its arguments.
+-- In a cluster whose servers support sharded channels, clients subscribe to sharded channels at the node that stores
+-- the lock. There the caller of a script appends the word 'sharded' to the arguments.
 
 local is_sharded = ARGV[#ARGV] == 'sharded'
 if is_sharded then
@@ -12,12 +12,15 @@ local function heard(listeners)
   return type(listeners) == 'number' and listeners or 0
 end
 
--- Gives how many connections heard of it. A server may refuse it (ACL), which is no failure.
+-- Publishes a message and returns how many connections received it. A server may refuse to publish (ACL); the script
+-- does not fail then.
 local function publish(channel, message)
   return heard(redis.pcall(is_sharded and 'SPUBLISH' or 'PUBLISH', channel, message))
 end
 
--- The same where Redisson's clients listen, too: those of some versions and modes never listen to sharded channels.
+-- Publishes a message to the clients of Steadlock and Redisson, and returns how many connections received it. In a
+-- cluster with sharded channels this takes two messages, because some versions and modes of Redisson never subscribe to
+-- sharded channels.
 local function publish_to_all(channel, message)
   local listeners = heard(redis.pcall('PUBLISH', channel, message))
   if is_sharded then

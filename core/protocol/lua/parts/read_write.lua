@@ -1,28 +1,28 @@
--- Put before the scripts of the read-write lock, behind parts/form.lua.
+-- Prepended to the scripts of the read-write lock, after parts/form.lua.
 --
 -- The state is a HASH:
---   writer, writer_until     who writes, and its deadline
---   mark, mark_until         a writer that waits, and until when its word counts
---   blocked_since            when such a mark first kept new readers out
---   refused                  a reader was refused during this write
---   readers_until            until then readers go before writers
--- The readers are a ZSET {owner -> deadline}. All times are ms of the server's clock.
+--   writer, writer_until     the owner id of the writer that holds the lock, and its deadline
+--   mark, mark_until         the owner id of a waiting writer, and when its mark expires; a mark blocks new readers
+--   blocked_since            when marks began to block new readers
+--   refused                  '1' if a reader was refused during this write
+--   readers_until            until when readers have precedence over writers
+-- The readers are a ZSET {owner -> deadline}. All times are milliseconds of the server's clock.
 
--- How long a waiting writer's word counts.
+-- How long the mark of a waiting writer is valid, in milliseconds.
 local MARK = 2000
--- New readers are kept out for so long, then let in for as long.
+-- Marks block new readers for this many milliseconds, then let them in for as long, and so on.
 local PHASE = 2000
--- How long the readers that a write kept out go before the next writer.
+-- How long readers have precedence after a write that refused some, in milliseconds.
 local READERS_FIRST = 200
 
--- Whether a write by pcall was refused because the server is full. Redis 6.2 puts a place
--- in the script before the code.
+-- Returns whether a write by pcall was refused because the server is full. Redis 6.2 puts a position in the script
+-- before the error code.
 local function is_full(reply)
   return type(reply) == 'table' and string.find(reply.err or '', '^[^%u]*OOM ') ~= nil
 end
 
--- The state, field by field. If the hash is no such state: an empty one and the refusal. More fields than a state has
--- are asked for, so that one that is none of them is found.
+-- Reads the state into a table by field. Returns an empty table and an error if the hash is not such a state. A state
+-- has at most seven fields; reading eight finds at least one unknown field in any larger hash.
 local function read_state(state)
   local found, s = redis.call('HRANDFIELD', state, 8, 'WITHVALUES'), {}
   for i = 1, #found, 2 do
@@ -43,7 +43,8 @@ local function read_state(state)
   return s
 end
 
--- The refusal of these readers, members of the ZSET with or without scores; nil if all are owners.
+-- Returns an error if one of these readers is not an owner id, else nil. `readers` lists members of the ZSET, alone
+-- (`step` 1) or with their scores (`step` 2).
 local function readers_error(readers, step)
   for i = 1, #readers, step do
     if not is_owner(readers[i]) then
@@ -53,12 +54,14 @@ local function readers_error(readers, step)
   end
 end
 
--- What is left at `now` of a time kept in the state.
+-- Returns how many milliseconds after `now` a time of the state is. The result is not positive if the time has passed,
+-- and `-now` if there is no such time.
 local function left(text, now)
   return (tonumber(text) or 0) - now
 end
 
--- The same of a time that is set at most `most` ahead. If more is left, the clock was set back since, and it is over.
+-- Returns the same for a time that is never set more than `most` ahead. Returns 0 if more is left: the clock was set
+-- back in the meantime, and the time counts as passed.
 local function short_left(text, now, most)
   local rest = left(text, now)
   return rest <= most and rest or 0

@@ -1,6 +1,6 @@
--- Put before the scripts that keep a deadline for each hold.
+-- Prepended to the scripts that store a deadline for each hold.
 
--- The server's clock in milliseconds. To be read once per script.
+-- Converts a reply of TIME into milliseconds. A script calls TIME only once.
 local function milliseconds(time)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end

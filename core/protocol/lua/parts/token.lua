@@ -1,8 +1,8 @@
--- Put before the scripts that draw a fencing token.
+-- Prepended to the scripts that draw a fencing token.
 --
--- Decimal texts are compared as texts, by length first: reading them as numbers would cost more.
+-- The scripts compare decimal numbers as texts, by length first, because converting them to numbers would cost more.
 
--- Why the stored token cannot be used; nil if it can. To be asked before the first write.
+-- Returns an error if the stored token cannot be used, else nil. Scripts call this before their first write.
 local function token_error(stored)
   if stored and not ((#stored < 16 or (#stored == 16 and stored < '9007199254740991'))
       and string.find(stored, '^%d+$')) then
@@ -10,12 +10,13 @@ local function token_error(stored)
   end
 end
 
--- Stores and gives a new grant's token: above the stored one, and not below the clock in microseconds.
+-- Draws, stores and returns the token of a new grant. The token is higher than the stored one, and not lower than the
+-- server's clock in microseconds.
 local function draw_token(key, stored, time)
-  -- Seconds, then microseconds in six digits: as text, since arithmetic would cost more.
+  -- Joins the seconds and six digits of microseconds as text, because arithmetic would cost more.
   local token, ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'
   if stored and (#stored > #token or (#stored == #token and stored >= token)) then
-    -- The key may vanish only once the clock has passed the token.
+    -- The key must not expire before the clock has passed the token: later tokens must be higher.
     local next_token = tonumber(stored) + 1
     ttl = string.format('%.0f', 60000 + math.ceil((next_token - tonumber(token)) / 1000))
     token = string.format('%.0f', next_token)

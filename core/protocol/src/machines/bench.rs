@@ -1,4 +1,4 @@
-//! What a machine is tested on: connections, calls and a clock, without the other machines.
+//! A test bench for one machine: connections, calls and a clock, without the other machines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Both lanes are open.
+    /// Makes a bench whose two lanes are open.
     pub(super) fn new() -> Self {
         Self::of(|_| {})
     }
 
-    /// The same of a client that says which program it is.
+    /// Makes the bench of a client that tells the server which program it is.
     pub(super) fn with_identity() -> Self {
         let identity = Identity {
             info: Arc::default(),
@@ -38,7 +38,7 @@ impl Bench {
         Self::of(|config| config.identity = Some(identity))
     }
 
-    /// The same of a client whose calls may overtake one another.
+    /// Makes the bench of a client whose calls can overtake each other.
     pub(super) fn without_order() -> Self {
         Self::of(|config| config.keeps_order = false)
     }
@@ -80,7 +80,7 @@ impl Bench {
         }
     }
 
-    /// The circuit breaker of the primary opens.
+    /// Opens the circuit breaker of the primary.
     pub(super) fn outage(&mut self) {
         for _ in 0..Breaker::DEFAULT.failures {
             self.io.failed_at(Primary::default(), &"no answer".into(), self.now);
@@ -91,7 +91,7 @@ impl Bench {
         self.now += Duration::from_millis(millis);
     }
 
-    /// The calls since the last time, whose bytes go to the socket now.
+    /// Returns the calls that were queued since this method was last used, and marks them as sent now.
     pub(super) fn calls(&mut self) -> Vec<Call> {
         let transmits = std::iter::from_fn(|| self.io.next_transmit());
         let calls = transmits.filter_map(|transmit| match transmit {
@@ -105,19 +105,19 @@ impl Bench {
         calls
     }
 
-    /// The only call since the last time.
+    /// Returns the only call that was queued since then, and marks it as sent now.
     pub(super) fn call(&mut self) -> CallId {
         let calls = self.calls();
         assert_eq!(calls.len(), 1, "{calls:?}");
         calls[0].id
     }
 
-    /// A call as it is when its answer comes.
+    /// Removes a call from the calls in flight, as a reply would.
     pub(super) fn finish(&mut self, call: CallId) -> InFlight {
         self.io.finish(call).unwrap().0
     }
 
-    /// What each ticket came to since the last time; other steps are dropped.
+    /// Returns the new outcomes with their tickets. Drops all other steps.
     pub(super) fn told(&mut self) -> Vec<(Ticket, Outcome)> {
         let steps = self.io.take_steps().into_iter();
         let told = steps.filter_map(|step| match step {

@@ -1,18 +1,18 @@
-//! Channels: which are listened to, for which locks, and what a message means for them.
+//! The channels that the client subscribes to, the locks that use each channel, and the effect of a message on them.
 //!
 //! ```text
 //!            a waiter was refused          the server confirms
 //!   Unheard ──────────────────────► Requested ────────────────► Confirmed
 //!      ▲                              │  ▲                          │
-//!      │                              │  └── the connection is gone ┤
-//!      │ nobody has waited for a while│                             │
+//!      │                              │  └── the connection closed ─┤
+//!      │ no waiters for a while       │                             │
 //!      └──────────────────────────────┴─────────────────────────────┘
 //! ```
 //!
-//! A subscription is confirmed by the server before it counts, and a confirmation makes the
-//! waiters ask: what was published before it is lost. A message says that the lock may be
-//! free or, to a waiter in the server's queue, that it was granted; when it is lost, the poll
-//! finds out.
+//! A subscription counts only after the server has confirmed it. After a confirmation the waiters ask the server,
+//! because messages that were published earlier are lost. A message reports that the lock may be free. On the channel
+//! for grants, a message reports that a waiter in the server's queue was granted the lock. If a message is lost, the
+//! next poll has the same result.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -27,28 +27,27 @@ use crate::sorted::{SortedMap, SortedSet};
 use crate::step::Step;
 use crate::transitions;
 
-/// What happens to channels.
+/// The events that concern channels.
 #[derive(Debug)]
 pub(crate) enum Input<'a> {
-    /// This waiter of a lock listens for its releases, or those in the server's queue.
+    /// A waiter of a lock needs the messages about releases. The ticket is `None` for waiters in the server's queue.
     Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
-    /// A waiter in the server's queue listens for grants. Until the server confirms
-    /// that, they may pass unheard; then the waiters ask.
+    /// A waiter in the server's queue needs the grant messages. They may be lost until the server has confirmed the
+    /// subscription; the waiters ask the server then.
     ListenForGrants(LockId, NodeId, Arc<[u8]>),
-    /// Nobody waits for the lock any more.
+    /// The lock has no waiters any more.
     Leave(LockId),
     /// The server confirmed a subscription.
     Confirmed(NodeId, &'a [u8]),
-    /// A message came.
+    /// A message arrived: node, channel, payload.
     Message(NodeId, &'a [u8], &'a [u8]),
-    /// The connection that carried the subscriptions is gone. The driver asks for them again
-    /// on the next one.
+    /// The connection that carried the subscriptions closed. The driver subscribes again on the next connection.
     Lost(NodeId),
-    /// One of the subscriptions is gone, and asked for again.
+    /// One subscription was lost. The driver subscribes again.
     LostOne(NodeId, &'a [u8]),
 }
 
-/// The channels that are subscribed, and the locks that each is listened to for.
+/// The channels that are subscribed to, and the locks that use each channel.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     by_node: SortedMap<NodeId, SortedMap<Arc<[u8]>, Channel>>,
@@ -61,13 +60,13 @@ struct Channel {
     is_confirmed: bool,
 }
 
-/// What a lock's waiters listen to.
+/// The channels that the waiters of a lock use.
 #[derive(Debug)]
 struct Ears {
     node: NodeId,
-    /// The channel of its releases, and whether the server confirmed the subscription to it.
+    /// The channel for releases of the lock, and whether the server has confirmed its subscription.
     releases: Option<(Arc<[u8]>, bool)>,
-    /// Where the server tells of grants to this client.
+    /// The channel for grants to waiters of this client.
     grants: Option<Arc<[u8]>>,
 }
 
@@ -109,12 +108,12 @@ impl Channels {
         transitions::after(self, io, &before);
     }
 
-    /// Whether a lock's releases are listened for.
+    /// Whether the client uses the channel for releases of this lock.
     pub(crate) fn is_listening(&self, lock: LockId) -> bool {
         self.by_lock.get(&lock).is_some_and(|ears| ears.releases.is_some())
     }
 
-    /// How many connections other than ours heard what was published of a lock.
+    /// Returns how many of the `listeners` that received a message about a lock are not this client.
     pub(crate) fn others(&self, lock: LockId, listeners: u32) -> u32 {
         let releases = self.by_lock.get(&lock).and_then(|ears| ears.releases.as_ref());
         match releases {
@@ -123,7 +122,7 @@ impl Channels {
         }
     }
 
-    /// How many are listened to.
+    /// Returns the number of channels that are subscribed to.
     pub(crate) fn len(&self) -> usize {
         self.by_node.values().map(SortedMap::len).sum()
     }
@@ -136,7 +135,8 @@ impl Channels {
         })
     }
 
-    /// Says so if the channel was listened to before, so that messages may have passed this lock by.
+    /// Subscribes to the channel for releases of a lock. If the channel was confirmed earlier, for another lock, adds
+    /// the step `MissedMessages`, because a message for this lock may have arrived already.
     fn listen_for_releases(&mut self, io: &mut Io, of: (LockId, Option<Ticket>), node: NodeId, channel: Arc<[u8]>) {
         let (lock, ticket) = of;
         if self.is_listening(lock) {
@@ -149,8 +149,7 @@ impl Channels {
         }
     }
 
-    /// Adds a lock to those that a channel is listened to for. Says whether the server confirmed
-    /// the channel before.
+    /// Adds a lock to the locks that use a channel. Returns whether the server had already confirmed the channel.
     fn listen(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) -> bool {
         let channels = self.by_node.get_or_default(node);
         let channel = channels.get_or_default(Arc::clone(&name));
@@ -162,7 +161,7 @@ impl Channels {
         was_confirmed
     }
 
-    /// Takes a lock from those that a channel is listened to for.
+    /// Removes a lock from the locks that use a channel, and unsubscribes after the last one.
     fn leave(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) {
         let Some(channels) = self.by_node.get_mut(&node) else {
             return;
@@ -174,7 +173,8 @@ impl Channels {
         }
     }
 
-    /// What was published before is lost, so the waiters ask at once.
+    /// Notes that the server confirmed a subscription. Messages that were published earlier are lost, so the waiters
+    /// ask the server at once.
     fn confirmed(&mut self, io: &mut Io, node: NodeId, name: &[u8]) {
         let channels = self.by_node.get_mut(&node);
         let Some(channel) = channels.and_then(|channels| channels.get_mut(name)) else {
@@ -208,7 +208,7 @@ impl Channels {
         }
     }
 
-    /// Whether the releases that are published on a channel are heard.
+    /// Stores for each lock of a channel whether the client receives messages about releases.
     fn note(&mut self, node: NodeId, name: &[u8], is_heard: bool) {
         for lock in self.locks(node, name) {
             let releases = self.by_lock.get_mut(&lock).and_then(|ears| ears.releases.as_mut());
@@ -218,7 +218,7 @@ impl Channels {
         }
     }
 
-    /// The locks that a message on this channel is for.
+    /// Returns the locks that a message on this channel is for.
     fn locks(&self, node: NodeId, name: &[u8]) -> Vec<LockId> {
         let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
         channel.map_or_else(Vec::new, |channel| channel.locks.iter().copied().collect())

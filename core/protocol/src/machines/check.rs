@@ -1,4 +1,4 @@
-//! Which drawn transitions no test has taken.
+//! Finds the drawn transitions that no test has taken.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ fn no_transition_is_drawn_twice() {
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
 }
 
-/// The others write the record that `STEADLOCK_TRANSITIONS` names, so this runs after them: see
-/// `test-core` in the justfile.
+/// The other tests record the transitions that they take in the file that `STEADLOCK_TRANSITIONS` names. This test
+/// reads that file, so it must run after them: see `ci/transitions/check`.
 #[test]
 #[ignore = "reads what the other tests have recorded"]
 fn every_drawn_transition_was_taken() {

@@ -1,21 +1,21 @@
-//! The waiters of fair locks, which all stand in the server's queue: this client keeps them alive
-//! there and listens for their grants. The local queue is not theirs.
+//! The waiters of fair locks. All of them queue on the server, not in this client: the client keeps them alive there by
+//! polls, and receives their grants.
 //!
 //! ```text
-//!            queued                  heard by message, or by a poll
+//!            queued                  granted, by a message or by a poll
 //!  Trying ──────────► in the queue ──────────────────────────────────► a Hold
 //!    ▲                  │   │ ▲
-//!    │ under a new      │   └─┘ every 500–750 ms one call says that they live
-//!    └── owner id ──────┘
+//!    │ asks under a     │   └─┘ every 500–750 ms one poll keeps all waiters alive
+//!    └── new owner id ──┘
 //!
-//!  in both ── a poll says that it is granted ──► a Hold
-//!          ── so it is, but too little is left ──► asks, and stays where it is
-//!          ── waits no longer ──► gone
+//!  either state ── a poll reports a grant ──► a Hold
+//!               ── a poll reports a grant that expires too soon ──► asks again, in the same state
+//!               ── the wait ends ──► gone
 //! ```
 //!
-//! The server grants of its own accord, for 3 s. When, the client does not know:
-//! not before it sent the last call that was answered "queued", so the deadline
-//! counts from there.
+//! The server can grant the lock to a waiter while no call of this waiter is running. Such a grant lasts 3 s, and the
+//! client does not know when it began. The grant cannot be older than the last call that found the waiter in the queue,
+//! so the deadline counts from when the client sent that call.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -44,36 +44,36 @@ use crate::token::Token;
 use crate::transitions;
 use crate::types::Lane;
 
-/// What must be left of a grant to be of use without asking again.
+/// The time that must be left of a grant. If less is left, the waiter asks the server for a full lease.
 const WORTH_TAKING: Duration = Duration::from_millis(1_500);
-/// A waiter is dead after 3 s.
+/// The longest time between two polls. The server considers a waiter dead after 3 s without a poll.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
-/// After a message of a grant to nobody has caused a release, such messages are not believed for so long:
-/// otherwise anybody who may publish could cause any number of releases.
+/// How long grant messages for unknown owner ids are ignored after one of them has caused a release. Without this limit
+/// every user that may publish could cause any number of releases.
 const GHOST_GAP: Duration = Duration::from_millis(100);
 
-/// What happens to fair waiters.
+/// The events that concern fair waiters.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A waiter asks for the first time, or under a new owner id; and whether it wants a token.
+    /// A waiter asks for the first time, or under a new owner id. The flag says whether it wants a token.
     Joined(LockId, Ticket, OwnerId, bool),
-    /// A waiter waits no longer.
+    /// A waiter no longer waits.
     Left(LockId, Ticket),
-    /// An attempt found it in the server's queue.
+    /// The reply to an attempt says that the waiter is in the server's queue.
     Found(LockId, Ticket, Arc<Keys>, ClockSeen),
-    /// The lock may be free: ask how the queue stands, at once or as soon as the last time is past.
+    /// The lock may be free: poll now, or as soon as `MIN_GAP` has passed since the last poll.
     PollSoon(LockId),
-    /// Ask by then.
+    /// Poll no later than at this instant.
     PollBy(LockId, Instant),
-    /// It is time to say that the waiters live.
+    /// A poll is due.
     PollDue(LockId),
-    /// A poll was answered, or cut off.
+    /// A poll was answered, or its connection closed.
     Answered(LockId, (CallId, InFlight), Result<Reply, CallError>),
-    /// The server tells this client of a grant, by a message or with the reply to a release.
+    /// A grant message arrived, as a notification or in the reply to a release.
     Told(LockId, Vec<u8>),
-    /// An owner id that was given up had the lock, as a message said, and is released.
+    /// A grant message named an owner id that this client had given up; the client releases the lock.
     GhostReleased(LockId),
-    /// Nobody needs the lock any more.
+    /// The lock is no longer in use.
     Forget(LockId),
 }
 
@@ -86,15 +86,15 @@ pub(crate) struct FairQueue {
 /// The waiters of one lock.
 #[derive(Debug, Default)]
 struct Queue {
-    /// In order of arrival.
+    /// The waiters, in order of arrival.
     waiting: SortedMap<Ticket, Waiter>,
-    /// The keys that they share.
+    /// The keys of the lock; `None` before the first waiter is in the server's queue.
     keys: Option<Arc<Keys>>,
-    /// When the server was last told that they live.
+    /// When a poll was last due.
     last_poll: Option<Instant>,
-    /// The polls in flight, and the waiters that each speaks for.
+    /// The polls in flight, and the waiters that each of them names.
     polls: SortedMap<CallId, Vec<Ticket>>,
-    /// When a message last told of a grant to an owner that is nobody's here.
+    /// When a grant message for an owner id that was given up last caused a release.
     last_ghost: Option<Instant>,
 }
 
@@ -102,7 +102,8 @@ struct Queue {
 struct Waiter {
     owner: OwnerId,
     fencing: bool,
-    /// The last call that found it in the server's queue; its request knows that one did.
+    /// The reading of the server's clock in the last call that found the waiter in the server's queue; `None` before
+    /// the first such call.
     found: Option<ClockSeen>,
 }
 
@@ -153,17 +154,17 @@ impl FairQueue {
         transitions::after(self, io, &before);
     }
 
-    /// The keys of a lock that fair waiters have queued for.
+    /// Returns the keys of a lock whose fair waiters are, or were, in the server's queue.
     pub(crate) fn keys(&self, lock: LockId) -> Option<&Arc<Keys>> {
         self.by_lock.get(&lock)?.keys.as_ref()
     }
 
-    /// How many locks it knows.
+    /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
         self.by_lock.len()
     }
 
-    /// A waiter is in the server's queue: the client listens, and polls.
+    /// Notes that a waiter is in the server's queue. Subscribes to the channels of the lock and starts the polls.
     fn found(
         &mut self,
         io: &mut Io,
@@ -199,7 +200,7 @@ impl FairQueue {
         }
     }
 
-    /// Says that the waiters live, and asks how the queue stands.
+    /// Tells the server that the waiters are alive, and asks who holds the lock.
     fn poll(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let queue = self.by_lock.get_mut(&lock);
         let Some(queue) = queue.filter(|queue| !queue.waiting.is_empty()) else {
@@ -220,7 +221,7 @@ impl FairQueue {
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
             let Some(poll) = keys.poll(some) else { return };
             let call = io.call(Purpose::Poll(lock), (keys.node, Lane::Command), poll, None);
-            // It puts back a waiter that is not in the queue any more, so it is an attempt of each.
+            // A poll appends waiters that are missing from the queue, so it counts as an attempt of each waiter in it.
             if !io.has(Defect::PollsAreNoAttempts) {
                 io.step(Step::Polled(call, tickets.to_vec()));
             }
@@ -239,7 +240,7 @@ impl FairQueue {
         let was_cut = in_flight.was_cut(&result);
         let queue = self.by_lock.get_mut(&lock);
         let polled = queue.and_then(|queue| queue.polls.remove(&call)).unwrap_or_default();
-        // If its connection closed, it may run after the release of one that has left.
+        // A poll whose connection closed may run after the release of a waiter that has left.
         io.step(Step::PollAnswered(call, was_cut, polled.clone()));
         let standing = match result {
             Ok(reply) => parse_standing(&reply),
@@ -256,7 +257,7 @@ impl FairQueue {
         self.stands(io, lock, (sent, standing), &polled, now);
     }
 
-    /// How the queue stood when a call ran that spoke for these.
+    /// Handles the reply to a poll that was sent at `sent` and named the waiters in `polled`.
     fn stands(
         &mut self,
         io: &mut Io,
@@ -271,7 +272,7 @@ impl FairQueue {
         let granted = io.own(standing.holder.as_bytes()).and_then(|owner| queue.find(&owner));
         for ticket in polled.iter().filter(|ticket| Some(**ticket) != granted) {
             let waiter = queue.waiting.get_mut(ticket);
-            // One that has since asked under another owner id is not known to be in the queue.
+            // A waiter that has asked under a new owner id since is not known to be in the queue.
             if let Some(waiter) = waiter.filter(|waiter| waiter.found.is_some()) {
                 waiter.found((sent, standing.now));
             }
@@ -282,16 +283,16 @@ impl FairQueue {
             return;
         }
         if standing.holder.is_empty() && !io.has(Defect::DeadEndThePassing) {
-            // The first in the queue are dead, and the call stopped before it had passed over all of them.
+            // The call removed its maximum of dead waiters, and left the lock free: the next call goes on from there.
             io.step(Step::PollSoon(lock));
         }
-        // When the holder's time is over, somebody has to ask.
+        // The server publishes nothing when a record expires, so the client polls at that time.
         if let Some(ttl) = standing.ttl {
             io.step(Step::PollBy(lock, now + ttl.saturating_add(Duration::from_millis(1))));
         }
     }
 
-    /// The server tells this client of a grant.
+    /// Handles a grant message.
     fn told(&mut self, io: &mut Io, lock: LockId, payload: &[u8], now: Instant) {
         let Some(message) = GrantMessage::parse(payload) else {
             return io.step(Step::Heard(lock));
@@ -316,13 +317,13 @@ impl FairQueue {
             {
                 self.take_turn(io, (lock, ticket), message.token, (found.0, PROVISIONAL), now);
             }
-            // It comes too late, or from a stranger.
+            // The message is old or forged. The lock may be free all the same.
             Some(_) => io.step(Step::Heard(lock)),
         }
     }
 
-    /// A message tells of a grant to an owner that does not wait here: to nobody, or it was
-    /// asked for meanwhile.
+    /// Handles a grant message for an owner id that no waiter here has: the waiter has left, or a call of the waiter
+    /// returned the grant first.
     fn told_of_nobody(&self, io: &mut Io, lock: LockId, owner: OwnerId, now: Instant) {
         let last_ghost = self.by_lock.get(&lock).and_then(|queue| queue.last_ghost);
         if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
@@ -331,7 +332,8 @@ impl FairQueue {
         io.step(Step::OwnerSeen(lock, owner, true));
     }
 
-    /// The server granted the lock to a waiter here, not before `sent`.
+    /// Handles a grant to a waiter here, which the server made at `sent` or later. If too little of the grant is left,
+    /// or its token is missing, the waiter asks the server.
     fn take_turn(
         &mut self,
         io: &mut Io,
@@ -344,7 +346,7 @@ impl FairQueue {
         let Some(waiter) = queue.and_then(|queue| queue.waiting.get(&ticket)) else {
             return;
         };
-        // A poll has tokens for those only that it named.
+        // A poll draws a token only for a waiter that it names.
         let has_token = token.is_some() || !waiter.fencing;
         if has_token && deadline(sent, ttl) > now + WORTH_TAKING {
             let granted = Granted {
@@ -362,20 +364,20 @@ impl FairQueue {
 }
 
 impl Queue {
-    /// The waiter of this owner id.
+    /// Returns the waiter with this owner id.
     fn find(&self, owner: &OwnerId) -> Option<Ticket> {
         let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner == *owner;
         self.waiting.iter().find(is_it).map(|(ticket, _)| *ticket)
     }
 }
 
-/// When waiters speak again: like any poll, but before the server takes them for dead.
+/// Returns the time until the next poll: the configured poll interval, but short enough to keep the waiters alive.
 fn heartbeat(io: &mut Io) -> Duration {
     let poll = io.between(io.config().retry_interval);
     poll.min(LONGEST_HEARTBEAT)
 }
 
-/// How the queue stands.
+/// The reply to a poll.
 struct Standing {
     /// The server's clock, in µs.
     now: u64,

@@ -1,13 +1,12 @@
-//! Fair waiters that have left and may come back.
+//! Owner ids of former waiters, which a late call may put back into the server's queue.
 //!
-//! A call that names a waiter puts it into the server's queue. If the call was cut off or is
-//! slow, it may run after the release that was sent for the waiter: then the server grants the
-//! lock to a waiter that is not there any more, and everybody waits until that grant ends. So if
-//! an owner id is granted the lock after this session gave it up, the session releases it again.
+//! A call that names a fair waiter puts the waiter into the server's queue. A call that was cut off or is slow may run
+//! after the release that was sent for the waiter. The server then grants the lock to a waiter that no longer exists,
+//! and all others wait until that grant expires. If an owner id is granted the lock after this session has given it up,
+//! the session therefore releases the lock again.
 //!
-//! Only what this session gave up itself counts, not whatever has its client's id: a process
-//! that was restored from a snapshot while the original runs has the same id, and holds of its
-//! own.
+//! The session releases only owner ids that it gave up itself, not every owner id with its client id. If a process is
+//! restored from a snapshot while the original runs, both have the same client id, and each has holds of its own.
 
 use std::collections::VecDeque;
 
@@ -15,19 +14,21 @@ use crate::instant::Instant;
 use crate::owner::OwnerId;
 use crate::sorted::SortedSet;
 
-/// So many are kept; of more the first are forgotten, and what a late call grants them ends by itself.
+/// The maximum number of owner ids that are kept. The oldest are dropped first; a late grant to a dropped one expires
+/// by its TTL.
 const MOST: usize = 10_000;
 
-/// Owner ids that were given up, and that a late call may name.
+/// The owner ids that were given up and that a late call may name.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
     owners: SortedSet<OwnerId>,
-    /// When each is forgotten, the first one first.
+    /// When each owner id is dropped, the earliest first.
     until: VecDeque<(Instant, OwnerId)>,
 }
 
 impl Ghosts {
-    /// A late call may put this owner back until then; each is added for the same time.
+    /// Adds an owner id that a late call may put back until `until`. Callers add each one for the same time, so that
+    /// `until` never decreases.
     pub(super) fn may_return(&mut self, owner: OwnerId, until: Instant, now: Instant) {
         self.forget(now);
         if self.owners.insert(owner.clone()) {

@@ -1,10 +1,14 @@
-//! What a server says of a grant that its owner did not ask for at that moment:
-//! `<owner> <last seen> <token>`, by a message or with the reply to a release.
+//! Grant messages: the server reports a grant to a waiter, in a notification or in the reply to a release. A message
+//! has the form `<owner> <last seen> <token>`.
 //!
-//! Anybody who may publish can say so too, or repeat what was true before. So it is believed
-//! only if it could be true by the server's clock as the waiter knows it: the owner was last
-//! seen after the last answer that found it in the queue, the token was drawn after that, and
-//! neither is still to come. Everything else makes the waiter ask.
+//! Every user that may publish can forge a grant message or repeat an old one. The client therefore compares each
+//! message with its estimate of the server's clock, and trusts the message only if three things are true:
+//!
+//! - The server last saw the owner no earlier than in the last call that found the owner in the queue.
+//! - The server drew the token no earlier than it last saw the owner.
+//! - Neither time is in the future.
+//!
+//! After any other message the waiter asks the server.
 
 use std::time::Duration;
 
@@ -12,27 +16,26 @@ use crate::instant::Instant;
 use crate::kinds::parse_number;
 use crate::token::Token;
 
-/// By how much a clock of the server may be ahead of what the client takes it for, beside 1 %
-/// of the time since it was read.
+/// How far the server's clock may be ahead of the client's estimate, in addition to 1 % of the time since the client
+/// last read it.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// A message of a grant.
+/// A parsed grant message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GrantMessage<'a> {
-    /// Whom the lock is granted to.
+    /// The owner id that the lock is granted to.
     pub(super) owner: &'a [u8],
-    /// When the server last heard of it, in µs of its own clock.
+    /// When the server last received a call that named the owner, in µs of the server's clock.
     seen: u64,
-    /// What it draws, if it wants one.
+    /// The fencing token of the grant, if the owner wants one.
     pub(super) token: Option<Token>,
 }
 
-/// The clock of a server: when a call was sent, and what the server's clock showed when it ran,
-/// in µs.
+/// A reading of a server's clock: when the call was sent, and the server's time when the call ran, in µs.
 pub(super) type ClockSeen = (Instant, u64);
 
 impl<'a> GrantMessage<'a> {
-    /// Reads it; `None` if it is no such message.
+    /// Parses a payload; returns `None` if it is not a grant message.
     pub(super) fn parse(payload: &'a [u8]) -> Option<Self> {
         let mut words = payload.split(|byte| *byte == b' ');
         let (owner, seen, token) = (words.next()?, words.next()?, words.next()?);
@@ -46,15 +49,15 @@ impl<'a> GrantMessage<'a> {
         (is_all && is_read).then_some(message)
     }
 
-    /// Whether its owner was last seen no earlier than when a call found it.
+    /// Whether the server saw the owner no earlier than the call that found the owner in the queue.
     pub(super) const fn is_late_enough(&self, found: ClockSeen) -> bool {
         found.1 <= self.seen
     }
 
-    /// Whether it may be true of a waiter that a call found in the queue at `found`.
+    /// Whether the message can be true for a waiter that a call found in the queue at `found`.
     ///
-    /// A server whose clock was set back since draws tokens that are ahead of it. They are not
-    /// believed until its clock has passed them, and each such grant costs one question more.
+    /// A server whose clock was set back draws tokens that are ahead of its clock. The client does not trust messages
+    /// with such tokens until the clock has passed them; each such grant costs one more call.
     pub(super) fn is_plausible(&self, found: ClockSeen, wants_token: bool, now: Instant) -> bool {
         let (sent, shown) = found;
         let latest = latest(sent, shown, now);
@@ -68,7 +71,7 @@ impl<'a> GrantMessage<'a> {
     }
 }
 
-/// What the server's clock shows `now` at the latest.
+/// Returns the latest time that the server's clock can show `now`, in µs.
 fn latest(sent: Instant, shown: u64, now: Instant) -> u64 {
     let since = now.saturating_since(sent);
     let drift = since.checked_div(100).unwrap_or_default();
@@ -110,7 +113,7 @@ mod tests {
     fn a_message_is_of_the_time_since_the_waiter_was_found() {
         const FOUND: u64 = 1_795_000_000_000_000;
         let sent = Instant::ZERO + Duration::from_secs(50);
-        // Half a second later: 5 ms of drift, and the margin.
+        // Half a second later: 500 ms, 5 ms of drift and the margin of 20 ms.
         let (now, latest) = (sent + Duration::from_millis(500), FOUND + 525_000);
         let is_plausible = |seen: u64, token: &str, wants_token| {
             let text = format!("a:1 {seen} {token}");

@@ -1,4 +1,4 @@
-//! Asking the server who holds a lock, and what an operator does to those who do.
+//! Questions to the server about a lock, and the operations of an operator: forced releases and limits.
 //!
 //! ```text
 //!          asked, connected              answered
@@ -6,9 +6,9 @@
 //!     ▲                         │ │                      ▲
 //!     └── disconnected ─────────┘ │ answered             │ identified, overdue
 //!         (a forced release       └───────► Unnamed ─────┘
-//!         is told)                 it is not known yet which program the holder is
+//!         becomes told)            the program of the holder is not known yet
 //!
-//!   overdue ──────► told that nothing came
+//!   overdue ──────► told that no reply came
 //!   cancelled ────► gone
 //! ```
 
@@ -33,37 +33,37 @@ use crate::transitions;
 use crate::types::{Lane, LockState, Outcome};
 use crate::wording::{cut, explain};
 
-/// What is asked of the server.
+/// A question or an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// Who holds it?
+    /// The holder of the lock.
     State,
-    /// How many wait in the server's queue?
+    /// The number of waiters in the server's queue.
     Length,
-    /// Remove it from its holder.
+    /// A forced release: removes the record, no matter who holds the lock.
     Force,
-    /// Let those who hold permits agree on this limit.
+    /// A new limit for a semaphore whose permits are held.
     Limit(u32),
 }
 
-/// What happens to questions.
+/// The events that concern questions.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A caller asks something of a lock.
+    /// A caller asks a question about a lock.
     Asked(Ticket, Arc<Keys>, Question),
-    /// There is a connection again.
+    /// A connection has opened.
     Connected,
-    /// The answer came, or its connection closed.
+    /// A question was answered, or its connection closed.
     Answered(Ticket, Result<Reply, CallError>),
-    /// The answer did not come in time.
+    /// The reply to a question is overdue.
     Overdue(Ticket),
-    /// The caller went away.
+    /// The caller no longer waits.
     Cancelled(Ticket),
-    /// Which program a holder is is known now, or will not be.
+    /// The program of a holder is known now, or will stay unknown.
     Identified,
 }
 
-/// The questions of a client that wait for their answers.
+/// The open questions of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Inspections {
     open: SortedMap<Ticket, Inspection>,
@@ -73,9 +73,9 @@ pub(crate) struct Inspections {
 struct Inspection {
     keys: Arc<Keys>,
     question: Question,
-    /// It was asked, and no connection closed since.
+    /// Whether the question was sent, and its connection has not closed since.
     is_asked: bool,
-    /// The answer, which is told when it is known which program the holder is.
+    /// The answer, kept while the client asks which program the holder is.
     answer: Option<LockState>,
 }
 
@@ -101,7 +101,7 @@ impl Inspections {
                 io.set(Timer::Answer(ticket), io.timeout(now));
                 self.ask(io, ticket);
             }
-            // Asking twice is idempotent, and so is setting a limit twice.
+            // Sending a question or a limit twice is idempotent. `ask` never sends a forced release twice.
             Input::Connected => {
                 for ticket in self.tickets() {
                     self.ask(io, ticket);
@@ -119,7 +119,7 @@ impl Inspections {
         transitions::after(self, io, &before);
     }
 
-    /// Whose they are, oldest first.
+    /// Returns the tickets of the open questions, oldest first.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.open.keys().copied().collect()
     }
@@ -128,7 +128,7 @@ impl Inspections {
         self.open.len()
     }
 
-    /// Asks now, or when there is a connection.
+    /// Sends a question if its node is connected. Otherwise keeps the question open until the node is connected.
     fn ask(&mut self, io: &mut Io, ticket: Ticket) {
         let Some(inspection) = self
             .open
@@ -167,7 +167,7 @@ impl Inspections {
         }
     }
 
-    /// Tells all answers of which it is known who the holder is, or of which nobody will know.
+    /// Completes the questions whose answer need not wait any longer for the program of the holder.
     fn identified(&mut self, io: &mut Io) {
         let is_told = |inspection: &Inspection| inspection.answer.as_ref().is_some_and(|state| !is_asked(io, state));
         let told: Vec<Ticket> = self
@@ -207,7 +207,7 @@ impl Inspections {
 }
 
 impl Inspection {
-    /// A forced release was sent: asking again might take it from the next holder.
+    /// Whether a forced release was sent. Sending it again could remove the record of the next holder.
     fn is_spent(&self) -> bool {
         self.is_asked && self.question == Question::Force
     }
@@ -224,7 +224,7 @@ impl Inspection {
         Outcome::Failed(Error::caused(kind, self.operation(), cause).with_lock(self.keys.name.as_str()))
     }
 
-    /// What an answer comes to; `None` if it is asked again on the next connection, while its caller waits.
+    /// Returns the outcome of a reply; `None` if the question is sent again on the next connection.
     fn outcome(&self, result: Result<Reply, CallError>) -> Option<Outcome> {
         let told = match (result, self.question) {
             (Ok(reply), Question::State) => self
@@ -278,7 +278,7 @@ fn state_of(answer: Answer) -> LockState {
     }
 }
 
-/// Whether the server is being asked which program the holder is.
+/// Whether the client is asking which program the holder is.
 fn is_asked(io: &Io, state: &LockState) -> bool {
     state
         .holder
@@ -286,7 +286,7 @@ fn is_asked(io: &Io, state: &LockState) -> bool {
         .is_some_and(|holder| io.is_identity_asked(&holder.owner))
 }
 
-/// The same state, with the holder's program if that is known.
+/// Adds the program of the holder to a state, if it is known.
 fn named(io: &Io, mut state: LockState) -> LockState {
     if let Some(holder) = &mut state.holder {
         holder.client = io.identity_of(&holder.owner);

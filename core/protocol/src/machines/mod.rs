@@ -1,4 +1,5 @@
-//! The machines of a client's locks. Each owns its state, takes inputs, and says by steps what follows for others.
+//! The state machines of a client's locks. Each machine owns its state, takes inputs and returns steps, which are
+//! requests to other machines.
 
 #[cfg(test)]
 mod bench;

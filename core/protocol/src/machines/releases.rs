@@ -1,5 +1,5 @@
-//! Owed releases: a caller's release, or the compensating release for what an abandoned
-//! attempt may have been granted.
+//! Owed releases: the releases of callers, and the compensating releases of abandoned attempts that may have been
+//! granted the lock.
 //!
 //! ```text
 //!             connected              answered
@@ -8,17 +8,17 @@
 //!      │ pause, connected    │ overdue, error,  off and may yet run
 //!      └─────────────────────┘ disconnected
 //!
-//!   Waiting ── the answer to an attempt that it overtook ──► Sent once more
-//!   Waiting ── the answer to one that was overdue ──► done
-//!   Sent ── by the renewal lane, and that of commands opens ──► Sent once more
+//!   Waiting ── an attempt that the release overtook is answered ──► Sent once more
+//!   Waiting ── an overdue release is answered ──► done
+//!   Sent on the renewal lane ── the command lane opens ──► Sent once more
 //!   any state ── the record's TTL has passed ──► done
 //! ```
 //!
-//! It is sent on the command lane, behind what was sent for its owner before; while that
-//! is closed, on the renewal lane, if nothing of its owner can come after it there.
+//! The client sends a release on the command lane, after all earlier calls of its owner. While the command lane is
+//! closed, the client sends the release on the renewal lane, but only if no call of its owner can run later.
 //!
-//! A release removes only its own owner's record, so it is idempotent. The caller waits one
-//! command timeout at the most; the release does not end with it.
+//! A release removes only the record of its own owner, so it is idempotent. The caller waits at most one command
+//! timeout; after that the release is retried in the background.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -47,36 +47,35 @@ use crate::transitions;
 use crate::types::{Lane, Outcome};
 use crate::wording::explain;
 
-/// The pause after an error that may pass.
+/// The pause after a temporary error.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
-/// The pause after a connection closed under a release; the next one may be there.
+/// The pause after the connection of a release closed. The pause is short, because the next connection may be open.
 const DISCONNECTED_PAUSE: Duration = Duration::from_millis(1);
 
-/// What happens to releases.
+/// The events that concern releases.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// One is owed.
+    /// A release is owed.
     Owed(Owed),
-    /// It is due again.
+    /// A release must be sent again.
     Due(ReleaseId),
-    /// Its bytes are about to go to the socket.
+    /// The bytes of a release are about to be written to the socket.
     Sent(ReleaseId),
-    /// Its answer came, or its connection closed.
+    /// A release was answered, or its connection closed.
     Answered(ReleaseId, CallId, InFlight, Result<Reply, CallError>),
-    /// Its answer did not come in time.
+    /// The reply to a release is overdue.
     Overdue(ReleaseId, CallId),
-    /// An attempt of its owner was answered, or cut off.
+    /// An attempt of the release's owner was answered, or was cut off (`true`).
     Resolved(ReleaseId, CallId, bool),
-    /// Its caller has waited long enough.
+    /// The wait of a release's caller is over.
     WaitOver(ReleaseId),
-    /// The caller went away; the release goes on.
+    /// The caller no longer waits; the release goes on.
     Cancelled(Ticket),
-    /// These lanes of a node are open again.
+    /// These lanes of a node have opened.
     Connected(NodeId, Vec<Lane>),
     /// The client closes.
     Closed,
-    /// A lock whose waiters queue on the server is held by this owner, as an answer says, or
-    /// a message (then true).
+    /// A reply, or a message (`true`), says that this owner id holds a lock whose waiters queue on the server.
     Seen(LockId, Arc<Keys>, OwnerId, bool),
 }
 
@@ -96,29 +95,30 @@ struct Release {
     lock: LockId,
     keys: Arc<Keys>,
     owner: OwnerId,
-    /// The caller that waits for it.
+    /// The caller that waits for the release.
     ticket: Option<Ticket>,
-    /// Until when the hold could be relied on; `None` for a compensating release.
+    /// The deadline of the hold; `None` for a compensating release.
     deadline: Option<Instant>,
-    /// When the record's TTL has passed for certain.
+    /// When the TTL of the record has certainly passed.
     until: Instant,
-    /// The call in flight, and the lane that it went by.
+    /// The call in flight.
     call: Option<CallId>,
+    /// The lane of the last call.
     lane: Lane,
-    /// When it was first sent.
+    /// When the release was first sent.
     first_sent: Option<Instant>,
-    /// One was sent and not answered: it may have worked.
+    /// Whether an earlier call was sent and not answered. Such a call may have removed the record.
     unanswered: bool,
-    /// One that went by the other lane and may yet be answered.
+    /// An earlier call on the renewal lane that may still be answered.
     other_lane: Option<CallId>,
-    /// Attempts of the same owner that are not settled.
+    /// The unresolved attempts of the same owner.
     unresolved: Unresolved,
-    /// Those that it may have overtaken, so that it is sent once more.
+    /// The attempts that may run after the release, so that the release must be sent once more.
     late: Unresolved,
-    /// One was answered while it was in flight, and either may have run first.
+    /// Whether an attempt was answered while the release was in flight, and the client does not know which ran first.
     is_doubtful: bool,
-    /// It is not sent before: the TTL of an expired lease has to pass, or an attempt that was cut
-    /// off may yet run.
+    /// The earliest time to send the release: the TTL of an expired lease must pass first, or an attempt that was cut
+    /// off may still run.
     not_before: Option<Instant>,
 }
 
@@ -150,7 +150,7 @@ impl Releases {
         transitions::after(self, io, &before);
     }
 
-    /// Whether nothing is owed.
+    /// Whether no release is owed.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
@@ -166,7 +166,7 @@ impl Releases {
             self.by_ticket.insert(ticket, id);
             io.set(Timer::ReleaseWait(id), io.timeout(now));
         }
-        // A hold that was confirmed leaves no call behind that could name it.
+        // The owner of a hold is no longer a waiter, so only an unresolved attempt can put it back into the queue.
         let is_waiter = owed.hold.is_none();
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
             self.ghosts.may_return(owed.owner.clone(), orphans_end(io, now), now);
@@ -193,7 +193,7 @@ impl Releases {
         self.send(io, id, now);
     }
 
-    /// Sends a release, if there is a connection and it is not in flight.
+    /// Sends a release, if it is not in flight and a lane is open for it.
     fn send(&mut self, io: &mut Io, id: ReleaseId, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -207,12 +207,12 @@ impl Releases {
             return;
         }
         if let Some(at) = release.not_before.filter(|at| now < *at) {
-            // Also a new connection does not send it before.
+            // A lane that opens earlier does not send the release either.
             io.set(Timer::ReleaseAgain(id), at);
             return;
         }
         if release.first_sent.is_none() {
-            // It was a late one, and is one like others now.
+            // The TTL that the release had to wait for has passed. From now on it is like other releases.
             release.not_before = None;
         }
         let lane = if io.is_open(node, Lane::Command) {
@@ -230,7 +230,7 @@ impl Releases {
         io.stop(Timer::ReleaseAgain(id));
     }
 
-    /// What was to be released later is released now.
+    /// Sends the releases that wait for the TTL of an expired lease, because the client closes.
     fn send_late_ones(&mut self, io: &mut Io, now: Instant) {
         let is_late = |release: &Release| release.first_sent.is_none() && release.not_before.is_some();
         let late = self.by_id.iter_mut().filter(|(_, release)| is_late(release));
@@ -245,9 +245,8 @@ impl Releases {
         }
     }
 
-    /// There is a connection again: send what waited for one. What went by the other lane
-    /// while that of commands was closed may have gone to a connection that is dead: it is
-    /// sent again.
+    /// Sends the releases that waited for a lane. When the command lane opens, sends again the releases that are in
+    /// flight on the renewal lane, because that connection may be dead.
     fn connected(&mut self, io: &mut Io, node: NodeId, opened: &[Lane], now: Instant) {
         for id in self.by_id.keys() {
             let release = self.by_id.get_mut(&id);
@@ -288,7 +287,7 @@ impl Releases {
         };
         let is_asked_again = release.call.is_some();
         if is_asked_again && !matches!(record, Record::Mine { .. }) {
-            // This one has not removed it; the later answer says whether another has.
+            // This call did not remove the record. The reply to the call in flight decides the outcome.
             return;
         }
         let (lock, outcome) = (release.lock, release.outcome(record));
@@ -297,13 +296,13 @@ impl Releases {
         }
         self.answer(io, id, Outcome::Released(outcome));
         if !is_asked_again {
-            // Else the later answer says how it stands.
+            // Otherwise the reply to the call in flight decides what follows.
             self.repeat_or_settle(io, id, now);
         }
         io.step(Step::Tidy(lock));
     }
 
-    /// An attempt of its owner was answered, or cut off.
+    /// Handles that an attempt of the release's owner was answered, or was cut off.
     fn resolved(&mut self, io: &mut Io, id: ReleaseId, (attempt, was_cut): (CallId, bool), now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -315,7 +314,7 @@ impl Releases {
             if release.late.is_any() {
                 return;
             }
-            // What the release overtook has run, and what it may have left need not stay.
+            // All overtaken attempts have run. The next release removes the record that they may have created.
             if release.call.is_none() {
                 release.not_before = None;
                 return self.send(io, id, now);
@@ -326,7 +325,7 @@ impl Releases {
         release.is_doubtful |= release.call.is_some() && !io.config().keeps_order;
     }
 
-    /// The answer does not say that the record is gone.
+    /// Handles a reply that does not say what became of the record.
     fn not_done(
         &mut self,
         io: &mut Io,
@@ -346,30 +345,32 @@ impl Releases {
             let pause = match result {
                 Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
                 Err(CallError::Server { code, .. }) if Refusal::of(code) == Refusal::Temporary => ERROR_PAUSE,
-                // It will hardly help, but the record may be there.
+                // A retry will hardly help, but the record may still exist.
                 _ => io.config().command_timeout,
             };
             io.set(Timer::ReleaseAgain(id), now + pause);
         }
         if let Some(error) = release.refusal(result) {
-            // Its caller is told now; an operator may grant the right before the record's TTL has passed.
+            // The caller gets the error now. The release is still retried, because an operator may grant the missing
+            // right before the TTL of the record has passed.
             self.answer(io, id, Outcome::Failed(error));
         }
     }
 
-    /// The answer is overdue: send another.
+    /// Sends a release again, because its reply is overdue.
     fn overdue(&mut self, io: &mut Io, id: ReleaseId, call: CallId, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
         if release.call == Some(call) {
-            // Its caller's wait ended no later, so nobody asks how this one went.
+            // The wait of the caller has ended by now, so the outcome of the overdue call no longer matters.
             release.call = None;
             self.send(io, id, now);
         }
     }
 
-    /// Done, unless an attempt was cut off and may run after this release.
+    /// Settles a release that was answered, unless an attempt may run, or may have run, after it. Then the release is
+    /// sent again.
     fn repeat_or_settle(&mut self, io: &mut Io, id: ReleaseId, now: Instant) {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
@@ -389,7 +390,7 @@ impl Releases {
         }
     }
 
-    /// Tells the caller, once.
+    /// Completes the ticket of the caller, if it is not completed yet.
     fn answer(&mut self, io: &mut Io, id: ReleaseId, outcome: Outcome) {
         io.stop(Timer::ReleaseWait(id));
         let ticket = self.by_id.get_mut(&id).and_then(|release| release.ticket.take());
@@ -407,12 +408,12 @@ impl Releases {
         }
     }
 
-    /// A lock is held, or said to be, by this owner. If it was given up here, it is released.
+    /// Handles a report that this owner id holds a lock. Releases the lock if this client has given up the owner id.
     fn seen(&mut self, io: &mut Io, of: (LockId, Arc<Keys>), owner: OwnerId, is_told: bool, now: Instant) {
         if io.has(Defect::PollsAreNoAttempts) {
             return;
         }
-        // One whose release is on its way needs no other.
+        // If a release of this owner id is owed already, it needs no second one.
         let is_owed = |releases: &Table<ReleaseId, Release>| releases.any(|one| one.owner == owner);
         if !self.ghosts.has(&owner, now) || is_owed(&self.by_id) {
             return;
@@ -434,16 +435,16 @@ impl Releases {
 }
 
 impl Release {
-    /// Whether nothing that was sent for its owner may come after it by the command lane's
-    /// next connection: then it may take another lane.
+    /// Whether the release may be sent on the renewal lane: no call of its owner can run later, on the next connection
+    /// of the command lane.
     fn may_overtake(&self) -> bool {
         let is_settled = !self.unresolved.is_any() && self.not_before.is_none();
         self.deadline.is_some() && is_settled && !self.keys.kind.queues_on_server()
     }
 
-    /// What an answer comes to.
+    /// Returns the outcome for the caller.
     fn outcome(&self, record: Record) -> ReleaseOutcome {
-        // An earlier, unanswered release may be what removed the record.
+        // An earlier call that was not answered may have removed the record.
         let is_unanswered = self.unanswered || self.other_lane.is_some();
         match record {
             Record::Mine { .. } => ReleaseOutcome::Released,
@@ -456,7 +457,7 @@ impl Release {
         }
     }
 
-    /// What its caller is told if the server's user lacks a right that it needs.
+    /// Returns the error for the caller if the client's user on the server lacks a right that a release needs.
     fn refusal(&self, result: &Result<Reply, CallError>) -> Option<Error> {
         match result {
             Err(CallError::Server { code, message }) if code == "NOPERM" => Some(
@@ -472,16 +473,16 @@ impl Release {
     }
 }
 
-/// What the answer to a release says of the record, if anything.
+/// Returns what the reply to a release says about the record, if anything.
 fn record_of(result: &Result<Reply, CallError>) -> Option<Record> {
     match result {
         Ok(reply) => parse_record(reply),
-        // Something else stands where the record was.
+        // The key has a value that is not the record of such a lock.
         Err(error) => error.is_of_no_lock().then_some(Record::Others),
     }
 }
 
-/// When what an attempt of before now may leave behind has ended, however late it runs.
+/// Returns when every record of an attempt that was sent before `now` has expired, even if the attempt runs late.
 fn orphans_end(io: &Io, now: Instant) -> Instant {
     io.timeout(now) + MAX_ATTEMPT
 }

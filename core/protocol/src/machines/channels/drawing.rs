@@ -1,4 +1,4 @@
-//! The drawing of a channel, as rows.
+//! The state diagram of a channel, as rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Channels alone.
+//! Tests of the channels without the other machines.
 
 use super::*;
 use crate::kinds::Kind;
@@ -13,7 +13,7 @@ struct Alone {
 }
 
 impl Alone {
-    /// A waiter listens for releases, or those in the server's queue for grants.
+    /// Makes channels on which one lock waits for messages about releases, or about grants.
     fn listening(for_grants: bool) -> Self {
         let mut alone = Self {
             bench: Bench::new(),

@@ -1,4 +1,4 @@
-//! The drawing of a waiter of a fair lock, as rows.
+//! The state diagram of a waiter of a fair lock, as rows.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ impl Drawn for FairQueue {
         (TRYING, "found", QUEUED),
         (QUEUED, "found", QUEUED),
         (QUEUED, "poll answered", QUEUED),
-        // It is granted the lock, or that comes too late to be of use.
+        // The waiter is granted the lock, or the grant comes too late to be useful.
         (QUEUED, "told", HOLD),
         (QUEUED, "told", TOO_LATE),
         (QUEUED, "poll answered", HOLD),
         (QUEUED, "poll answered", TOO_LATE),
-        // Another's poll names it as the holder before its own answer has come.
+        // The poll of another waiter names this waiter as the holder before its own reply arrives.
         (TRYING, "poll answered", HOLD),
         (TRYING, "poll answered", TOO_LATE),
-        // It renounced a grant, and asks under a new owner id.
+        // The waiter gave up a grant and asks under a new owner id.
         (QUEUED, "joined", TRYING),
         (TRYING, "left", GONE),
         (QUEUED, "left", GONE),
@@ -44,7 +44,7 @@ impl Drawn for FairQueue {
     }
 }
 
-/// What follows for it tells whether it is granted the lock.
+/// Returns the state of a waiter. The steps show whether the input granted it the lock.
 fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
     let follows = io.steps().iter().find_map(|step| match step {
         Step::GrantedUnasked(granted, _) if *granted == ticket => Some(HOLD),

@@ -1,4 +1,4 @@
-//! The waiters of a fair lock alone.
+//! Tests of the waiters of a fair lock without the other machines.
 
 use super::*;
 use crate::kinds::Kind;
@@ -48,14 +48,13 @@ impl Alone {
         self.input(Input::Found(self.lock(), ticket, keys(Kind::Fair), found));
     }
 
-    /// A message says that this owner was granted the lock.
+    /// Delivers a message that this owner was granted the lock.
     fn told_of(&mut self, owner: &OwnerId) {
         let payload = format!("{owner} {CLOCK} ").into_bytes();
         self.input(Input::Told(self.lock(), payload));
     }
 
-    /// A poll finds that this owner holds the lock, for another 3 s after the poll was sent.
-    /// Its answer takes so long.
+    /// Polls, and answers after `after_ms` that this owner holds the lock for 3 s from when the poll was sent.
     fn poll(&mut self, holder: &str, after_ms: u64) {
         self.input(Input::PollDue(self.lock()));
         let call = self.bench.call();

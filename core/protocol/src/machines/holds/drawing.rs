@@ -1,4 +1,4 @@
-//! The drawing of a hold, as rows.
+//! The state diagram of a hold, as rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How a hold ends: lost, released, or dropped with its client.
+//! The ends of a hold: loss, release, and the close of its client.
 
 use super::hold::{Hold, lost_error};
 use super::observing;
@@ -14,8 +14,8 @@ use crate::step::{Owed, Step};
 use crate::types::{Event, Outcome};
 
 impl Holds {
-    /// The hold is lost, finally. Its record is not touched before its TTL has
-    /// passed: the program may still be inside. A fixed one is forgotten.
+    /// Marks a hold as lost, finally, and reports the loss. Does not remove the record before its TTL has passed,
+    /// because the program may still be in its critical section. Forgets a fixed hold.
     pub(super) fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
         if !hold.watchdog_mut().lose(io, id, reason) {
@@ -23,7 +23,7 @@ impl Holds {
         }
         observing::lost(io, hold, reason, now);
         let lock = hold.lock();
-        // A client that closes releases what it holds.
+        // A client that closes still releases all its holds, so it does not forget them here.
         let is_renewed = hold.plan().renewed;
         let is_forgotten = !is_renewed && reason != LostReason::Closed;
         for lease in hold.levels() {
@@ -39,11 +39,12 @@ impl Holds {
         io.step(Step::Freed(lock, id));
     }
 
-    /// Nobody need release a lost hold of a fixed lease, and what may be left of it is
-    /// released all the same: a late call, or a clock that was set, may make its record last
-    /// longer than the lease. That is once the TTL that is known has passed; at once if the
-    /// record is stolen or removed, or if it was lost before its deadline: then it is a member of
-    /// a lost composite lock, and its TTL may be long.
+    /// Forgets a lost fixed hold, because its holder need not release it. A release is owed all the same, because a
+    /// late call, or a clock that was set, may have kept the record for longer than the lease.
+    ///
+    /// The release is sent when the known TTL has passed. The client sends it at once if the record was removed or
+    /// stolen, or if the hold was lost before its deadline. A hold that was lost so early is a member of a lost
+    /// composite lock, and its TTL may be long.
     fn forget_lost(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let Some(hold) = self.end(io, id) else { return };
         if io.has(Defect::LapsedRecordStays) {
@@ -54,7 +55,7 @@ impl Holds {
         owe(io, hold, None, is_late, now);
     }
 
-    /// Releases one lease; the last one takes the record with it.
+    /// Releases one lease. The release of the last lease of a hold removes the record.
     pub(super) fn release(&mut self, io: &mut Io, ticket: Ticket, lease: LeaseId, now: Instant) {
         let Some((id, hold)) = self.remove_level(lease) else {
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
@@ -91,18 +92,18 @@ impl Holds {
             }
             None => owe(io, hold, Some(ticket), false, now),
         }
-        // The next local waiter asks right behind the release, not after its answer.
+        // The next local waiter sends its attempt right after the release, without waiting for the reply.
         io.step(Step::Freed(lock, id));
     }
 
-    /// The client closes, and nobody will release it.
+    /// Ends a hold because the client closes, and no caller will release it.
     pub(super) fn abandon(&mut self, io: &mut Io, id: HoldId, ticket: Option<Ticket>, now: Instant) {
         if let Some(hold) = self.end(io, id) {
             owe(io, hold, ticket, false, now);
         }
     }
 
-    /// Takes a hold out of all tables. From here on nothing renews it.
+    /// Removes a hold from all tables, and stops its renewals.
     fn end(&mut self, io: &mut Io, id: HoldId) -> Option<Hold> {
         let hold = self.take(id)?;
         watchdog::stop(io, id);

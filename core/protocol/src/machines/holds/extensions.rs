@@ -1,4 +1,4 @@
-//! Callers that wait for a hold to last longer, and what each is told.
+//! The extensions of holds that callers wait for, and their results.
 
 use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
@@ -10,14 +10,14 @@ use crate::table::Table;
 use crate::timers::Timer;
 use crate::types::Outcome;
 
-/// What a caller wants it for.
+/// The reason for an extension.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Aim {
-    /// A caller wants it to last longer.
+    /// A caller extends its lease.
     Extend,
-    /// A caller enters again: the hold is renewed as this says, if that is for longer.
+    /// A caller re-enters the lock. The hold is renewed by this plan if its lease is longer.
     Enter(LeasePlan),
-    /// Several locks are held, and granted when each was confirmed.
+    /// A composite lock is granted when the server has confirmed each member.
     Confirm,
 }
 
@@ -30,18 +30,18 @@ impl Aim {
     }
 }
 
-/// A caller that waits for a hold to last longer.
+/// An extension that a caller waits for.
 #[derive(Debug)]
 pub(super) struct Extension {
     pub(super) hold: HoldId,
     pub(super) since: Instant,
-    /// What the record has to reach.
+    /// Until when the record must last.
     pub(super) until: Instant,
     pub(super) aim: Aim,
 }
 
 impl Extension {
-    /// The server did not confirm it in time.
+    /// Returns the error for an extension that the server did not confirm in time.
     pub(super) fn not_confirmed(&self, cause: Cause) -> Error {
         let error = |what| Error::new(ErrorKind::Unavailable, self.aim.operation(), what).with_cause(cause);
         match self.aim {
@@ -55,7 +55,7 @@ impl Extension {
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
     by_ticket: Table<Ticket, Extension>,
-    /// Oldest first. Few holds have any.
+    /// The extensions of each hold, oldest first. Few holds have any.
     by_hold: Table<HoldId, Vec<Ticket>>,
 }
 
@@ -76,7 +76,7 @@ impl Extensions {
         Some(extension)
     }
 
-    /// Takes out those of a hold of which this is so, oldest first.
+    /// Removes and returns the extensions of a hold that are done, oldest first.
     pub(super) fn take(&mut self, hold: HoldId, is_done: impl Fn(&Extension) -> bool) -> Vec<(Ticket, Extension)> {
         let waiting = self.by_hold.get(&hold).map_or(&[][..], Vec::as_slice);
         let is_done = |ticket: &&Ticket| self.by_ticket.get(ticket).is_some_and(&is_done);
@@ -87,7 +87,7 @@ impl Extensions {
             .collect()
     }
 
-    /// Fails all that wait for a hold.
+    /// Fails all extensions of a hold.
     pub(super) fn fail(&mut self, io: &mut Io, hold: HoldId, error: impl Fn(Operation) -> Error) {
         for (ticket, extension) in self.take(hold, |_| true) {
             io.stop(Timer::Extension(ticket));

@@ -1,4 +1,4 @@
-//! One hold: one record of ours on the server, and the leases that were given of it.
+//! A hold: one record of this client on the server, and a lease for each level.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::step::{Ended, NewHold, Owed, Step};
 use crate::token::Token;
 use crate::types::{Event, Grant};
 
-/// One record of ours on the server.
+/// One record of this client on the server, and a lease for each level.
 #[derive(Debug)]
 pub(crate) struct Hold {
     lock: LockId,
@@ -29,18 +29,18 @@ pub(crate) struct Hold {
     owner: OwnerId,
     context: Option<Context>,
     token: Option<Token>,
-    /// The leases that were given and not released, outermost first.
+    /// The leases that are not released yet, outermost first.
     levels: Levels,
-    /// When it was granted, as far as this client knows.
+    /// When this client learned of the grant.
     since: Instant,
-    /// Others had it before, while its request waited.
+    /// Whether its request waited while others held the lock.
     waited: bool,
     watchdog: Watchdog,
-    /// What of its acquisition is still unknown, if anything is.
+    /// The unresolved attempts of its acquisition, if there are any.
     unresolved: Option<Box<Unresolved>>,
 }
 
-/// Nearly all holds have one: it needs no room of its own.
+/// The leases of a hold. Nearly all holds have one, which is stored without an allocation.
 type Levels = SmallVec<[LeaseId; 1]>;
 
 impl Hold {
@@ -67,62 +67,62 @@ impl Hold {
         &self.owner
     }
 
-    /// The leases that were given and not released, outermost first.
+    /// Returns the leases that are not released yet, outermost first.
     pub(crate) fn levels(&self) -> &[LeaseId] {
         &self.levels
     }
 
-    /// How long it is to last.
+    /// Returns the length of the lease, and whether it is auto-renewed.
     pub(crate) const fn plan(&self) -> LeasePlan {
         self.watchdog.plan()
     }
 
-    /// Whether others had it before, while its request waited.
+    /// Whether its request waited while others held the lock.
     pub(crate) const fn waited(&self) -> bool {
         self.waited
     }
 
-    /// Whether the server knows nothing of it: it keeps out others of this client alone.
+    /// Whether no server has a record of the hold, so that it excludes only other callers of this client.
     pub(crate) const fn is_local(&self) -> bool {
         self.watchdog.is_local()
     }
 
-    /// Since when it is held.
+    /// Returns when this client learned of the grant.
     pub(super) const fn since(&self) -> Instant {
         self.since
     }
 
-    /// Why it was lost, if it was.
+    /// Returns why the hold was lost, if it was.
     pub(crate) const fn lost(&self) -> Option<LostReason> {
         self.watchdog.lost()
     }
 
-    /// Until when it may be relied on.
+    /// Returns until when the holder may rely on the lease.
     pub(crate) const fn deadline(&self) -> Instant {
         self.watchdog.deadline()
     }
 
-    /// Whether it may be relied on.
+    /// Whether the holder may rely on the lease `now`.
     pub(crate) fn is_valid(&self, now: Instant) -> bool {
         self.watchdog.is_valid(now)
     }
 
-    /// Whether the record lasts until then.
+    /// Whether the record lasts until `until`.
     pub(crate) fn lasts(&self, until: Instant) -> bool {
         self.watchdog.reaches(until)
     }
 
-    /// When the server drops the record at the earliest.
+    /// Returns the earliest time at which the server can drop the record.
     pub(crate) const fn record_until(&self) -> Instant {
         self.watchdog.record_until()
     }
 
-    /// `until`, or the end of `max_hold` if that comes first.
+    /// Returns `until`, or the end of `max_hold` if that comes first.
     pub(crate) fn capped(&self, until: Instant) -> Instant {
         self.watchdog.capped(until)
     }
 
-    /// The hold as others would see it.
+    /// Returns the hold as the errors of other callers report it.
     pub(crate) fn as_holder(&self, now: Instant) -> Holder {
         Holder {
             owner: self.owner.to_string(),
@@ -135,7 +135,7 @@ impl Hold {
         }
     }
 
-    /// Why it does not let its context in, and so on: it is lost, or past its deadline.
+    /// Returns the error for an operation on a hold that is lost or past its deadline.
     pub(crate) fn lost_error(&self, operation: Operation) -> Error {
         lost_error(self.lost(), self.plan().renewed, &self.keys.name, operation)
     }
@@ -156,7 +156,7 @@ impl Hold {
         &mut self.watchdog
     }
 
-    /// Its watchdog, and the record that this renews.
+    /// Returns the watchdog of the hold, and the record that the watchdog renews.
     pub(super) fn watched(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
         let record = Record {
             id,
@@ -176,8 +176,8 @@ impl Hold {
         watchdog.renew(io, &record, None, now);
     }
 
-    /// A hold in this client alone lasts until then, or until its release if it is to be
-    /// auto-renewed. Tells each of its leases the deadline, and returns it.
+    /// Extends a degraded lease, of which no server has a record: until `until`, or until its release if it is
+    /// auto-renewed. Reports the deadline to each lease of the hold, and returns it.
     pub(super) fn last_here(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
         self.watchdog.last_here(until, now);
         self.schedule(io, id, now, now);
@@ -197,7 +197,7 @@ impl Hold {
         self.levels.retain(|level| *level != lease);
     }
 
-    /// What its newest lease gives.
+    /// Returns the grant for a new lease of the hold.
     pub(super) fn grant(&self, lease: LeaseId) -> Grant {
         Grant {
             lease,
@@ -212,7 +212,7 @@ impl Hold {
         self.unresolved.as_deref().cloned().unwrap_or_default()
     }
 
-    /// An attempt of its owner was answered, or cut off.
+    /// Notes that an attempt of the hold's owner was answered, or was cut off.
     pub(super) fn resolved(&mut self, attempt: CallId, was_cut: bool) {
         let unresolved = self.unresolved.as_mut();
         let Some(unresolved) = unresolved.filter(|unresolved| unresolved.in_flight().contains(&attempt)) else {
@@ -224,10 +224,10 @@ impl Hold {
         }
     }
 
-    /// The release that it leaves behind. A late one is sent when the TTL that is known has
-    /// passed: until then the record is the program's, which may still be inside.
+    /// Returns the release that is owed for the hold. If `is_late`, the release is sent only after the known TTL has
+    /// passed, because the program may still be in its critical section.
     pub(super) fn owed(self, ticket: Option<Ticket>, is_late: bool, timeout: Duration, now: Instant) -> Owed {
-        // The server may have granted it of its own accord, for longer than the lease.
+        // The server may have made a provisional grant for longer than the lease.
         let granted_for = match self.keys.kind.queues_on_server() {
             true => PROVISIONAL,
             false => Duration::ZERO,
@@ -238,7 +238,7 @@ impl Hold {
             ticket,
             hold: Some(Ended {
                 deadline: self.deadline(),
-                // An extension that was not confirmed may have been made all the same.
+                // An extension that the server has not confirmed may have succeeded.
                 until: until + timeout,
                 not_before: Some(known).filter(|known| is_late && *known > now),
             }),
@@ -250,7 +250,8 @@ impl Hold {
     }
 }
 
-/// Why a lost hold is of no use; `None` if its deadline passed and nobody was told yet.
+/// Returns the error for an operation on a lost hold. `lost` is `None` if the deadline has passed and the loss is not
+/// reported yet.
 pub(super) fn lost_error(lost: Option<LostReason>, is_renewed: bool, name: &LockName, operation: Operation) -> Error {
     let reason = lost.unwrap_or(LostReason::Expired);
     let error = match is_renewed {

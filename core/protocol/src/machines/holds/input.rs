@@ -1,4 +1,4 @@
-//! What happens to holds.
+//! The inputs of the machine of holds.
 
 use std::time::Duration;
 
@@ -11,48 +11,48 @@ use crate::reply::{CallError, Reply};
 use crate::step::NewHold;
 use crate::types::Lane;
 
-/// What happens to holds.
+/// The events that concern holds.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A request was granted.
     Granted(Ticket, NewHold),
-    /// Its context, or who names its lease, comes again.
+    /// The context of a hold, or a caller that names its lease, re-enters the hold.
     Enter(Ticket, HoldId, LeasePlan),
-    /// A member of a composite lock is held; the server is to confirm it until then, and the
-    /// ticket is answered by the other instant at the latest.
+    /// A member of a composite lock is held. The server must confirm that its record lasts until the first instant. The
+    /// ticket is completed at the second instant at the latest.
     Confirm(Ticket, HoldId, Instant, Option<Instant>),
     /// A caller releases one lease.
     Release(Ticket, LeaseId),
-    /// A caller wants a lease to last so long from now, or as long as it was given.
+    /// A caller extends a lease to this length from now; `None` stands for the length of the lease.
     Extend(Ticket, LeaseId, Option<LeaseDuration>),
-    /// A caller's extension has taken long enough.
+    /// The wait for an extension is over.
     ExtensionOver(Ticket),
-    /// A caller of an extension went away.
+    /// The caller of an extension no longer waits.
     Cancelled(Ticket),
-    /// A composite lock is entered again: its member is renewed if the new level says so.
+    /// A composite lock is re-entered: its member is auto-renewed if the new level is.
     Watch(LeaseId, LeasePlan),
-    /// The hold is renewed as this says from now on.
+    /// The hold is renewed by this plan from now on.
     Plan(HoldId, LeasePlan),
-    /// A fixed hold that lasts as long as it is wanted is not renewed.
+    /// A fixed hold whose record lasts long enough needs no renewal any more.
     RenewNoMore(HoldId),
     /// A renewal is due.
     RenewalDue(HoldId),
-    /// A renewal was answered, which asked for that TTL.
+    /// A renewal that asked for this TTL was answered.
     Renewed(HoldId, (CallId, InFlight), Duration, Result<Reply, CallError>),
-    /// A renewal's answer did not come in time.
+    /// The reply to a renewal is overdue.
     RenewalOverdue(HoldId, CallId),
-    /// The deadline's timer has run out.
+    /// The timer of the deadline has fired.
     DeadlinePassed(HoldId),
-    /// Its context comes back, perhaps before that timer.
+    /// The context of the hold makes another call, perhaps before the timer of the deadline has fired.
     Return(HoldId),
-    /// It is lost.
+    /// The hold is lost, for this reason.
     Lost(HoldId, LostReason),
-    /// The client closes: nobody will release it. The ticket is told what its release came to, if there is one.
+    /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
     Dropped(HoldId, Option<Ticket>),
-    /// An attempt of its owner was answered, or cut off.
+    /// An attempt of the hold's owner was answered, or was cut off (`true`).
     Resolved(HoldId, CallId, bool),
-    /// A lane of a node is open again.
+    /// A lane of a node has opened.
     Connected(NodeId, Lane),
-    /// A lane of a node closed.
+    /// A lane of a node has closed.
     LaneClosed(NodeId),
 }

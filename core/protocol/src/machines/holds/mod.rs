@@ -1,4 +1,4 @@
-//! The holds of a client, from grant to released or lost.
+//! The holds of a client, from the grant to the release or the loss.
 //!
 //! ```text
 //!                 last level released
@@ -7,18 +7,18 @@
 //!    │ the record removed or stolen,
 //!    │ max_hold over, client closed
 //!    ▼            last level released
-//!   Lost ──────────────────────────────────► gone; a release is owed all the same,
-//!      │                                     and the caller is told at once
+//!   Lost ──────────────────────────────────► gone; the caller is answered at once,
+//!      │                                     and a release is owed all the same
 //!      │ the lease is fixed
-//!      └───────────────────────────────────► forgotten; a release is owed once its
-//!                                            TTL has passed, in case that was prolonged
+//!      └───────────────────────────────────► forgotten; a release is sent once its TTL has
+//!                                            passed, in case something extended the record
 //! ```
 //!
-//! `Lost` is final: nothing renews a lost hold. An auto-renewed one does not let
-//! its context in again until the outermost level is released. A fixed one is
-//! forgotten as soon as its loss is told, since its holder need not come back to
-//! release it: its context may acquire the lock again, and a later release or
-//! extension is `NotOwner`.
+//! `Lost` is final: nothing renews a lost hold. A context that lost an auto-renewed hold cannot acquire the lock again
+//! until it has released the outermost level, because a holder that was promised renewal must learn of the loss.
+//!
+//! The client forgets a lost fixed hold as soon as it has reported the loss, because the holder of a fixed lease need
+//! not release it. The context can then acquire the lock again, and a later release or extension fails with `NotOwner`.
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
@@ -111,7 +111,7 @@ impl Holds {
         transitions::after(self, io, &before);
     }
 
-    /// The hold is armed in the same step that records it.
+    /// Records a new hold, and sets its timers in the same step.
     fn start(&mut self, io: &mut Io, ticket: Ticket, new: NewHold, now: Instant) {
         let id = self.next_id();
         io.leave_to(new.unresolved.in_flight(), Heir::Hold(id));
@@ -129,7 +129,7 @@ impl Holds {
         }
     }
 
-    /// Gives one more lease of a hold.
+    /// Adds a level to a hold, and completes the ticket with the lease of the new level.
     fn enter(&mut self, io: &mut Io, ticket: Ticket, id: HoldId) {
         let lease = io.next_lease();
         if let Some(hold) = self.add_level(id, lease) {
@@ -137,8 +137,7 @@ impl Holds {
         }
     }
 
-    /// Lets a holder in again. The server is asked only if the hold has to last
-    /// longer than it does.
+    /// Handles a re-entry. Calls the server only if the hold must last longer than it does.
     fn enter_again(&mut self, io: &mut Io, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
         let plan = misread_reentry(io, hold, plan);
@@ -205,14 +204,14 @@ impl Holds {
         if is_unrenewed || hold.watchdog().reaches(until) {
             hold.schedule(io, id, now, now);
         } else {
-            // What is left may be less than a third of the new length.
+            // The hold is renewed at once, because less than a third of the new length may be left.
             hold.watchdog_mut().want(until);
             hold.renew(io, id, now);
         }
     }
 }
 
-/// A mistake: what a re-entry asks for, as if it were no longer than what there is.
+/// A deliberate defect: treats a re-entry as if it asked for no longer lease than the hold has.
 fn misread_reentry(io: &Io, hold: &Hold, plan: LeasePlan) -> LeasePlan {
     if io.has(Defect::ReentryKeepsLength) && hold.plan().renewed && plan.renewed {
         return LeasePlan {

@@ -1,4 +1,4 @@
-//! What those who watch are told of holds.
+//! The reports about holds for observers.
 
 use super::hold::Hold;
 use crate::cause::Cause;
@@ -7,7 +7,8 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::observed::{Detail, Observed, Place};
 
-/// A renewal was confirmed, by a call sent at `sent`. If others had failed before it, trouble is over.
+/// Reports that the server confirmed a renewal that was sent at `sent`. After failed renewals, the report says that
+/// the trouble is over.
 pub(super) fn renewed(io: &mut Io, hold: &Hold, sent: Instant, now: Instant) {
     let failures = hold.watchdog().failures();
     let detail = if failures > 0 {
@@ -22,7 +23,7 @@ pub(super) fn renewed(io: &mut Io, hold: &Hold, sent: Instant, now: Instant) {
     });
 }
 
-/// A renewal came to nothing. Call it before the watchdog counts it.
+/// Reports a failed renewal. Must be called before the watchdog counts the failure.
 pub(super) fn renewal_failed(io: &mut Io, hold: &Hold, why: Option<&Cause>, now: Instant) {
     io.observe(Detail::Trouble, |io| Observed::RenewalFailed {
         place: Place::of(hold.keys()),
@@ -32,14 +33,14 @@ pub(super) fn renewal_failed(io: &mut Io, hold: &Hold, why: Option<&Cause>, now:
     });
 }
 
-/// A renewal was due. If it is not under way, there is no connection for it.
+/// Reports a due renewal as failed if it is not in flight. No lane was open to send it.
 pub(super) fn renewal_has_to_wait(io: &mut Io, hold: &Hold, now: Instant) {
     if !hold.watchdog().is_renewing() && hold.is_valid(now) {
         renewal_failed(io, hold, None, now);
     }
 }
 
-/// It is lost.
+/// Reports that a hold is lost.
 pub(super) fn lost(io: &mut Io, hold: &Hold, reason: LostReason, now: Instant) {
     io.observe(Detail::Trouble, |io| {
         let node = hold.keys().node;

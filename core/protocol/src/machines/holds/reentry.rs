@@ -1,36 +1,35 @@
-//! Which context holds which lock, so that a holder is let in again with no server call.
+//! The holds of each context, so that a holder can re-enter a lock with no server call.
 
 use crate::ids::{Context, HoldId, LockId};
 use crate::sorted::SortedMap;
 
-/// The map from a lock and a context to the holds of that context, newest last:
-/// one, but for semaphores.
+/// A map from a lock and a context to the holds of that context, newest last. Only a semaphore allows several holds.
 ///
-/// A lost hold that was renewed stays in it until its outermost level is released:
-/// its context must not be let in as if nothing had happened. One of a fixed lease
-/// leaves it when its loss is told, as its holder need not come back.
+/// A lost auto-renewed hold stays in the map until its outermost level is released, so that its context cannot re-enter
+/// as if nothing had happened. A lost fixed hold leaves the map when the loss is reported, because its holder need not
+/// release it.
 #[derive(Debug, Default)]
 pub(super) struct Reentry {
     holds: SortedMap<(LockId, Context), Vec<HoldId>>,
 }
 
 impl Reentry {
-    /// Notes that `context` holds the lock.
+    /// Adds a hold of `context`.
     pub(super) fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
         self.holds.get_or_default((lock, context)).push(hold);
     }
 
-    /// The newest hold of `context`, if it has one.
+    /// Returns the newest hold of `context`, if there is one.
     pub(super) fn get(&self, lock: LockId, context: Context) -> Option<HoldId> {
         self.holds.get(&(lock, context))?.last().copied()
     }
 
-    /// All holds of `context`, newest last.
+    /// Returns all holds of `context`, newest last.
     pub(super) fn all(&self, lock: LockId, context: Context) -> &[HoldId] {
         self.holds.get(&(lock, context)).map_or(&[], Vec::as_slice)
     }
 
-    /// Forgets a hold of `context`.
+    /// Removes a hold of `context`.
     pub(super) fn remove(&mut self, lock: LockId, context: Context, hold: HoldId) {
         if let Some(holds) = self.holds.get_mut(&(lock, context)) {
             holds.retain(|known| *known != hold);
@@ -40,7 +39,7 @@ impl Reentry {
         }
     }
 
-    /// How many contexts hold something.
+    /// Returns the number of entries: pairs of a lock and a context.
     pub(super) fn len(&self) -> usize {
         self.holds.len()
     }

@@ -1,4 +1,4 @@
-//! Renewals, and what callers hear who wait for a hold to last longer.
+//! Renewals, and the extensions that callers wait for.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::types::{Event, Outcome};
 use crate::wording::{cause_of, explain};
 
 impl Holds {
-    /// Makes a hold last until then, and completes `ticket` when it does.
+    /// Extends a hold until `until`, and completes `ticket` when the server has confirmed that.
     pub(super) fn extend_hold(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
         let (id, until) = to;
         let Some(hold) = self.hold_mut(id) else { return };
@@ -41,7 +41,7 @@ impl Holds {
         self.renew(io, id, now);
     }
 
-    /// What is held in this client alone lasts as long as it is wanted.
+    /// Extends a degraded lease, and completes `ticket` at once, because no server has a record of the lease.
     pub(super) fn extend_here(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
         let (id, until) = to;
         let Some(hold) = self.hold_mut(id) else { return };
@@ -58,7 +58,7 @@ impl Holds {
         }
     }
 
-    /// Makes the hold of a lease last longer, never shorter than it does.
+    /// Extends the hold of a lease. Never shortens the hold.
     pub(super) fn extend(
         &mut self,
         io: &mut Io,
@@ -81,7 +81,7 @@ impl Holds {
         }
         let until = hold.capped(now + by.map_or_else(|| hold.plan().length, LeaseDuration::get));
         if io.has(Defect::ExtendIsStale) {
-            // The caller gets the deadline from before.
+            // This deliberate defect returns the deadline from before the extension.
             hold.watchdog_mut().want(until);
             io.complete(ticket, Outcome::Extended(hold.deadline()));
             hold.renew(io, id, now);
@@ -92,7 +92,7 @@ impl Holds {
         }
     }
 
-    /// Completes the extensions that the record has reached.
+    /// Completes the extensions for which the record lasts long enough.
     pub(super) fn settle_extensions(&mut self, io: &mut Io, id: HoldId) {
         let Some((hold, extensions)) = self.hold_and_extensions(id) else {
             return;
@@ -170,7 +170,7 @@ impl Holds {
                 observing::renewed(io, hold, sent, now);
                 hold.watchdog_mut().confirmed(sent, ttl);
                 if !hold.is_valid(now) {
-                    // The answer came when what it confirms was over.
+                    // The confirmed lease was over before the reply arrived.
                     return self.deadline_passed(io, id, now);
                 }
                 let deadline = hold.deadline();
@@ -200,7 +200,7 @@ impl Holds {
         }
     }
 
-    /// If the server refused a renewal, and not only for a while, the extensions that wait for it fail.
+    /// Fails the extensions of a hold if the server has refused a renewal with an error that is not temporary.
     pub(super) fn refuse_extensions(&mut self, io: &mut Io, id: HoldId, result: &Result<Reply, CallError>) {
         let Err(CallError::Server { code, message }) = result else {
             return;
@@ -224,7 +224,7 @@ impl Holds {
     }
 }
 
-/// Whether an error says that something else stands where the record was.
+/// Whether an error says that the key has a value that is not the record of such a lock.
 fn is_gone(result: &Result<Reply, CallError>) -> bool {
     result.as_ref().is_err_and(CallError::is_of_no_lock)
 }

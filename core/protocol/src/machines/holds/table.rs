@@ -1,4 +1,4 @@
-//! Which holds there are, whose, and of which leases.
+//! The tables of holds: by their id, by lease and by context.
 
 use super::extensions::Extensions;
 use super::hold::Hold;
@@ -23,39 +23,39 @@ impl Holds {
         self.by_id.get(&id)
     }
 
-    /// The hold that a lease belongs to.
+    /// Returns the hold that a lease belongs to.
     pub(crate) fn of_lease(&self, lease: LeaseId) -> Option<HoldId> {
         self.by_lease.get(&lease).copied()
     }
 
-    /// All holds, oldest first.
+    /// Returns all holds, oldest first.
     pub(crate) fn ids(&self) -> Vec<HoldId> {
         self.by_id.keys()
     }
 
-    /// The newest hold of a context on a lock, if it has one.
+    /// Returns the newest hold of a context on a lock, if there is one.
     pub(crate) fn of_context(&self, lock: LockId, context: Context) -> Option<HoldId> {
         self.reentry.get(lock, context)
     }
 
-    /// All holds of a context on a lock, newest last.
+    /// Returns all holds of a context on a lock, newest last.
     pub(crate) fn all_of_context(&self, lock: LockId, context: Context) -> impl Iterator<Item = &Hold> {
         let holds = self.reentry.all(lock, context).iter();
         holds.filter_map(|hold| self.by_id.get(hold))
     }
 
-    /// Whether any context has the lock.
+    /// Whether any context holds the lock.
     pub(crate) fn is_held_by_any(&self, lock: LockId) -> bool {
         self.reentry.any(lock)
     }
 
-    /// How many entries it keeps.
+    /// Returns the number of entries in all tables.
     pub(crate) fn len(&self) -> usize {
         let entries = self.by_id.len().saturating_add(self.extensions.len());
         entries.saturating_add(self.reentry.len())
     }
 
-    /// The holds of a node, oldest first.
+    /// Returns the holds of a node, oldest first.
     pub(super) fn of_node(&mut self, node: NodeId) -> impl Iterator<Item = (HoldId, &mut Hold)> {
         self.by_id.iter_mut().filter(move |(_, hold)| hold.keys().node == node)
     }
@@ -64,7 +64,7 @@ impl Holds {
         self.by_id.get_mut(&id)
     }
 
-    /// A number for a hold that is about to be.
+    /// Returns the id for the next hold.
     pub(super) const fn next_id(&mut self) -> HoldId {
         self.last = self.last.next();
         self.last
@@ -77,7 +77,7 @@ impl Holds {
         self.by_id.insert(id, Hold::new(new, now));
     }
 
-    /// A hold has one lease more.
+    /// Adds a lease to a hold.
     pub(super) fn add_level(&mut self, id: HoldId, lease: LeaseId) -> Option<&Hold> {
         let hold = self.by_id.get_mut(&id)?;
         hold.add_level(lease);
@@ -85,7 +85,7 @@ impl Holds {
         Some(hold)
     }
 
-    /// A hold has one lease less.
+    /// Removes a lease from its hold, and returns the hold.
     pub(super) fn remove_level(&mut self, lease: LeaseId) -> Option<(HoldId, &Hold)> {
         let id = self.by_lease.remove(&lease)?;
         let hold = self.by_id.get_mut(&id)?;
@@ -93,7 +93,7 @@ impl Holds {
         Some((id, hold))
     }
 
-    /// Takes a hold out of all tables.
+    /// Removes a hold from all tables.
     pub(super) fn take(&mut self, id: HoldId) -> Option<Hold> {
         let hold = self.by_id.remove(&id)?;
         for lease in hold.levels() {
@@ -109,7 +109,7 @@ impl Holds {
         &mut self.extensions
     }
 
-    /// A hold, and the extensions that it may have reached.
+    /// Returns a hold, together with the extensions of all holds.
     pub(super) fn hold_and_extensions(&mut self, id: HoldId) -> Option<(&Hold, &mut Extensions)> {
         Some((self.by_id.get(&id)?, &mut self.extensions))
     }

@@ -1,4 +1,4 @@
-//! Holds alone.
+//! Tests of the holds without the other machines.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Alone {
 }
 
 impl Alone {
-    /// Of a lease of 9 s that was granted now.
+    /// Makes a hold with a lease of 9 s that was granted now.
     fn holding(is_renewed: bool) -> Self {
         let holds = Holds::default();
         let mut alone = Self {

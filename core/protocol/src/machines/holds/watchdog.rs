@@ -1,12 +1,12 @@
-//! When to renew, and until when a lease may be relied on.
+//! The watchdog of a hold: its renewals, and the deadline until which the holder may rely on the lease.
 //!
-//! An auto-renewed hold is renewed at a third of its lease (the client's, or its own), or a
-//! little earlier, counted from when the last confirmed call was sent. A renewal that is
-//! not answered within a sixth of the lease is sent again after a short pause, until the
-//! deadline. A fixed lease is renewed only to reach its own length, since no attempt asks
-//! for more than 30 s. A renewal never creates a record and never shortens one, so it matters not
-//! which connection brings it: it takes the command lane while its own is closed, or
-//! left it without answer.
+//! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
+//! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
+//! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
+//! only to reach its own length, because no attempt asks for more than 30 s.
+//!
+//! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
+//! the renewal lane is closed, or if the last renewal failed on the renewal lane.
 
 use std::time::Duration;
 
@@ -24,51 +24,52 @@ use crate::step::NewHold;
 use crate::timers::Timer;
 use crate::types::Lane;
 
-/// The pause after a failed renewal: the first, and the longest.
+/// The pause after a failed renewal: the first one, and the longest one.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// A renewal comes earlier than a third of the lease by up to this part of it.
+/// A divisor: a renewal comes earlier than a third of the lease by a random time of up to a tenth of that third.
 const SPREAD: u32 = 10;
-/// What is held in this client alone, and auto-renewed, ends when it is released.
+/// The length of an auto-renewed degraded lease, which ends only when it is released.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// A TTL is whole milliseconds on the wire.
+/// The unit of a TTL on the wire.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The record that is renewed.
+/// The record that a watchdog renews.
 pub(super) struct Record<'a> {
     pub(super) id: HoldId,
     pub(super) keys: &'a Keys,
     pub(super) owner: &'a OwnerId,
 }
 
-/// How long one hold lasts, and its renewals.
+/// The end of one hold, and its renewals.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     plan: LeasePlan,
-    /// Set once, when the hold is lost.
+    /// Why the hold was lost; set once.
     lost: Option<LostReason>,
-    /// Until when it may be relied on.
+    /// Until when the holder may rely on the lease.
     deadline: Instant,
-    /// When the server drops the record at the earliest.
+    /// The earliest time at which the server can drop the record.
     record_until: Instant,
-    /// How long the record is wanted; `record_until` is to reach it.
+    /// Until when the record should last. Renewals make `record_until` reach this time.
     wanted_until: Instant,
-    /// When `max_hold` ends it.
+    /// The end of `max_hold`.
     ends: Option<Instant>,
     /// The renewal in flight.
     renewal: Option<CallId>,
-    /// How many renewals in a row failed.
+    /// The number of renewals in a row that failed.
     failures: u32,
-    /// The lane that the last renewal went by.
+    /// The lane of the last renewal.
     renewed_by: Lane,
-    /// Why the last one failed, if that is known.
+    /// Why the last renewal failed, if that is known.
     failure: Option<Box<Cause>>,
-    /// No server has the record: nothing is to be renewed.
+    /// Whether no server has the record, so that there is nothing to renew.
     is_local: bool,
 }
 
 impl Watchdog {
     pub(super) fn new(new: &NewHold, now: Instant) -> Self {
-        // The length of what the server granted of its own accord counts from now.
+        // `sent` is only the earliest time at which the server can have made a provisional grant, so the length of the
+        // lease counts from now.
         let start = if new.provisional { now } else { new.sent };
         let ends = new.max_hold.map(|max| start + max);
         let capped = |until: Instant| ends.map_or(until, |ends| until.min(ends));
@@ -97,11 +98,12 @@ impl Watchdog {
         self.plan
     }
 
-    /// Renews it as this says from now on.
+    /// Sets the plan by which the hold is renewed from now on.
     pub(super) fn set_plan(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
         self.plan = plan;
         if self.is_local && !plan.renewed {
-            // A member is acquired as an auto-renewed one, which has no end of its own here.
+            // A member of a composite lock is acquired with an auto-renewed lease. Such a degraded lease has no end, so
+            // it gets one here.
             let until = self.capped(now + plan.length);
             (self.deadline, self.record_until, self.wanted_until) = (until, until, until);
             io.set(Timer::Deadline(id), until);
@@ -117,7 +119,7 @@ impl Watchdog {
         self.lost
     }
 
-    /// Whether the renewal that is under way is this one.
+    /// Whether this call is the renewal in flight.
     pub(super) fn is_renewed_by(&self, call: CallId) -> bool {
         self.renewal == Some(call)
     }
@@ -126,54 +128,54 @@ impl Watchdog {
         self.deadline
     }
 
-    /// When the server drops the record at the earliest.
+    /// Returns the earliest time at which the server can drop the record.
     pub(super) const fn record_until(&self) -> Instant {
         self.record_until
     }
 
-    /// Until when the record is there, or is to be.
+    /// Returns until when the record lasts, or should last if that is later.
     pub(super) fn longest(&self) -> Instant {
         self.record_until.max(self.wanted_until)
     }
 
-    /// How many renewals in a row failed.
+    /// Returns the number of renewals in a row that failed.
     pub(super) const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Whether a renewal is under way.
+    /// Whether a renewal is in flight.
     pub(super) const fn is_renewing(&self) -> bool {
         self.renewal.is_some()
     }
 
-    /// Why the last renewal failed, if that is known.
+    /// Returns why the last renewal failed, if that is known.
     pub(super) fn failure(&self) -> Option<&Cause> {
         self.failure.as_deref()
     }
 
-    /// Whether it may be relied on.
+    /// Whether the holder may rely on the lease `now`.
     pub(super) fn is_valid(&self, now: Instant) -> bool {
         self.lost.is_none() && now < self.deadline
     }
 
-    /// `until`, or the end of `max_hold` if that comes first.
+    /// Returns `until`, or the end of `max_hold` if that comes first.
     pub(super) fn capped(&self, until: Instant) -> Instant {
         self.ends.map_or(until, |ends| until.min(ends))
     }
 
-    /// Whether the record lasts until then. A renewal that is under way is not followed by
-    /// another for what is less than the wire can say.
+    /// Whether the record lasts until `until`, or up to 1 ms less. The wire has whole milliseconds, so another renewal
+    /// would not help.
     pub(super) fn reaches(&self, until: Instant) -> bool {
         self.record_until + MILLISECOND >= until
     }
 
-    /// The record is wanted until then at least.
+    /// Sets the least time until which the record should last.
     pub(super) fn want(&mut self, until: Instant) {
         self.wanted_until = self.wanted_until.max(until);
     }
 
-    /// Renews it as `plan` says, if it is not renewed yet or for less; says whether that is
-    /// new. Until the last level is released the longest of its auto-renewed leases counts.
+    /// Adopts `plan` if it is auto-renewed, and the hold is not renewed yet or has a shorter lease. Returns whether the
+    /// plan was adopted. The longest auto-renewed lease counts until the last level is released.
     pub(super) fn watch(&mut self, plan: LeasePlan) -> bool {
         let is_new = plan.renewed && !self.plan.renews_for(plan);
         if is_new {
@@ -182,8 +184,7 @@ impl Watchdog {
         is_new
     }
 
-    /// What is held in this client alone lasts until then, or until it is released if it is to be
-    /// auto-renewed.
+    /// Extends a degraded lease until `until`, or until its release if it is auto-renewed.
     pub(super) fn last_here(&mut self, until: Instant, now: Instant) {
         let until = if self.plan.renewed { now + ENDLESS } else { until };
         let until = self.capped(until);
@@ -192,7 +193,7 @@ impl Watchdog {
         self.deadline = self.deadline.max(until);
     }
 
-    /// It is lost, finally. False if it was before.
+    /// Marks the hold as lost, finally. Returns false if it was lost already.
     pub(super) fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason) -> bool {
         let is_new = self.lost.is_none();
         if is_new {
@@ -202,8 +203,8 @@ impl Watchdog {
         is_new
     }
 
-    /// Sets the timers of a hold that the server granted of its own accord. Most are over
-    /// before the first renewal. An auto-renewed lease may be the shorter one.
+    /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of an
+    /// auto-renewed lease that is shorter. Most holds end before that.
     pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, new: (Instant, Duration)) {
         let (sent, ttl) = new;
         let watched_for = self.plan.renewed.then_some(self.plan.length);
@@ -212,14 +213,15 @@ impl Watchdog {
         io.set(Timer::Renew(id), sent + first.checked_div(3).unwrap_or_default());
     }
 
-    /// Sets the timers after a call sent at `sent` was confirmed.
+    /// Sets the timers after the server has confirmed a call that was sent at `sent`.
     pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
         let id = record.id;
         if self.is_local && self.plan.renewed && self.ends.is_none() {
             io.stop(Timer::Deadline(id));
             return;
         }
-        // One that comes too early is set again: most holds end before the first one comes.
+        // A timer that is set too early stays as it is, and is set again when it fires. This saves work, because most
+        // holds end before it fires.
         if io.due(Timer::Deadline(id)).is_none_or(|due| due > self.deadline) {
             io.set(Timer::Deadline(id), self.deadline);
         }
@@ -229,8 +231,9 @@ impl Watchdog {
         if !self.reaches(self.wanted_until) {
             self.renew(io, record, None, now);
         } else if self.plan.renewed {
-            // Also when the record lasts to the end of `max_hold`: it may be taken away before.
-            // What was taken or lost together is not renewed together for ever.
+            // A hold is renewed even if its record lasts until the end of `max_hold`, because the renewal notices a
+            // removed record. The random part spreads the renewals of holds that were acquired, or renewed after an
+            // outage, at the same time.
             let third = self.plan.length.checked_div(3).unwrap_or_default();
             let earlier = io.part_of(third.checked_div(SPREAD).unwrap_or_default());
             io.set(Timer::Renew(id), sent + third.saturating_sub(earlier));
@@ -239,27 +242,26 @@ impl Watchdog {
         }
     }
 
-    /// A fixed hold that lasts as long as it is wanted is not renewed, though it was.
+    /// Stops the renewals of a fixed hold whose record lasts long enough.
     pub(super) fn renew_no_more(&self, io: &mut Io, id: HoldId) {
         if !self.plan.renewed && self.renewal.is_none() && self.reaches(self.wanted_until) {
             io.stop(Timer::Renew(id));
         }
     }
 
-    /// Asks the server to let the record last longer, unless it is being asked; by this lane,
-    /// which is open, or the one that is best.
+    /// Sends a renewal, unless one is in flight. Uses `lane`, which must be open, or else the best open lane.
     pub(super) fn renew(&mut self, io: &mut Io, record: &Record<'_>, lane: Option<Lane>, now: Instant) {
         let (id, node) = (record.id, record.keys.node);
         if io.has(Defect::StuckNodeStopsRenewals) && has_to_wait(io, id, now) {
             return;
         }
-        // What has ended is lost, and its record is to end too.
+        // After the deadline the hold is lost, and its record must expire too.
         if self.is_local || self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
             return;
         }
         let failed_on = Some(self.renewed_by).filter(|_| self.failures > 0);
         let Some(lane) = lane.or_else(|| lane_of(io, node, failed_on)) else {
-            // A lane that opens renews whatever has no timer.
+            // No timer is needed: the hold is renewed when a lane opens.
             io.stop(Timer::Renew(id));
             return;
         };
@@ -269,7 +271,7 @@ impl Watchdog {
             Duration::ZERO
         };
         let until = self.capped((now + lease).max(self.longest()));
-        // Rounded up, so that the record reaches what is wanted.
+        // Rounded up to milliseconds, so that the record lasts as long as it should.
         let millis = until.saturating_since(now).as_micros().div_ceil(1_000);
         let ttl = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
         if ttl < MILLISECOND {
@@ -284,18 +286,19 @@ impl Watchdog {
         io.stop(Timer::Renew(id));
     }
 
-    /// There is a connection again: renews what waited for one. A failover may have lost the
-    /// record: an auto-renewed hold asks at once.
+    /// Renews the hold because a lane has opened. An auto-renewed hold is renewed even if no renewal is due, because a
+    /// failover may have lost the record.
     pub(super) fn connected(&mut self, io: &mut Io, record: &Record<'_>, lane: Lane, now: Instant) {
-        // A lane that has just failed may fail again, and there may be no time for a third renewal.
+        // If the last renewal failed on this lane, the next one may fail there too, and there may be no time for a
+        // third.
         let has_failed = self.failures > 0 && self.renewed_by == lane;
         if !self.reaches(self.wanted_until) || self.plan.renewed {
             self.renew(io, record, Some(lane).filter(|_| !has_failed), now);
         }
     }
 
-    /// A lane closed: a renewal that waits for its next connection is asked for again, of
-    /// whichever lane is open.
+    /// Handles that a lane has closed. A renewal that was not sent yet would wait for the next connection, so it counts
+    /// as failed, and the next renewal uses an open lane.
     pub(super) fn lane_closed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let call = self.renewal.and_then(|call| io.in_flight(call));
         if call.is_some_and(|call| call.sent.is_none()) {
@@ -303,7 +306,8 @@ impl Watchdog {
         }
     }
 
-    /// The answer to a renewal came. One that was given up may still come, and counts.
+    /// Notes that a renewal was answered. Returns whether it was the renewal in flight; the reply to an overdue renewal
+    /// counts as well.
     pub(super) fn answered(&mut self, call: CallId) -> bool {
         let is_current = self.renewal == Some(call);
         if is_current {
@@ -312,7 +316,7 @@ impl Watchdog {
         is_current
     }
 
-    /// The server confirmed the record for `ttl` from when the call was sent.
+    /// Notes that the server has confirmed the record for `ttl`, counted from when the call was sent.
     pub(super) fn confirmed(&mut self, sent: Instant, ttl: Duration) {
         self.failures = 0;
         self.failure = None;
@@ -320,7 +324,7 @@ impl Watchdog {
         self.deadline = self.deadline.max(deadline(sent, ttl));
     }
 
-    /// A renewal came to nothing: another follows after a pause.
+    /// Notes that a renewal failed, and sets the timer for the next one.
     pub(super) fn failed(&mut self, io: &mut Io, id: HoldId, why: Option<Cause>, now: Instant) {
         self.renewal = None;
         self.failure = why.map(Box::new);
@@ -331,7 +335,8 @@ impl Watchdog {
         io.set(Timer::Renew(id), now + pause.min(longest.max(RETRY.0)));
     }
 
-    /// The deadline's timer has run out: why the hold is lost, unless it lasts longer by now.
+    /// Returns why the hold is lost, now that the timer of the deadline has fired. Sets the timer again and returns
+    /// `None` if the deadline has moved.
     pub(super) fn ended(&self, io: &mut Io, id: HoldId, now: Instant) -> Option<LostReason> {
         if now < self.deadline {
             io.set(Timer::Deadline(id), self.deadline);
@@ -345,7 +350,7 @@ impl Watchdog {
         })
     }
 
-    /// A mistake: it ends as a re-entry has it, though it may last longer.
+    /// A deliberate defect: sets the end of the hold to the end that a re-entry asks for, even if that is earlier.
     pub(super) fn shorten(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
         self.record_until = now + plan.length;
         self.wanted_until = now + plan.length;
@@ -360,9 +365,8 @@ pub(super) fn stop(io: &mut Io, id: HoldId) {
     io.stop(Timer::Deadline(id));
 }
 
-/// The lane that a renewal takes: its own, or the other one while that is closed. One that
-/// has just left a renewal without answer is not asked again at once: a connection can be
-/// dead long before it is seen to be.
+/// Returns the lane for a renewal: the renewal lane, or the command lane while the renewal lane is closed. If the last
+/// renewal failed, the other lane comes first, because a connection can be dead long before the client notices.
 fn lane_of(io: &Io, node: NodeId, failed_on: Option<Lane>) -> Option<Lane> {
     let order = match failed_on {
         Some(Lane::Renewal) => [Lane::Command, Lane::Renewal],
@@ -374,7 +378,7 @@ fn lane_of(io: &Io, node: NodeId, failed_on: Option<Lane>) -> Option<Lane> {
     order.into_iter().find(|lane| io.is_open(node, *lane))
 }
 
-/// A mistake: whether some renewal is not answered; then this one comes later.
+/// A deliberate defect: delays a renewal while another one is in flight. Returns whether the renewal was delayed.
 fn has_to_wait(io: &mut Io, id: HoldId, now: Instant) -> bool {
     let is_renewal = |purpose| matches!(purpose, Purpose::Renew { .. });
     let is_under_way = io.purposes().any(is_renewal);

@@ -1,4 +1,4 @@
-//! The drawing of a question, as rows.
+//! The state diagram of a question, as rows.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Drawn for Inspections {
         (NEW, "asked", OPEN),
         (OPEN, "connected", ASKED),
         (ASKED, "answered", TOLD),
-        // It is asked which program the holder is.
+        // The client asks which program the holder is.
         (ASKED, "answered", UNNAMED),
         (UNNAMED, "identified", TOLD),
         (UNNAMED, "overdue", TOLD),

@@ -1,4 +1,4 @@
-//! Questions alone.
+//! Tests of the questions without the other machines.
 
 use super::*;
 use crate::kinds::Kind;
@@ -92,7 +92,7 @@ fn a_caller_that_hears_nothing_in_time_is_told_so() {
     }
 }
 
-/// One whose answer came, while it is asked which program the holder is.
+/// Makes a question that was answered, while the client still asks which program the holder is.
 fn unnamed() -> Alone {
     let mut alone = Alone::asking(Bench::with_identity(), Question::State);
     alone.bench.call();

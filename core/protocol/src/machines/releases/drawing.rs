@@ -1,4 +1,4 @@
-//! The drawing of a release, as rows.
+//! The state diagram of a release, as rows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Drawn for Releases {
     const NAME: &'static str = "release";
     const ROWS: &'static [Row] = &[
         (NEW, "owed", SENT),
-        // No lane is open for it, or it is a late one.
+        // No lane is open for the release, or the TTL of an expired lease must pass first.
         (NEW, "owed", WAITING),
         (NEW, "seen", SENT),
         (NEW, "seen", WAITING),
@@ -27,15 +27,15 @@ impl Drawn for Releases {
         // An attempt of the same owner was cut off.
         (SENT, "answered", WAITING),
         (SENT, "answered", GONE),
-        // Nobody knows whether it ran before an attempt or behind it.
+        // The client does not know whether the release ran before an attempt or after it.
         (SENT, "answered", SENT),
         (SENT, "error", WAITING),
         (SENT, "disconnected", WAITING),
         (SENT, "overdue", SENT),
         (SENT, "overdue", WAITING),
-        // It is sent again by the command lane.
+        // The release is sent again on the command lane.
         (SENT, "connected", SENT),
-        // The answer to one that was given up.
+        // An overdue call of the release is answered.
         (WAITING, "answered", GONE),
         // The record's TTL has passed.
         (WAITING, "due", GONE),

@@ -1,4 +1,4 @@
-//! Releases alone.
+//! Tests of the releases without the other machines.
 
 use super::*;
 use crate::kinds::Kind;
@@ -21,7 +21,7 @@ impl Alone {
         self.releases.input(&mut self.bench.io, input, self.bench.now);
     }
 
-    /// A hold of a reentrant lock that lasts for another 10 s ends.
+    /// Adds the release of a reentrant lock whose lease has 10 s left.
     fn owe(&mut self) -> ReleaseId {
         self.owe_with(|_| {})
     }
@@ -45,7 +45,8 @@ impl Alone {
         self.releases.last
     }
 
-    /// A waiter of a fair lock has gone, and its release is done. A late call may bring it back.
+    /// Lets a waiter of a fair lock leave, and completes its release. Returns the input of a late call that has put the
+    /// waiter back.
     fn renounce(&mut self) -> Input {
         let fair = keys(Kind::Fair);
         let owner = self.bench.io.owner_id();
@@ -146,7 +147,8 @@ fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
     assert!(alone.releases.is_empty());
 }
 
-/// Servers of a cluster, and clients of a program's own, may answer in another order than they were asked in.
+/// The servers of a cluster, and a Redis client that the program supplies, may answer calls in another order than they
+/// were sent.
 #[test]
 fn an_attempt_that_it_overtook_makes_it_repeat_itself_as_soon_as_that_is_answered() {
     for was_cut in [false, true] {
@@ -206,7 +208,7 @@ fn an_overdue_release_is_sent_again_and_its_first_answer_counts() {
     alone.bench.pass(3_000);
     alone.input(Input::Overdue(id, first));
     let second = alone.bench.call();
-    // Nobody can tell which of them has removed it; the one that did ends the matter when the other is answered.
+    // The reply to the first call completes the caller's ticket. The second reply settles the release.
     alone.answer(id, first, numbers(&[1]));
     assert_eq!(alone.outcomes(), [Outcome::Released(ReleaseOutcome::Released)]);
     alone.answer(id, second, numbers(&[0]));

@@ -1,4 +1,4 @@
-//! What follows from the answers to attempts and polls.
+//! The handling of the answers to attempts and polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::types::Outcome;
 use crate::wording::{brief, cause_of, explain};
 
 impl Waiters {
-    /// The answer to an attempt.
+    /// Handles the answer to an attempt.
     pub(super) fn answered(&mut self, io: &mut Io, holds: &Holds, attempt: Answered, now: Instant) {
         let Answered {
             ticket,
@@ -38,7 +38,7 @@ impl Waiters {
         let was_cut = in_flight.was_cut(&result);
         let request = self.request_mut(ticket);
         let Some(request) = request.filter(|request| request.is_attempt(call)) else {
-            // Nothing that it may have got is left: who took it over has ended, too.
+            // The request has ended, or has a new owner id. A hold or a release has taken over the old attempts.
             return;
         };
         request.resolved(call, was_cut);
@@ -63,8 +63,8 @@ impl Waiters {
                 queued,
             } => {
                 request.refused();
-                // Who does not wait was not put into the queue. Also by an attempt that was given up: the one that
-                // followed it may never be answered.
+                // A single attempt does not join the queue. The answer to an overdue attempt counts too, because the
+                // attempt after it may never be answered.
                 if let Some(found) = in_flight.sent.zip(queued).filter(|_| !request.is_once()) {
                     request.found_queued();
                     io.step(Step::Found(ticket, lock, Arc::clone(request.keys()), found));
@@ -90,8 +90,8 @@ impl Waiters {
         }
     }
 
-    /// A grant came too late to be of use. It is released, and asked for under a new id, ever more slowly if it
-    /// was not the first. A caller without a bound is told why, after some.
+    /// Handles a grant that came too late to be useful. Releases it and asks under a new owner id, with a longer pause
+    /// after each such grant. After several in a row, a caller without a bound gets the error.
     fn too_late(&mut self, io: &mut Io, ticket: Ticket, (took, ttl): (Duration, Duration), now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -125,8 +125,8 @@ impl Waiters {
         }
     }
 
-    /// The answers take too long for the lease that a caller wants, and for those that wait behind it and want no
-    /// longer one.
+    /// Fails a caller whose lease is too short for the time that answers take. Also fails the waiters behind it whose
+    /// wait has no bound and whose lease is not longer.
     fn fail_late(&mut self, io: &mut Io, ticket: Ticket, cause: &Cause, now: Instant) {
         let Some(request) = self.request(ticket) else {
             return;
@@ -138,7 +138,7 @@ impl Waiters {
             *other != ticket && request.is_some_and(|request| request.plan().length <= length)
         });
         failed.insert(0, ticket);
-        // The last one first: the next waiter in the queue would ask the server.
+        // Starts with the last one: after the removal of the first one, the next one would ask the server.
         for ticket in failed.into_iter().rev() {
             if let Some(request) = self.request(ticket) {
                 let waited = now.saturating_since(request.started());
@@ -149,7 +149,7 @@ impl Waiters {
         }
     }
 
-    /// The server said who holds the lock, in the answer to a call of that instant.
+    /// Notes that the answer to a call that was sent at `sent` names the holder.
     pub(super) fn note_held(
         &mut self,
         io: &mut Io,
@@ -171,7 +171,7 @@ impl Waiters {
         self.with_queue(lock, |queue| queue.note_held(holder, sent, now));
     }
 
-    /// An attempt was refused, and the client knows what the answer says.
+    /// Decides what a refused waiter does next, after the answer to its attempt is handled.
     pub(super) fn refused(
         &mut self,
         io: &mut Io,
@@ -183,7 +183,7 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        // Dead waiters are before it, of which one call passes over so many.
+        // An empty owner means that dead waiters come first. One call skips only a limited number of them.
         let is_of_server_queue = request.keys().kind.queues_on_server();
         let goes_on = is_nobodys && is_of_server_queue;
         if request.is_once() {
@@ -212,7 +212,7 @@ impl Waiters {
         io.step(Step::Sleep(ticket, remaining));
     }
 
-    /// A refused waiter sleeps until it asks again, unless it asks at once.
+    /// Lets a refused waiter sleep until its next attempt, or ask at once if the refusal may be stale.
     pub(super) fn sleep(&mut self, io: &mut Io, ticket: Ticket, remaining: Option<Duration>, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -239,7 +239,7 @@ impl Waiters {
         io.set(Timer::Wake(ticket), now + sleep);
     }
 
-    /// An attempt came to nothing that says who holds the lock.
+    /// Handles an attempt that failed without an answer that names the holder.
     pub(super) fn unanswered(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -253,7 +253,7 @@ impl Waiters {
         io.set(Timer::Wake(ticket), now + pause);
     }
 
-    /// The answer to an attempt is overdue: ask again under the same id.
+    /// Sends an attempt under the same owner id, because the answer to the last one is overdue. Ends a single attempt.
     pub(super) fn overdue(&mut self, io: &mut Io, holds: &Holds, (ticket, call): (Ticket, CallId), now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;
@@ -268,8 +268,8 @@ impl Waiters {
         }
     }
 
-    /// A poll failed. If every later one would fail too, since the key belongs to another kind
-    /// by now, the waits fail.
+    /// Handles a failed poll. Fails the waits if every later poll would fail too, because another kind of lock has the
+    /// key by now.
     pub(super) fn poll_failed(
         &mut self,
         io: &mut Io,
@@ -285,7 +285,8 @@ impl Waiters {
         if Refusal::of(code) != Refusal::BeforeWrite {
             return;
         }
-        // Each has been found in the queue, so the client listens, and the lock is not forgotten before all are out.
+        // Each of these waiters was in the server's queue, so the client has subscribed to the channel of the lock. The
+        // lock is therefore not forgotten before all waiters are removed.
         for ticket in polled {
             let request = self.request(*ticket).filter(|request| request.is_queued());
             if let Some(why) = request.map(|request| explain(request.keys(), code, message)) {

@@ -1,4 +1,6 @@
-//! A wait of a caller that may have been granted the same lock by another wait.
+//! A wait of a caller, for the case that another wait of the same caller is granted the lock.
+//!
+//! A thread can have two waits at once, because a signal handler runs during a wait of its thread.
 
 use std::sync::Arc;
 
@@ -10,12 +12,12 @@ use crate::lease::{LeasePlan, LeaseTerms};
 use crate::owner::OwnerId;
 use crate::types::AcquireRequest;
 
-/// One of them, with all that is needed to ask again.
+/// A wait of a caller, with all that is needed to request the lock again.
 pub(crate) struct CallerWait {
     pub(crate) ticket: Ticket,
     pub(crate) keys: Arc<Keys>,
     pub(crate) plan: LeasePlan,
-    /// It waits, and has no bound of its own.
+    /// Whether the caller waits without a bound.
     pub(crate) is_endless: bool,
     request: AcquireRequest,
 }
@@ -43,7 +45,7 @@ impl CallerWait {
         }
     }
 
-    /// The same once more, if it is endless: from now on inside the write hold of this owner.
+    /// Returns the request of an endless wait once more, inside the write hold of this owner.
     pub(crate) fn again(self, writer: OwnerId) -> Wanted {
         Wanted {
             ticket: self.ticket,

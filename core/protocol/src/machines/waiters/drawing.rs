@@ -1,4 +1,4 @@
-//! The drawing of a request, as rows.
+//! The state diagram of a request, as rows.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ impl Drawn for Waiters {
     const NAME: &'static str = "request";
     const ROWS: &'static [Row] = &[
         (NEW, "wanted", QUEUED),
-        // It is first, or stands in no queue here.
+        // The request is first in the local queue, or in no local queue.
         (NEW, "wanted", TRYING),
-        // So it is, and there is no connection.
+        // The same, without a connection.
         (NEW, "wanted", SLEEPING),
-        // So it is, and our turn is over.
+        // The same, while the turn of this client is over.
         (NEW, "wanted", PAUSING),
         (QUEUED, "advance", TRYING),
         (QUEUED, "advance", SLEEPING),
@@ -33,7 +33,7 @@ impl Drawn for Waiters {
         (QUEUED, "freed here", SLEEPING),
         (QUEUED, "freed here", PAUSING),
         (QUEUED, "wait over", GONE),
-        // Its wait was over before, and now it is known who holds the lock.
+        // The wait was over earlier, and the holder is known now.
         (QUEUED, "answered", GONE),
         (QUEUED, "held here", GONE),
         (QUEUED, "silence", GONE),
@@ -41,24 +41,24 @@ impl Drawn for Waiters {
         (PAUSING, "woken", TRYING),
         (PAUSING, "woken", SLEEPING),
         (PAUSING, "wait over", GONE),
-        // It has not asked yet, and the first answer is due.
+        // The request has sent no attempt yet, and the first answer is due.
         (PAUSING, "wait over", TRYING),
         (PAUSING, "silence", GONE),
         (PAUSING, "cancelled", GONE),
         (TRYING, "answered", HOLD),
         (TRYING, "granted unasked", HOLD),
-        // A grant came too late: it asks under a new owner id.
+        // A grant came too late: the request asks under a new owner id.
         (TRYING, "ask", TRYING),
         (TRYING, "ask", SLEEPING),
-        // So it did, not for the first time.
+        // A grant came too late, not for the first time.
         (TRYING, "answered", PAUSING),
         (TRYING, "refused", SLEEPING),
-        // The refusal is stale, or dead waiters are before it.
+        // The refusal is stale, or dead waiters come first.
         (TRYING, "refused", TRYING),
         (TRYING, "error", SLEEPING),
         (TRYING, "overdue", TRYING),
         (TRYING, "overdue", SLEEPING),
-        // Who does not wait, or what cannot work.
+        // A single attempt, or a permanent error.
         (TRYING, "refused", GONE),
         (TRYING, "overdue", GONE),
         (TRYING, "error", GONE),
@@ -76,7 +76,7 @@ impl Drawn for Waiters {
         (SLEEPING, "ask again", TRYING),
         (SLEEPING, "ask", TRYING),
         (SLEEPING, "granted unasked", HOLD),
-        // The answer to an attempt that was given up.
+        // The answer to an overdue attempt.
         (SLEEPING, "answered", HOLD),
         (SLEEPING, "answered", GONE),
         (SLEEPING, "answered", PAUSING),
@@ -85,7 +85,7 @@ impl Drawn for Waiters {
         (SLEEPING, "wait over", GONE),
         (SLEEPING, "silence", GONE),
         (SLEEPING, "cancelled", GONE),
-        // Its primary's circuit breaker opened: it fails, is skipped, or waits here.
+        // The circuit breaker of its primary opened: the request fails, is skipped, or waits in the local queue.
         (QUEUED, "outage", GONE),
         (PAUSING, "outage", GONE),
         (PAUSING, "outage", QUEUED),
@@ -93,7 +93,7 @@ impl Drawn for Waiters {
         (TRYING, "outage", QUEUED),
         (SLEEPING, "outage", GONE),
         (SLEEPING, "outage", QUEUED),
-        // It is the first of those that wait here.
+        // The request is first in the local queue during an outage.
         (QUEUED, "advance", HOLD),
         (QUEUED, "freed here", HOLD),
     ];

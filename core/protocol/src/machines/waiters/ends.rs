@@ -1,4 +1,4 @@
-//! How a wait ends: by a grant, a refusal, or the caller.
+//! The ends of a wait: a grant, a refusal, or the caller's cancellation.
 
 use super::queue::Queue;
 use super::refusal::{Wait, no_answer};
@@ -16,8 +16,8 @@ use crate::timers::Timer;
 use crate::types::Outcome;
 
 impl Waiters {
-    /// A caller's wait is over. While nobody knows who holds the lock, and the first answer is still due, it is
-    /// kept a little longer.
+    /// Ends the wait of a caller. If the holder is not known, and the first answer is still due, prolongs the wait by
+    /// `FIRST_ANSWER_GRACE` instead.
     pub(super) fn wait_over(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
         let Some(wait) = self.wait(holds, ticket, now) else {
             return;
@@ -33,19 +33,19 @@ impl Waiters {
         self.with_queue(lock, |queue| queue.tell_with_first_answer(ticket));
     }
 
-    /// Somebody here was answered, or has the lock: those are told so that have waited for that alone.
+    /// Ends the waits that were prolonged until this moment: a waiter here was answered, or the lock is held here.
     pub(super) fn tell_due(&mut self, io: &mut Io, holds: &Holds, lock: LockId, now: Instant) {
         let due = self.queue_mut(lock).map(Queue::take_due).unwrap_or_default();
         for ticket in due {
-            // Those that have asked themselves get their own answer.
+            // A waiter that has asked the server itself gets its own answer.
             if self.request(ticket).is_some_and(|request| request.last_try().is_none()) {
                 self.give_up(io, holds, ticket, now);
             }
         }
     }
 
-    /// A caller without a bound has waited one lease since it last asked whether
-    /// the server is there.
+    /// Ends the wait of a caller without a bound if the server has not answered for one lease. Otherwise sets the timer
+    /// for the next check.
     pub(super) fn silence(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let Some(request) = self.request(ticket) else {
             return;
@@ -62,7 +62,7 @@ impl Waiters {
         if until > now {
             io.set(Timer::Silence(ticket), until);
         } else {
-            // No matter what was said before: a waiter without bound is not told "held".
+            // The error of a waiter without a bound is never that the lock is held, even if the server said so earlier.
             let outcome = Outcome::Failed(no_answer(request, Some(queue), io, now));
             io.complete(ticket, outcome);
             self.remove(io, ticket);
@@ -76,7 +76,7 @@ impl Waiters {
         }
     }
 
-    /// A caller as it is if its wait ends now.
+    /// Returns the wait of a caller as it is if it ends now.
     fn wait(&self, holds: &Holds, ticket: Ticket, now: Instant) -> Option<Wait<'_>> {
         let request = self.request(ticket)?;
         Some(Wait {
@@ -86,7 +86,7 @@ impl Waiters {
         })
     }
 
-    /// A wait ends so, without the lock.
+    /// Ends a wait with this outcome, without the lock.
     fn conclude(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome, now: Instant) {
         let Some(request) = self.request(ticket) else {
             return;
@@ -95,19 +95,20 @@ impl Waiters {
             && !io.is_connected(request.node())
             && now.saturating_since(request.started()) >= io.config().command_timeout
         {
-            // No call of it could be sent, whose silence would have counted by now.
+            // An attempt without an answer would count as a failure of the primary by now. No attempt could be sent, so
+            // the wait itself counts.
             let (primary, cause) = (io.primary(request.keys()), Cause::from(error));
             io.failed_at(primary, &cause, now);
         }
         if request.is_graced() {
-            // The name of the holder has what is left of the grace.
+            // The client may use what is left of the grace to learn which program the holder is.
             io.name_by(ticket, &outcome, io.due(Timer::Wait(ticket)), now);
         }
         io.complete(ticket, outcome);
         self.remove(io, ticket);
     }
 
-    /// Asking again cannot help.
+    /// Fails a request that another attempt cannot help.
     pub(super) fn fail(&mut self, io: &mut Io, ticket: Ticket, why: Cause) {
         if let Some(request) = self.request(ticket) {
             let error = request.failed(ErrorKind::Misconfigured, "").with_cause(why);
@@ -116,7 +117,7 @@ impl Waiters {
         }
     }
 
-    /// Takes a request out; what it may have been granted is owed a release.
+    /// Removes a request. A compensating release is owed for its unresolved attempts.
     pub(super) fn remove(&mut self, io: &mut Io, ticket: Ticket) {
         let Some(mut request) = self.take(ticket) else {
             return;
@@ -140,12 +141,12 @@ impl Waiters {
         self.with_queue(lock, |queue| queue.granted(now));
         io.step(Step::Granted(ticket, request.into_hold(granted)));
         if !is_exclusive {
-            // The next one may get in beside it.
+            // The lock can have several holders, so the next waiter may be granted it too.
             io.step(Step::Advance(lock));
         }
     }
 
-    /// A ticket waits no longer.
+    /// Removes the timers and the place of a ticket that no longer waits.
     pub(super) fn forget(&mut self, io: &mut Io, ticket: Ticket, lock: LockId) {
         for timer in [Timer::Wake(ticket), Timer::Wait(ticket), Timer::Silence(ticket)] {
             io.stop(timer);

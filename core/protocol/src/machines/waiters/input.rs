@@ -1,4 +1,4 @@
-//! What happens to waiters.
+//! The inputs of the machine of waiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::reply::{CallError, Reply};
 use crate::step::Granted;
 use crate::types::AcquireRequest;
 
-/// A caller that holds nothing of a lock wants it.
+/// The request of a caller for a lock that it does not hold.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) ticket: Ticket,
     pub(crate) request: AcquireRequest,
     pub(crate) keys: Arc<Keys>,
-    /// The write hold that a read is taken inside.
+    /// The owner id of the write hold inside which the caller reads.
     pub(crate) inside: Option<OwnerId>,
     pub(crate) plan: LeasePlan,
 }
 
-/// The answer to an attempt, which asked for that TTL.
+/// The answer to an attempt that asked for this TTL.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) ticket: Ticket,
@@ -34,66 +34,65 @@ pub(crate) struct Answered {
     pub(crate) result: Result<Reply, CallError>,
 }
 
-/// What happens to waiters.
+/// The events that concern waiters.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A caller comes.
+    /// A caller requests a lock.
     Wanted(Wanted),
-    /// An attempt was answered, or cut off.
+    /// An attempt was answered, or was cut off.
     Answered(Answered),
-    /// An attempt's answer did not come in time.
+    /// The answer to an attempt is overdue.
     Overdue(Ticket, CallId),
-    /// A pause, sleep or gap is over.
+    /// A pause, a sleep or a gap is over.
     Woken(Ticket),
-    /// A caller's wait is over.
+    /// The wait of a caller is over.
     WaitOver(Ticket),
-    /// A caller without a bound has waited one lease since it last asked whether the server is there.
+    /// A caller without a bound must check again whether the server has answered within the last lease.
     Silence(Ticket),
-    /// A caller went away.
+    /// A caller no longer waits.
     Cancelled(Ticket),
-    /// What a refused waiter does next, once it is known to be in the server's queue if it
-    /// is: what is left of the hold in the way, and whether nobody holds the lock, so that
-    /// dead waiters are before it.
+    /// An attempt was refused, and the fair queue has noted whether the waiter is in the server's queue. The duration
+    /// is what is left of the other hold. The flag says that the lock is free, but dead waiters come first.
     Refused(Ticket, Option<Duration>, bool),
-    /// The same, once the client listens.
+    /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock.
     Sleep(Ticket, Option<Duration>),
-    /// It asks now, once the release of what it renounced is on its way.
+    /// A waiter sends an attempt. The release for its former owner id comes first.
     Ask(Ticket),
-    /// What was published before the client listened is lost, or a message spoke of it while it asked: the answer may
-    /// be stale.
+    /// The answer to the current attempt may be stale. Messages from before the subscription are lost, or a message
+    /// about the waiter arrived during the attempt.
     MissedMessages(Ticket),
-    /// Nobody here holds the lock, perhaps.
+    /// Perhaps no caller of this client holds the lock any more.
     Advance(LockId),
-    /// The lock is held here, by one at a time.
+    /// A caller of this client was granted a lock that has one holder at a time.
     Held(LockId, HoldId),
-    /// The hold keeps nobody waiting any longer.
+    /// A hold no longer blocks the waiters of this client.
     Freed(LockId, HoldId),
     /// The lock may be free.
     MayBeFree(LockId),
-    /// A message says that the lock may be free, or something that is not to be believed.
+    /// A message says that the lock may be free, or the message is not plausible.
     Heard(LockId),
-    /// So many other connections heard a release of ours.
+    /// A release by this client was received by this many other connections.
     Published(LockId, u32),
-    /// A node can be asked again.
+    /// The command lane of a node has opened.
     Connected(NodeId),
-    /// A node's command lane closed, and why.
+    /// The command lane of a node has closed, for this reason.
     Disconnected(NodeId, Cause),
-    /// Nobody waits for this primary any longer.
+    /// The circuit breaker of a primary is open, so no request may wait for it.
     Outage(Primary),
-    /// It serves again.
+    /// The primary serves again.
     OutageOver(Primary),
-    /// Nobody needs the lock any more.
+    /// The lock is no longer in use.
     Forget(LockId),
-    /// A call spoke for these waiters in the server's queue.
+    /// A poll that names these waiters was sent.
     Polled(CallId, Vec<Ticket>),
-    /// It was answered, or cut off.
+    /// The poll was answered, or was cut off (`true`).
     PollAnswered(CallId, bool, Vec<Ticket>),
-    /// It came to nothing.
+    /// The poll failed.
     PollFailed(LockId, Vec<Ticket>, CallError),
-    /// The server said who holds a lock, in the answer to a call of that instant.
+    /// The answer to a poll that was sent at this instant says who holds a lock, and for how long.
     HolderSeen(LockId, String, Option<Duration>, crate::instant::Instant),
     /// The server granted the lock to a waiter in its queue.
     GrantedUnasked(Ticket, Granted),
-    /// It did, but too little is left of that, or it is not known since when: it asks again.
+    /// The server did so, but too little of the grant is left, or the token is missing; the waiter asks again.
     AskAgain(Ticket),
 }

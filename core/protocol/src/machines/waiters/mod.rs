@@ -1,8 +1,9 @@
-//! The callers of a client that wait for locks: who asks the server, when, and what each is told.
+//! The waiters of a client: the callers that request a lock which they do not hold. This machine decides which of them
+//! asks the server, when, and with what outcome the wait ends.
 //!
-//! `request` draws one of them, `queue` is the local queue that they stand in, `turn` says when
-//! other clients come first, `refusal` how a wait ends without the lock, and `wakes` how often
-//! messages make them ask.
+//! `request` has the state diagram of one acquisition, and `queue` is the local wait queue of a lock. `turn` decides
+//! when other clients come first, `refusal` how a wait ends without the lock, and `wakes` how often messages make the
+//! waiters ask.
 
 mod attempts;
 mod caller_wait;
@@ -44,15 +45,15 @@ pub(crate) use self::input::{Answered, Input, Wanted};
 pub(crate) use self::outage::refused_unasked;
 pub(crate) use self::table::Waiters;
 
-/// The pause of a client whose turn is over.
+/// The pause of a client whose turn is over, in which other clients can acquire the lock.
 const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
-/// The pause after an answer that did not say who holds the lock.
+/// The pause after a failed attempt, which did not return the holder of the lock.
 const FAILURE_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
-/// A waiting writer's mark ends after 2 s.
+/// The longest time between two attempts of a waiting writer. Its mark on the server expires after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Waiters {
-    /// `holds` tells who of this client holds a lock.
+    /// Handles an input. `holds` has the holds of this client.
     pub(crate) fn input(&mut self, io: &mut Io, holds: &Holds, input: Input, now: Instant) {
         let before = transitions::before(self, io, &input);
         match input {
@@ -104,7 +105,7 @@ impl Waiters {
                 if request.is_trying() {
                     request.ask_again();
                 } else {
-                    // It keeps the hold, and gets the whole lease and a token.
+                    // The server answers this attempt with the same hold, the full lease and a token.
                     request.attempt(io, ticket, now);
                 }
             }),
@@ -128,7 +129,8 @@ impl Waiters {
         let lock = self.open(&keys);
         let once = tries_once(&request);
         let asks_alone = once && !io.has(Defect::SharedTryStandsInLine);
-        // What is held in this client alone keeps those waiting here who would wait at the server.
+        // While a caller of this client has a degraded lease of the lock, all waiters queue in this client, even those
+        // that would otherwise queue on the server.
         let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
         let place = if is_held_here || io.outage(&keys).is_some() {
             Place::Queue
@@ -174,8 +176,8 @@ impl Waiters {
         }
     }
 
-    /// What a caller is told that tries once, and does not come first here. `None` while the first connection is
-    /// being made: nobody could ask yet, and the first one here is answered soon.
+    /// Returns the outcome of a single attempt that is not first in this client. Returns `None` while the first
+    /// connection is being made: no waiter could ask yet, and the first one will be answered soon.
     fn refusal_behind_others(
         &self,
         io: &Io,
@@ -189,7 +191,7 @@ impl Waiters {
         (!is_too_early).then(|| others_first(queue, local, io))
     }
 
-    /// Lets the first of the queue try, if nobody here holds the lock.
+    /// Lets the first waiter of a local queue ask the server, if no caller of this client holds the lock.
     fn advance(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let Some((queue, first)) = self.queue_and_first(lock) else {
             return;
@@ -200,7 +202,7 @@ impl Waiters {
         };
         if io.outage(request.keys()).is_some() {
             if let Some(outcome) = outage::refusal(io, request.keys(), request.on_unavailable(), now) {
-                // Its slot has come to a primary that does not answer.
+                // The slot of the lock has moved to a primary whose circuit breaker is open.
                 io.complete(ticket, outcome);
                 self.remove(io, ticket);
             } else if !queue.is_held_twice() {
@@ -209,7 +211,8 @@ impl Waiters {
         } else if request.keys().kind.queues_on_server() {
             self.go_to_server(io, lock, now);
         } else if request.is_sleeping() && io.due(Timer::Wake(ticket)).is_none() {
-            // It asked before the lock was held here, by a waiter of the server's queue.
+            // This waiter first asked before a fair waiter of this client was granted the lock. While the lock is held
+            // here, a new connection does not wake the waiter, so it must ask now.
             request.attempt_after_gap(io, ticket, now);
         } else if request.is_waiting_for_turn() {
             if queue.passes_on(now) {
@@ -222,7 +225,7 @@ impl Waiters {
         }
     }
 
-    /// The lock may be free: the first of the queue tries again.
+    /// Lets the first waiter of a local queue ask again, because the lock may be free.
     fn wake_first(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let Some((_, Some((ticket, request)))) = self.queue_and_first(lock) else {
             return;
@@ -234,7 +237,7 @@ impl Waiters {
         }
     }
 
-    /// A message came: the waiters ask, unless messages before it have made them ask in vain.
+    /// Handles a message. The waiters ask the server, unless messages have made them ask too often without success.
     fn heard(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         if io.has(Defect::MessagesWakeNobody) {
             return;
@@ -244,11 +247,11 @@ impl Waiters {
             return;
         };
         if let Err(earliest) = queue.message(poll, now) {
-            // What it may have said is not forgotten.
+            // The message is not dropped: the waiters ask when the gap is over.
             io.set(Timer::Heard(lock), earliest);
             return;
         }
-        // Of those that are not known to be in the queue yet, the answer that is under way may be stale.
+        // The reply to an attempt in flight may be stale, if its waiter is not known to be in the server's queue yet.
         let on_server: Vec<Ticket> = queue.on_server().collect();
         self.with_all(&on_server, |request| {
             if request.is_trying() && !request.is_queued() {
@@ -258,8 +261,8 @@ impl Waiters {
         io.step(Step::MayBeFree(lock));
     }
 
-    /// There is a connection again: those ask that stand in no local queue, so that
-    /// nobody else asks for them.
+    /// Lets the waiters ask that are in no local queue, because a connection has opened. No other waiter asks on their
+    /// behalf.
     fn ask_after_outage(&mut self, io: &mut Io, node: NodeId, now: Instant) {
         let is_alone = |request: &Request| request.asks_itself() && request.node() == node && request.is_sleeping();
         for (ticket, request) in self.requests_mut().filter(|(_, request)| is_alone(request)) {
@@ -267,8 +270,8 @@ impl Waiters {
         }
     }
 
-    /// The connection to a server is gone: waiters are no longer told of a holder that this server named. It may
-    /// have been demoted, and the next connection may lead to another server.
+    /// Forgets the holders that a server has named, because the connection to it has closed. The server may have been
+    /// demoted, and the next connection may lead to another server.
     fn forget_answers(&mut self, node: NodeId, cause: &Cause, now: Instant) {
         let cause = cut_off(cause);
         for queue in self.queues_mut() {

@@ -1,4 +1,4 @@
-//! What those who watch are told of attempts.
+//! The reports about attempts for observers.
 
 use super::request::Request;
 use super::verdict::Verdict;
@@ -8,7 +8,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::observed::{Attempted, Detail, Observed, Place};
 
-/// An attempt was answered.
+/// Reports that an attempt was answered.
 pub(super) fn answered(io: &mut Io, request: &Request, call: InFlight, verdict: &Verdict, now: Instant) {
     io.observe(Detail::Everything, |_| Observed::Attempt {
         place: Place::of(request.keys()),
@@ -26,7 +26,7 @@ pub(super) fn answered(io: &mut Io, request: &Request, call: InFlight, verdict: 
     }
 }
 
-/// Its answer is overdue. A late one is told of too.
+/// Reports that the answer to an attempt is overdue. A late answer is reported as well.
 pub(super) fn overdue(io: &mut Io, request: &Request, call: CallId, now: Instant) {
     io.observe(Detail::Everything, |io| {
         let sent = io.in_flight(call).and_then(|call| call.sent);

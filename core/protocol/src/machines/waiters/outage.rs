@@ -1,9 +1,8 @@
-//! What happens to the waiters for a primary whose circuit breaker is open: they fail, are
-//! skipped, or are granted the lock among the callers of this client alone.
+//! The waiters for a primary whose circuit breaker is open: they fail, are skipped, or are granted degraded leases.
 //!
-//! In the last case they wait in this client's queue, even for a lock whose waiters otherwise queue
-//! on the server. So the lock has one holder here, no matter whether the server or the client granted
-//! it. Once the primary serves again, it is asked.
+//! The waiters for a degraded lease use the local queue, even for a lock whose waiters otherwise queue on the server.
+//! The lock therefore has one holder in this client, no matter whether the server or the client granted it. Once the
+//! primary serves again, the waiters ask it.
 
 use std::sync::Arc;
 
@@ -21,15 +20,15 @@ use crate::step::{Granted, Step};
 use crate::timers::Timer;
 use crate::types::{OnUnavailable, Outcome};
 
-/// What who wants a lock is told at once; `None` if its primary serves, or it may have the lock
-/// all the same.
+/// Returns the outcome of a request that is refused at once. Returns `None` if the primary serves, or if the request
+/// can be granted a degraded lease.
 pub(super) fn refusal(io: &Io, keys: &Keys, policy: OnUnavailable, now: Instant) -> Option<Outcome> {
     let outage = io.outage(keys)?;
     let is_granted = policy == OnUnavailable::Local && is_granted_locally(keys);
     (!is_granted).then(|| refused_unasked(outage, &keys.name, policy, now))
 }
 
-/// What who wants a lock is told without a call.
+/// Returns the outcome of a request that is refused with no server call.
 pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavailable, now: Instant) -> Outcome {
     let error = |what: &str| {
         let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);
@@ -41,14 +40,15 @@ pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavai
     }
 }
 
-/// What several hold at a time, and what has two sides, is counted by the server alone.
+/// Whether this kind of lock has degraded leases. Only the server can count the holders of a lock that has several
+/// holders or two sides.
 fn is_granted_locally(keys: &Keys) -> bool {
     let spec = keys.kind.spec();
     keys.kind.is_exclusive() && spec.gates_around().count() == 1
 }
 
 impl Waiters {
-    /// A primary serves no more.
+    /// Handles that the circuit breaker of a primary has opened.
     pub(super) fn outage(&mut self, io: &mut Io, primary: Primary, now: Instant) {
         for (ticket, keys, policy) in self.waiting_for(io, primary) {
             io.note_lock(&keys);
@@ -62,8 +62,7 @@ impl Waiters {
         }
     }
 
-    /// A primary serves again: the first waiter for each lock here asks it, once nobody here has
-    /// the lock.
+    /// Handles that a primary serves again: the first waiter for each lock asks it, once no caller here holds the lock.
     pub(super) fn outage_over(&mut self, io: &mut Io, primary: Primary) {
         for (ticket, _, _) in self.waiting_for(io, primary) {
             if let Some(request) = self.request(ticket) {
@@ -72,7 +71,7 @@ impl Waiters {
         }
     }
 
-    /// Those that wait here for a lock whose waiters queue on the server go there.
+    /// Moves the local waiters for a lock whose waiters queue on the server to the server's queue.
     pub(super) fn go_to_server(&mut self, io: &mut Io, lock: LockId, now: Instant) {
         let waiting = self.queue(lock).map(Queue::in_line).unwrap_or_default();
         for ticket in waiting {
@@ -97,7 +96,7 @@ impl Waiters {
         waiting.filter(|(_, keys, _)| io.primary(keys) == primary).collect()
     }
 
-    /// It waits among those of this client. What it may have been granted is owed a release.
+    /// Moves a waiter to the local queue. A compensating release is owed for its unresolved attempts.
     fn wait_here(&mut self, io: &mut Io, ticket: Ticket) {
         io.stop(Timer::Wake(ticket));
         let Some(request) = self.request_mut(ticket) else {
@@ -116,7 +115,7 @@ impl Waiters {
         io.step(Step::Advance(lock));
     }
 
-    /// Says whether it stood in the server's queue before.
+    /// Moves a waiter to another place. Returns whether the waiter was in the server's queue.
     fn move_to(&mut self, ticket: Ticket, place: Place) -> bool {
         let Some(request) = self.request_mut(ticket) else {
             return false;
@@ -134,7 +133,7 @@ impl Waiters {
         was_on_server
     }
 
-    /// The first of the queue has the lock, as far as this client goes.
+    /// Grants a degraded lease to the first waiter of the local queue.
     pub(super) fn grant_locally(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         let Some(request) = self.request_mut(ticket) else {
             return;

@@ -1,9 +1,8 @@
-//! The local queue of one lock.
+//! The local wait queue of one lock.
 //!
-//! Waiters of one client for one lock queue here first come, first served, and
-//! only the first asks the server: a hundred waiters in a process make no more
-//! traffic than one, and none of them starves. What one holder releases, the
-//! next local waiter takes right behind it, until others have their `turn`.
+//! The waiters of one client queue here in order of arrival, and only the first one asks the server. A hundred waiters
+//! in a process therefore cause no more traffic than one, and none of them starves. After a release the next local
+//! waiter asks at once, until it is the `turn` of other clients.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,25 +18,29 @@ use crate::kinds::{Gate, Holders, Keys, Kind};
 use crate::sorted::{SortedMap, SortedSet};
 use crate::table::Table;
 
-/// The longest gap between questions about what several hold at a time.
+/// The longest time for which messages about a semaphore cause no call.
 const SHARED_GAP: Duration = Duration::from_millis(16);
-/// A TTL is whole milliseconds on the wire, and clocks run at different rates.
+/// The tolerance when two ends of a hold are compared: a TTL on the wire has whole milliseconds, and clocks run at
+/// different rates.
 const ROUNDING: Duration = Duration::from_millis(2);
 
-/// Where a caller stands until it is granted the lock.
+/// The place where a caller waits until it is granted the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In this client's queue, of which only the first asks the server.
+    /// The local queue, of which only the first waiter asks the server.
     Queue,
-    /// In the server's queue.
+    /// The server's queue.
     Server,
-    /// In none: it waits for nobody here, and has no turn that could be over.
+    /// No queue: the request waits for no other caller of this client, and turns do not apply to it.
     Alone,
 }
 
 impl Place {
-    /// A read inside a write is the writer's own. And where several hold at a time there may be room for who tries
-    /// once, though others of this client are asking: only the server knows.
+    /// Returns the place for a new request.
+    ///
+    /// A read inside a write waits for no other caller, because the caller is the writer. A single attempt for a lock
+    /// with several holders waits for none either: the attempt may succeed although other callers of this client are
+    /// waiting, and only the server knows.
     pub(super) const fn of(kind: Kind, once: bool, inside: bool) -> Self {
         if kind.queues_on_server() {
             Self::Server
@@ -49,50 +52,49 @@ impl Place {
     }
 }
 
-/// A gate of a record of a server.
+/// A gate of a record on a server.
 type At = (NodeId, Gate, Arc<[u8]>);
 
-/// One lock's waiters and holder in this client.
+/// The waiters and the holder of one lock in this client.
 ///
-/// A client may hold many locks for which nobody waits: what only those need who wait is kept apart.
+/// A client may hold many locks that have no waiters, so the data that only waiters need is allocated separately.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Those of the first who came: what all contend for.
+    /// The keys of the first caller. All callers contend for the same record.
     keys: Arc<Keys>,
-    /// The hold that keeps the others waiting, while it is valid; none if the lock
-    /// is held by several at a time.
+    /// The hold that blocks the waiters while it is valid; `None` for a lock with several holders.
     holding: Option<HoldId>,
-    /// Those that it came after, which are not known to be lost yet: a server that lost a record may
-    /// grant the lock once more to this client.
+    /// Earlier holds that are not known to be lost yet. A server that has lost a record may grant the lock to this
+    /// client once more.
     older: Vec<HoldId>,
-    /// Whose turn it is: this client's or another client's.
+    /// The present turn of this client, which says when other clients come first.
     turn: Turn,
-    /// When the server last answered an attempt, or the lock was last held here, so
-    /// that nobody had to ask.
+    /// When the server last answered an attempt, or when the lock was last held here. While it is held here, no waiter
+    /// has to ask.
     heard: Option<Instant>,
-    /// `None` if nobody waits here and nothing is known for those who may come.
+    /// The waiters; `None` if there are none, and nothing is stored for later ones.
     waiters: Option<Box<Waiting>>,
 }
 
 /// The waiters for a lock in this client.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// In order of arrival; the first one contends on the server.
+    /// The waiters of the local queue, in order of arrival. The first one asks the server.
     in_line: VecDeque<Ticket>,
-    /// Those that stand in the server's queue.
+    /// The waiters in the server's queue.
     on_server: SortedSet<Ticket>,
-    /// Those that ask no matter who else does: reads inside a write, and single attempts for what several may hold.
+    /// The requests in no queue: reads inside a write, and single attempts for a lock with several holders.
     alone: SortedSet<Ticket>,
-    /// Those in line whose time is over, but for the first answer that says who holds the lock.
+    /// The waiters of the local queue whose wait is over, and which get the next answer that names the holder.
     due: Vec<Ticket>,
-    /// The last thing the server said of this lock, and when.
+    /// The last answer of the server about this lock, and when it arrived.
     last_answer: Option<(Instant, LastAnswer)>,
-    /// How often messages make us ask.
+    /// The limit on how often messages make the client ask.
     wakes: Wakes,
 }
 
 impl Waiting {
-    /// Whether it says nothing.
+    /// Whether there is nothing to store.
     fn is_over(&self) -> bool {
         let is_nobody_here = self.in_line.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
         is_nobody_here && self.last_answer.is_none() && self.wakes.is_fresh()
@@ -111,17 +113,17 @@ impl Queue {
         }
     }
 
-    /// The keys of those who came first.
+    /// Returns the keys of the first caller.
     pub(super) const fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
 
-    /// The server that the lock lives on.
+    /// Returns the server that stores the lock.
     pub(super) fn node(&self) -> NodeId {
         self.keys.node
     }
 
-    /// A caller comes.
+    /// Adds a caller.
     pub(super) fn enter(&mut self, ticket: Ticket, place: Place) {
         let waiters = self.waiters.get_or_insert_default();
         match place {
@@ -135,7 +137,7 @@ impl Queue {
         }
     }
 
-    /// A caller goes. Says whether it stood in the server's queue.
+    /// Removes a caller. Returns whether the caller was in the server's queue.
     pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
         let Some(waiters) = &mut self.waiters else {
             return false;
@@ -148,12 +150,13 @@ impl Queue {
         was_on_server
     }
 
-    /// One in line is told as soon as anybody here is answered, or has the lock.
+    /// Notes that the wait of a local waiter ends with the next answer to any waiter here, or when the lock is held
+    /// here.
     pub(super) fn tell_with_first_answer(&mut self, ticket: Ticket) {
         self.waiters.get_or_insert_default().due.push(ticket);
     }
 
-    /// Those that are told so, now that somebody was answered or has the lock.
+    /// Removes and returns the waiters whose wait ends now: a waiter here was answered, or the lock is held here.
     pub(super) fn take_due(&mut self) -> Vec<Ticket> {
         let waiters = self.waiters.as_mut();
         waiters
@@ -161,31 +164,31 @@ impl Queue {
             .unwrap_or_default()
     }
 
-    /// Makes room if nobody waits here any more.
+    /// Frees the memory for waiters if there is nothing to store.
     fn forget_waiters(&mut self) {
         if self.waiters.as_ref().is_some_and(|waiters| waiters.is_over()) {
             self.waiters = None;
         }
     }
 
-    /// The first waiter in this client's queue.
+    /// Returns the first waiter of the local queue.
     pub(super) fn first(&self) -> Option<Ticket> {
         self.waiters.as_ref()?.in_line.front().copied()
     }
 
-    /// All waiters in this client's queue.
+    /// Returns all waiters of the local queue.
     pub(super) fn in_line(&self) -> Vec<Ticket> {
         let waiters = self.waiters.iter();
         waiters.flat_map(|waiters| waiters.in_line.iter().copied()).collect()
     }
 
-    /// The waiters in the server's queue.
+    /// Returns the waiters in the server's queue.
     pub(super) fn on_server(&self) -> impl Iterator<Item = Ticket> {
         let waiters = self.waiters.iter();
         waiters.flat_map(|waiters| waiters.on_server.iter().copied())
     }
 
-    /// The hold that keeps the others waiting.
+    /// Returns the hold that blocks the waiters.
     pub(super) const fn holding(&self) -> Option<HoldId> {
         self.holding
     }
@@ -196,12 +199,12 @@ impl Queue {
         }
     }
 
-    /// Whether somebody here has it whom the server gave it before, and then to another.
+    /// Whether this client has an earlier hold of the lock that is not known to be lost yet.
     pub(super) const fn is_held_twice(&self) -> bool {
         !self.older.is_empty()
     }
 
-    /// The hold keeps nobody waiting any longer, if it did.
+    /// Notes that a hold no longer blocks the waiters.
     pub(super) fn freed_by(&mut self, hold: HoldId, now: Instant) {
         self.older.retain(|other| *other != hold);
         if self.holding == Some(hold) {
@@ -212,13 +215,13 @@ impl Queue {
         }
     }
 
-    /// The lock was granted here.
+    /// Notes that the lock was granted here.
     pub(super) fn granted(&mut self, now: Instant) {
         self.turn.granted(now);
         self.changed();
     }
 
-    /// What messages have caused so far is over.
+    /// Resets the limit on messages, because the lock was granted or released here.
     fn changed(&mut self) {
         if let Some(waiters) = &mut self.waiters {
             waiters.wakes.changed();
@@ -226,7 +229,7 @@ impl Queue {
         }
     }
 
-    /// Whether the next local attempt lets others go first; then it is their turn.
+    /// Whether other clients come before the next local attempt. If so, their turn begins.
     pub(super) fn passes_on(&mut self, now: Instant) -> bool {
         let is_over = self.turn.is_over(now);
         if is_over {
@@ -235,17 +238,17 @@ impl Queue {
         is_over
     }
 
-    /// So many other connections heard a release.
+    /// Notes how many other connections have received the message about a release.
     pub(super) const fn heard_by(&mut self, others: u32) {
         self.turn.heard_by(others);
     }
 
-    /// The server answered an attempt.
+    /// Notes that the server answered an attempt.
     pub(super) const fn answered(&mut self, now: Instant) {
         self.heard = Some(now);
     }
 
-    /// The server said who holds the lock, in the answer to a call of `sent`.
+    /// Notes that the answer to a call that was sent at `sent` names the holder.
     pub(super) fn note_held(&mut self, holder: Holder, sent: Instant, now: Instant) {
         let waiters = self.waiters.get_or_insert_default();
         let last = waiters.last_answer.as_ref();
@@ -255,18 +258,18 @@ impl Queue {
         self.turn.passed_on();
     }
 
-    /// The server did not say who holds the lock.
+    /// Notes that the server did not name the holder, and why.
     pub(super) fn note_failure(&mut self, why: Cause, now: Instant) {
         self.waiters.get_or_insert_default().last_answer = Some((now, LastAnswer::Failed(why)));
     }
 
-    /// The last thing the server said of this lock, and when.
+    /// Returns the last answer of the server about this lock, and when it arrived.
     fn last_answer(&self) -> Option<(Instant, &LastAnswer)> {
         let (at, answer) = self.waiters.as_ref()?.last_answer.as_ref()?;
         Some((*at, answer))
     }
 
-    /// Who holds the lock, as the server said last, and when.
+    /// Returns the holder that the last answer names, if it names one, and when that answer arrived.
     pub(super) fn last_holder(&self) -> Option<(Instant, &Holder)> {
         match self.last_answer()? {
             (at, LastAnswer::Held(holder)) => Some((at, holder)),
@@ -274,7 +277,7 @@ impl Queue {
         }
     }
 
-    /// Why the server did not say who holds the lock since then.
+    /// Returns why the last answer did not name the holder, if that answer arrived at `since` or later.
     pub(super) fn failure_since(&self, since: Instant) -> Option<&Cause> {
         match self.last_answer()? {
             (at, LastAnswer::Failed(why)) if at >= since => Some(why),
@@ -282,7 +285,8 @@ impl Queue {
         }
     }
 
-    /// Why the server did not say who holds the lock when it was last asked.
+    /// Returns why the last answer did not name the holder. Returns `None` if the lock was held here, or an attempt was
+    /// answered, after that.
     pub(super) fn last_failure(&self) -> Option<&Cause> {
         match self.last_answer()? {
             (at, LastAnswer::Failed(why)) if !self.was_heard_after(at) => Some(why),
@@ -290,17 +294,17 @@ impl Queue {
         }
     }
 
-    /// When the server last answered an attempt, or the lock was last held here.
+    /// Returns when the server last answered an attempt, or when the lock was last held here.
     pub(super) const fn heard(&self) -> Option<Instant> {
         self.heard
     }
 
-    /// Whether the server answered an attempt, or the lock was held here, after that.
+    /// Whether the server answered an attempt, or the lock was held here, after `at`.
     pub(super) fn was_heard_after(&self, at: Instant) -> bool {
         self.heard.is_some_and(|heard| heard > at)
     }
 
-    /// A message says that the lock may be free: whether to ask now, or when.
+    /// Handles a message that the lock may be free. If it is too early to ask, returns the earliest time as an error.
     pub(super) fn message(&mut self, poll: Duration, now: Instant) -> Result<(), Instant> {
         let longest = self.longest_gap(poll);
         let wakes = &mut self.waiters.get_or_insert_default().wakes;
@@ -313,57 +317,61 @@ impl Queue {
         }
     }
 
-    /// The longest time for which questions in vain keep messages from causing another.
+    /// Returns the longest time for which calls without success keep messages from causing another call.
     fn longest_gap(&self, poll: Duration) -> Duration {
         if self.counts_permits() {
-            // Of several holders the answer names one, so a change may go unseen.
+            // The answer names only one of several holders, so the client may miss a change.
             poll.min(SHARED_GAP)
         } else {
             poll
         }
     }
 
-    /// Whether its waiters ask for permits.
+    /// Whether the lock is a semaphore, whose waiters ask for permits.
     pub(super) fn counts_permits(&self) -> bool {
         self.keys.kind.spec().holders == Holders::Permits
     }
 
-    /// Whether nobody waits or holds here.
+    /// Whether no hold blocks the waiters, and no caller waits in the local queue or in the server's queue.
     pub(super) fn is_idle(&self) -> bool {
         let is_waited_at = |waiters: &Waiting| !waiters.in_line.is_empty() || !waiters.on_server.is_empty();
         self.holding.is_none() && !self.waiters.as_deref().is_some_and(is_waited_at)
     }
 
-    /// Whether somebody here waits who would ask now.
+    /// Whether there is a waiter here that would ask now.
     pub(super) fn is_waited_at(&self) -> bool {
         let is_held = self.holding.is_some();
         let would_ask = |waiters: &Waiting| (!waiters.in_line.is_empty() && !is_held) || !waiters.on_server.is_empty();
         self.waiters.as_deref().is_some_and(would_ask)
     }
 
-    /// Whether nobody here asks, waits or holds. What is held twice is held until both holds have ended.
+    /// Whether no caller of this client asks, waits or holds the lock. A lock that is held twice is in use until both
+    /// holds have ended.
     pub(super) fn is_unused(&self) -> bool {
         self.is_idle() && !self.is_held_twice() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
     }
 
-    /// Whether others wait for it elsewhere.
+    /// Whether clients elsewhere wait for the lock.
     pub(super) fn is_shared(&self) -> bool {
         self.turn.is_shared()
     }
 }
 
-/// What the server said last.
+/// The last answer of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LastAnswer {
     /// The lock is held.
     Held(Holder),
-    /// It refused to say, or its connection closed before it could; why, and what to do.
+    /// The server refused to answer, or its connection closed first. The cause has the reason, and advice.
     Failed(Cause),
 }
 
-/// Whether the answer to a call of `sent` says what one that came at `at` did: the same owner,
-/// whose hold has not become longer since, as of libraries that acquire again under one owner id.
-/// A hold ends no later than the first answer says, and no earlier than the second.
+/// Whether an answer to a call that was sent at `sent` says the same as the last one, which arrived at `at`: the owner
+/// is the same, and the hold was not extended. An extended hold counts as a change, because other libraries acquire
+/// again under the same owner id.
+///
+/// The hold ends no later than the last answer says, counted from its arrival, and no earlier than the new answer says,
+/// counted from when its call was sent.
 fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
     let until = |of: &Holder, at: Instant| of.remaining.map(|left| at + left);
     let is_longer = match (until(last, at), until(holder, sent)) {
@@ -382,7 +390,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// The queue of a lock, made if there is none.
+    /// Returns the queue of a lock, and creates it if there is none.
     pub(super) fn open(&mut self, keys: &Arc<Keys>) -> LockId {
         let at = place(keys, keys.kind.gate());
         if let Some(id) = self.by_record.get(&at) {
@@ -395,7 +403,7 @@ impl Queues {
         id
     }
 
-    /// The queue at a gate of a record, if there is one.
+    /// Returns the queue at a gate of a record, if there is one.
     pub(super) fn find(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
         self.by_record.get(&place(keys, gate)).copied()
     }
@@ -408,7 +416,7 @@ impl Queues {
         self.by_id.get_mut(&id)
     }
 
-    /// All queues, oldest first.
+    /// Returns all queues, oldest first.
     pub(super) fn ids(&self) -> Vec<LockId> {
         self.by_id.keys()
     }
@@ -417,20 +425,20 @@ impl Queues {
         self.by_id.iter_mut().map(|(_, queue)| queue)
     }
 
-    /// Forgets a queue.
+    /// Removes a queue.
     pub(super) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
             self.by_record.remove(&place(&queue.keys, queue.keys.kind.gate()));
         }
     }
 
-    /// How many there are.
+    /// Returns the number of queues.
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
 }
 
-/// What the waiters at a gate of a lock contend for.
+/// Returns the gate and the record that the waiters contend for.
 fn place(keys: &Keys, gate: Gate) -> At {
     (keys.node, gate, Arc::clone(&keys.record))
 }

@@ -1,5 +1,5 @@
-//! How a wait ends without the lock, and what its caller is told: that another owner
-//! holds it (`LockTimeout`), or that the server did not say so (`Unavailable`).
+//! The end of a wait without the lock, and the error of the caller: `LockTimeout` if another owner holds the lock,
+//! `Unavailable` if the server did not say so.
 
 use std::time::Duration;
 
@@ -13,23 +13,22 @@ use crate::kinds::Keys;
 use crate::types::Outcome;
 use crate::wording::brief;
 
-/// A caller as it is when its wait ends: its request, the queue of its lock, and who of this
-/// client holds the lock.
+/// A wait that ends: the request, the queue of the lock, and the holder in this client, if there is one.
 pub(super) struct Wait<'a> {
     pub(super) request: &'a Request,
     pub(super) queue: Option<&'a Queue>,
     pub(super) local: Option<LocalHolder>,
 }
 
-/// Who of this client holds the lock.
+/// The holder of a lock in this client.
 pub(super) struct LocalHolder {
     pub(super) holder: Holder,
-    /// It is the very thread or task that wants it.
+    /// Whether the holder is the thread or task that requests the lock.
     pub(super) is_the_caller: bool,
 }
 
 impl Wait<'_> {
-    /// What a caller is told that waited as long as it wanted.
+    /// Returns the outcome of a wait that is over.
     pub(super) fn outcome(self, io: &Io, now: Instant) -> Outcome {
         let error = self.not_granted(io, now);
         match error.kind() {
@@ -38,14 +37,14 @@ impl Wait<'_> {
         }
     }
 
-    /// Why it does not get the lock: it is held (`LockTimeout`), or the server did not say
-    /// so (`Unavailable`).
+    /// Returns why the caller is not granted the lock: another owner holds it (`LockTimeout`), or the server did not
+    /// say so (`Unavailable`).
     fn not_granted(self, io: &Io, now: Instant) -> Error {
         let request = self.request;
         let waited = now.saturating_since(request.started());
         let told = self.queue.and_then(|queue| {
             let (at, holder) = queue.last_holder()?;
-            // A waiter whose turn never came has it from those before it.
+            // A waiter that never asked uses the answer to the waiters before it.
             let is_theirs = request.last_try().is_none() && !queue.was_heard_after(at);
             (at >= request.started() || is_theirs).then(|| holder.clone())
         });
@@ -66,8 +65,7 @@ impl Wait<'_> {
     }
 }
 
-/// Whether a caller's turn to ask never came since others of this client had the lock, or were
-/// answered, while it waited.
+/// Whether a caller never asked because other callers of this client held the lock, or were answered, while it waited.
 fn others_had_it(request: &Request, queue: Option<&Queue>, io: &Io) -> bool {
     let Some(queue) = queue else { return false };
     let is_heard = queue.heard().is_some_and(|heard| heard >= request.started());
@@ -75,7 +73,7 @@ fn others_had_it(request: &Request, queue: Option<&Queue>, io: &Io) -> bool {
     request.last_try().is_none() && is_heard && is_answered
 }
 
-/// Why a caller does not hear who holds the lock.
+/// Returns the error of a caller that does not learn who holds the lock.
 pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: Instant) -> Error {
     let waited = now.saturating_since(request.started());
     let node = request.node();
@@ -83,7 +81,7 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
     let failure = queue.and_then(|queue| queue.failure_since(request.started()));
     let (what, cause) = match failure {
         Some(why) if is_connected => (format!("not granted after {}", brief(waited)), why.clone()),
-        // The cause says how long it was.
+        // The cause says how long the caller waited.
         _ if is_connected => (String::new(), io.unreached(node, waited)),
         _ => (
             format!("not granted after {}", brief(waited)),
@@ -93,7 +91,7 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
     request.failed(ErrorKind::Unavailable, what).with_cause(cause)
 }
 
-/// What a caller that does not wait is told by a local check, with no server call.
+/// Returns the outcome of a single attempt that a local check refuses, with no server call.
 pub(super) fn others_first(queue: &Queue, local: Option<LocalHolder>, io: &Io) -> Outcome {
     let keys = queue.keys();
     if let Some(holder) = local {
@@ -109,7 +107,7 @@ pub(super) fn others_first(queue: &Queue, local: Option<LocalHolder>, io: &Io) -
         error.with_cause(why).with_lock(keys.name.as_str())
     };
     match silence {
-        // The waiters hear nothing either.
+        // The waiters get no answer either.
         Some(why) => Outcome::Failed(error(ErrorKind::Unavailable, why)),
         None => {
             let why = Cause::new("others of this client wait for it already");
@@ -118,7 +116,7 @@ pub(super) fn others_first(queue: &Queue, local: Option<LocalHolder>, io: &Io) -
     }
 }
 
-/// The error for a caller that waited so long, or that was refused with no server call.
+/// Returns the error of a caller that waited for `waited`, or that was refused with no server call (`None`).
 fn held_error(keys: &Keys, waited: Option<Duration>, holder: LocalHolder, io: &Io) -> Error {
     let LocalHolder {
         mut holder,
@@ -155,7 +153,7 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: LocalHolder, io: &I
     error(Cause::new(format!("held by {by} {left}")), LATER).with_holder(Some(holder))
 }
 
-/// What helps who was not granted the lock.
+/// The advice for a caller that was not granted the lock.
 const LATER: &str = "wait longer or try again";
-/// What helps a holder that asks again.
+/// The advice for a holder that requests the lock again.
 const NOT_REENTRANT: &str = "this kind of lock is not reentrant: release it first";

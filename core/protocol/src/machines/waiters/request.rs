@@ -1,37 +1,35 @@
 //! One acquisition, from ticket to grant or refusal.
 //!
 //! ```text
-//!            first in the queue, nobody here holds the lock
+//!            first in the queue, and the lock is not held here
 //!  Queued ───────────────────────────────────────────────► Trying
-//!    │  our turn is over                                    │ ▲ │
+//!    │  this client's turn is over                          │ ▲ │
 //!    └────────────────► Pausing ── 2–5 ms ──────────────────┘ │ │ granted
 //!                                                    message, │ │────────► a Hold
-//!                          refused, or no answer      TTL or  │ │ wait = 0, or
-//!                       Trying ─────────► Sleeping ── poll ───┘ │ it cannot work
+//!                          refused, or no answer      TTL or  │ │ wait = 0, or a
+//!                       Trying ─────────► Sleeping ── poll ───┘ │ permanent error
 //!                                                               └────────► refused
 //!
 //!  without a connection: Sleeping instead of Trying
 //!  Trying ── overdue, or granted too late ──► Trying once more
-//!  Trying ── granted too late several times in a row ──► Pausing, ever longer; without
-//!              a bound of its own ──► refused
-//!  Pausing ── wait is over, and it has not asked ──► Trying
-//!  Queued ── wait is over, and the first here is answered, or holds the lock ──► refused
-//!  Sleeping ── the server grants of its own accord, or an attempt that was given up
+//!  Trying ── granted too late several times in a row ──► Pausing, ever longer; if the wait
+//!              has no bound ──► refused
+//!  Pausing ── wait is over, and no attempt was sent ──► Trying
+//!  Queued ── wait is over, and the first one here is answered, or holds the lock ──► refused
+//!  Sleeping ── the server grants the lock to a waiter in its queue, or an overdue attempt
 //!              is answered ──► a Hold, or refused
 //!
-//!  any state ── its primary's circuit breaker opens ──► refused, or Queued among those
-//!                                                  of this client alone, where the first
-//!                                                  gets ──► a Hold of this client
-//!  Queued so ── the primary serves again ──► Trying, if the server has the queue
-//!  any state ── wait is over, cancelled, closed ──► gone; what a call in flight
-//!                                                  may still be granted is owed a
-//!                                                  release
+//!  any state ── the circuit breaker of its primary opens ──► refused, or Queued in this
+//!                                                  client, where the first one is
+//!                                                  granted a degraded lease ──► a Hold
+//!  Queued in an outage ── the primary serves again ──► Trying, if waiters queue on the server
+//!  any state ── wait is over, cancelled, closed ──► gone; a compensating release is owed
+//!                                                  if an attempt is unresolved
 //! ```
 //!
-//! Only the first request of a queue leaves `Queued`. Who stands in the server's
-//! queue, or in none, is `Trying` from the start. A request keeps one owner id for
-//! all its attempts, so that asking again after a lost answer finds its own record;
-//! once a release for that id is owed, it draws a new one.
+//! Only the first request of a local queue leaves `Queued`. A request in the server's queue, or in no queue, starts as
+//! `Trying`. A request keeps one owner id for all its attempts, so that an attempt after a lost reply finds its own
+//! record. Once a release for that id is owed, the request draws a new id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,17 +51,17 @@ use crate::types::{AcquireRequest, Lane, OnUnavailable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Others are before it, or the lock is held in this client.
+    /// Other waiters come first, or the lock is held in this client.
     Queued,
-    /// It is first, and lets other clients go before it.
+    /// The request waits before its next attempt: other clients come first, or grants came too late.
     Pausing,
     /// An attempt is in flight.
     Trying(CallId),
-    /// It was refused, or there was no answer.
+    /// The last attempt was refused or failed, or there is no connection.
     Sleeping,
 }
 
-/// One caller that wants a lock.
+/// A caller's request for a lock.
 #[derive(Debug)]
 pub(super) struct Request {
     lock: LockId,
@@ -75,37 +73,37 @@ pub(super) struct Request {
     max_hold: Option<Duration>,
     fencing: bool,
     on_unavailable: OnUnavailable,
-    /// It tries once and does not wait.
+    /// Whether the request is a single attempt, which does not wait.
     once: bool,
-    /// Its wait has an end of its own.
+    /// Whether the wait is bounded.
     bounded: bool,
-    /// Grants that came too late for it.
+    /// The grants in a row that came too late.
     lateness: Lateness,
-    /// The server told it that others hold what it wants.
+    /// Whether the server has replied that other owners hold the lock.
     told_held: bool,
-    /// The write hold that this read is taken inside.
+    /// The owner id of the write hold inside which the caller reads.
     inside: Option<OwnerId>,
-    /// A refusal left its mark on the server.
+    /// Whether a refusal left the mark of this request on the server.
     marked: bool,
-    /// A call was answered that it is in the server's queue: the fair queue knows since when.
+    /// Whether a reply says that the request is in the server's queue. The fair queue stores the time of that call.
     queued: bool,
     started: Instant,
     state: State,
-    /// A message came while an attempt was in flight: the refusal may be stale.
+    /// Whether a message arrived while an attempt was in flight, so that a refusal may be stale.
     again: bool,
     last_try: Option<Instant>,
-    /// The first answer was given its grace.
+    /// Whether the wait is over and was prolonged once, for the first answer.
     graced: bool,
-    /// What the server may have granted without our knowing.
+    /// The unresolved attempts under the present owner id.
     unresolved: Unresolved,
 }
 
-/// Why a request is where it is.
+/// The data of a new request that the caller does not supply.
 pub(super) struct Arrival {
     pub(super) lock: LockId,
     pub(super) place: Place,
     pub(super) keys: Arc<Keys>,
-    /// The write hold that a read is taken inside.
+    /// The owner id of the write hold inside which a caller reads.
     pub(super) inside: Option<OwnerId>,
     pub(super) plan: LeasePlan,
     pub(super) owner: OwnerId,
@@ -180,7 +178,7 @@ impl Request {
         self.place
     }
 
-    /// From now on it stands there.
+    /// Moves the request to this place.
     pub(super) const fn stand(&mut self, place: Place) {
         self.place = place;
     }
@@ -189,53 +187,53 @@ impl Request {
         self.started
     }
 
-    /// Whether it tries once and does not wait.
+    /// Whether the request is a single attempt, which does not wait.
     pub(super) const fn is_once(&self) -> bool {
         self.once
     }
 
-    /// The longest that its hold may last.
+    /// Returns the longest time for which the hold may last.
     pub(super) const fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
 
-    /// Whether its wait has an end of its own.
+    /// Whether the wait is bounded.
     pub(super) const fn is_bounded(&self) -> bool {
         self.bounded
     }
 
-    /// A grant came too late; how many have so far.
+    /// Counts a grant that came too late, and returns how many came in a row.
     pub(super) const fn was_late(&mut self) -> Lateness {
         self.lateness.again();
         self.lateness
     }
 
-    /// An answer came while something of its lease would have been left.
+    /// Notes that an answer arrived in time: a grant at that moment would have been useful.
     pub(super) const fn was_answered_in_time(&mut self) {
         self.lateness.over();
     }
 
-    /// Whether an attempt for `ttl` is for less than it wants, as its hold may last no longer.
+    /// Whether an attempt for `ttl` asks for less than the lease because of `max_hold`.
     pub(super) fn is_cut(&self, ttl: Duration) -> bool {
         ttl < self.plan.length && ttl < MAX_ATTEMPT
     }
 
-    /// When it last asked the server.
+    /// Returns when the request last sent an attempt.
     pub(super) const fn last_try(&self) -> Option<Instant> {
         self.last_try
     }
 
-    /// Whether the server told it that others hold what it wants.
+    /// Whether the server has replied that other owners hold the lock.
     pub(super) const fn was_told_held(&self) -> bool {
         self.told_held
     }
 
-    /// Whether it left its mark on the server, to be renewed before that ends.
+    /// Whether the request has left its mark on the server, and must renew the mark before it expires.
     pub(super) const fn is_marked(&self) -> bool {
         self.marked
     }
 
-    /// Whether the server is known to have it in its queue.
+    /// Whether the request is known to be in the server's queue.
     pub(super) const fn is_queued(&self) -> bool {
         self.queued
     }
@@ -245,7 +243,7 @@ impl Request {
         matches!(self.state, State::Trying(_))
     }
 
-    /// Whether this is the attempt in flight that counts.
+    /// Whether this call is the current attempt.
     pub(super) fn is_trying_by(&self, call: CallId) -> bool {
         self.state == State::Trying(call)
     }
@@ -258,12 +256,12 @@ impl Request {
         self.state == State::Sleeping
     }
 
-    /// Whether it was refused while the answer may have become stale.
+    /// Whether the answer to the current attempt may be stale.
     pub(super) const fn is_stale(&self) -> bool {
         self.again
     }
 
-    /// Whether nobody else asks for it: it stands in no local queue.
+    /// Whether the request must ask for itself. Neither the first waiter of a local queue nor a poll asks for it.
     pub(super) const fn asks_itself(&self) -> bool {
         match self.place {
             Place::Queue => false,
@@ -272,7 +270,7 @@ impl Request {
         }
     }
 
-    /// A message spoke of it while it was asking: the answer may be stale.
+    /// Notes that the answer to the current attempt may be stale, because a message arrived in the meantime.
     pub(super) const fn ask_again(&mut self) {
         self.again = true;
     }
@@ -281,7 +279,7 @@ impl Request {
         self.queued = true;
     }
 
-    /// Lets other clients go before it.
+    /// Lets the request wait before its next attempt.
     pub(super) const fn pause(&mut self) {
         self.state = State::Pausing;
     }
@@ -290,14 +288,15 @@ impl Request {
         self.state = State::Sleeping;
     }
 
-    /// It waits until it is the first here.
+    /// Lets the request wait until it is first in the local queue.
     pub(super) const fn queue(&mut self) {
         self.state = State::Queued;
         self.again = false;
     }
 
-    /// Whether an answer is due that it has not waited for yet: then it waits a little longer, once. That is so
-    /// while an attempt is in flight, and if it was not its turn to ask a server from which nothing bad is known.
+    /// Whether the wait must be prolonged for the first answer, which happens only once. The answer is due while an
+    /// attempt is in flight. It is also due if the request never had its turn to ask, and no failure of the server is
+    /// known.
     pub(super) fn is_due_grace(&self, queue: Option<&Queue>, io: &Io) -> bool {
         let node = self.keys.node;
         let may_ask = io.is_connected(node) || io.is_connecting(node);
@@ -305,7 +304,7 @@ impl Request {
         !self.once && !self.graced && (self.is_trying() || is_to_ask())
     }
 
-    /// From now on it waits for the first answer alone. If it let others go first, it asks.
+    /// Prolongs the wait, but only for the first answer. A pausing request asks at once.
     pub(super) fn give_grace(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         self.graced = true;
         if self.state == State::Pausing {
@@ -313,55 +312,55 @@ impl Request {
         }
     }
 
-    /// Whether its wait has ended, and the first answer is given its grace.
+    /// Whether the wait is over, and was prolonged for the first answer.
     pub(super) const fn is_graced(&self) -> bool {
         self.graced
     }
 
-    /// Whether its time is over, but for the first answer.
+    /// Whether the request waits for one answer only.
     pub(super) const fn is_over_but_for_an_answer(&self) -> bool {
         self.once || self.graced
     }
 
-    /// A poll is an attempt of it, too.
+    /// Notes a poll that names the request, because such a poll counts as an attempt.
     pub(super) fn polled(&mut self, call: CallId) {
         self.unresolved.sent(call);
     }
 
-    /// An attempt of it was answered, or cut off.
+    /// Notes that an attempt was answered, or was cut off.
     pub(super) fn resolved(&mut self, call: CallId, was_cut: bool) {
         if self.is_attempt(call) {
             self.unresolved.answered(call, was_cut);
         }
     }
 
-    /// Whether an answer to this call is of use: it is an attempt under its present owner id.
+    /// Whether the answer to this call matters: the call is an attempt under the present owner id.
     pub(super) fn is_attempt(&self, call: CallId) -> bool {
         self.unresolved.in_flight().contains(&call)
     }
 
-    /// An attempt failed, perhaps in a way that does not exclude a grant.
+    /// Notes that an attempt failed, and whether the server may have granted it all the same.
     pub(super) const fn failed_attempt(&mut self, may_be_granted: bool) {
         self.unresolved.failed(may_be_granted);
     }
 
-    /// Whether there may be a record of it.
+    /// Whether the server may have a record for the present owner id.
     pub(super) fn is_unresolved(&self) -> bool {
         self.unresolved.is_any()
     }
 
-    /// The server refused it, since others hold the lock.
+    /// Notes that the server refused an attempt because other owners hold the lock.
     pub(super) fn refused(&mut self) {
         self.told_held = true;
         self.marked = !self.once && self.keys.kind.leaves_mark();
     }
 
-    /// When an attempt was sent that was answered.
+    /// Returns when an answered attempt was sent.
     pub(super) fn sent(&self, call: InFlight) -> Instant {
         call.sent.or(self.last_try).unwrap_or(self.started)
     }
 
-    /// A pause, sleep or gap is over.
+    /// Sends an attempt, because a pause, a sleep or a gap is over.
     pub(super) fn wake(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         if matches!(self.state, State::Sleeping | State::Pausing) {
             self.attempt(io, ticket, now);
@@ -378,7 +377,7 @@ impl Request {
         }
     }
 
-    /// Asks the server, if there is a connection; else sleeps until there is.
+    /// Sends an attempt if the node is connected; otherwise sleeps until it is.
     pub(super) fn attempt(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
         io.stop(Timer::Wake(ticket));
         let node = self.keys.node;
@@ -405,8 +404,8 @@ impl Request {
         self.unresolved.sent(call);
     }
 
-    /// The release that is owed for what its owner id may have been granted. It draws a new
-    /// id: one is not used again once a release was sent for it.
+    /// Gives up the owner id, and returns the compensating release that is owed for it, if any. Draws a new owner id,
+    /// because an id is never used again after a release was sent for it.
     pub(super) fn renounce(&mut self, io: &mut Io, granted: bool) -> Option<Owed> {
         let fresh = io.owner_id();
         let unresolved = std::mem::take(&mut self.unresolved);
@@ -423,7 +422,7 @@ impl Request {
         })
     }
 
-    /// What it becomes when it is granted.
+    /// Turns the request into the hold that it was granted.
     pub(super) fn into_hold(self, granted: Granted) -> NewHold {
         NewHold {
             lock: self.lock,
@@ -442,13 +441,13 @@ impl Request {
         }
     }
 
-    /// Why it comes to nothing.
+    /// Returns the error of a failed request.
     pub(super) fn failed(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
         Error::new(kind, Operation::Acquire, message).with_lock(self.keys.name.as_str())
     }
 }
 
-/// Whether a caller does not wait.
+/// Whether a request is a single attempt, which does not wait.
 pub(super) fn tries_once(request: &AcquireRequest) -> bool {
     request.wait.is_some_and(|wait| wait.is_zero())
 }

@@ -18,47 +18,47 @@ use crate::table::Table;
 pub(crate) struct Waiters {
     queues: Queues,
     requests: Table<Ticket, Request>,
-    /// How many each caller has.
+    /// The number of requests of each caller.
     by_caller: SortedMap<Context, usize>,
 }
 
 impl Waiters {
-    /// The lock of these keys, if anybody here knows it.
+    /// Returns the lock with these keys, if it is known here.
     pub(crate) fn find(&self, keys: &Keys) -> Option<LockId> {
         self.queues.find(keys, keys.kind.gate())
     }
 
-    /// The same at another gate of its record.
+    /// Returns the lock with these keys at another gate of its record.
     pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
         self.queues.find(keys, gate)
     }
 
-    /// All locks that are known, oldest first.
+    /// Returns all known locks, oldest first.
     pub(crate) fn locks(&self) -> Vec<LockId> {
         self.queues.ids()
     }
 
-    /// Whether nobody here asks, waits or holds; `None` if the lock is not known.
+    /// Whether no caller of this client asks, waits or holds the lock; `None` if the lock is not known.
     pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
         self.queues.get(lock).map(Queue::is_unused)
     }
 
-    /// Whether others wait for it elsewhere.
+    /// Whether clients elsewhere wait for the lock.
     pub(crate) fn is_shared(&self, lock: LockId) -> bool {
         self.queues.get(lock).is_some_and(Queue::is_shared)
     }
 
-    /// The tickets of all waiters, oldest first.
+    /// Returns the tickets of all waiters, oldest first.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.requests.keys()
     }
 
-    /// Whether this caller waits for anything.
+    /// Whether this caller waits for any lock.
     pub(crate) fn has_waits_of(&self, context: Context) -> bool {
         self.by_caller.contains_key(&context)
     }
 
-    /// All waits of this caller, oldest first. Looks at those of all callers.
+    /// Returns all waits of this caller, oldest first. Searches the waits of all callers.
     pub(crate) fn of_caller(&self, context: Context) -> Vec<CallerWait> {
         let tickets = self.requests.keys().into_iter();
         let wait = |ticket| {
@@ -68,18 +68,18 @@ impl Waiters {
         tickets.filter_map(wait).collect()
     }
 
-    /// How many entries it keeps.
+    /// Returns the number of entries in all tables.
     pub(crate) fn len(&self) -> usize {
         let requests = self.requests.len().saturating_add(self.by_caller.len());
         self.queues.len().saturating_add(requests)
     }
 
-    /// The lock of these keys, made known if it is not.
+    /// Returns the lock with these keys, and adds it if it is not known.
     pub(super) fn open(&mut self, keys: &Arc<Keys>) -> LockId {
         self.queues.open(keys)
     }
 
-    /// Nobody needs the lock any more.
+    /// Removes a lock that is no longer in use.
     pub(super) fn close(&mut self, lock: LockId) {
         self.queues.remove(lock);
     }
@@ -92,7 +92,7 @@ impl Waiters {
         self.requests.get_mut(&ticket)
     }
 
-    /// All requests, oldest first.
+    /// Returns all requests, oldest first.
     pub(super) fn requests_mut(&mut self) -> impl Iterator<Item = (Ticket, &mut Request)> {
         self.requests.iter_mut()
     }
@@ -109,7 +109,7 @@ impl Waiters {
         self.queues.iter_mut()
     }
 
-    /// A queue and its first request, unless the lock is held here.
+    /// Returns a queue and its first request, unless the lock is held here.
     pub(super) fn queue_and_first(&mut self, lock: LockId) -> Option<(&mut Queue, Option<(Ticket, &mut Request)>)> {
         let queue = self.queues.get_mut(lock).filter(|queue| queue.holding().is_none())?;
         let first = queue.first();
@@ -156,14 +156,14 @@ impl Waiters {
         }
     }
 
-    /// Whether who tries once is refused since others of this client come first.
+    /// Whether a single attempt is refused because other callers of this client come first.
     pub(super) fn comes_after_others(&self, lock: LockId, place: Place) -> bool {
         let Some(queue) = self.queues.get(lock) else {
             return false;
         };
         match place {
             Place::Queue | Place::Server => !queue.is_idle(),
-            // A large request that waits is not overtaken by small ones; readers are all alike.
+            // Small requests for permits must not overtake a large one that waits. Readers are all alike.
             Place::Alone => {
                 let first = queue.first().and_then(|first| self.requests.get(&first));
                 queue.counts_permits() && first.is_some_and(Request::was_told_held)
@@ -171,7 +171,7 @@ impl Waiters {
         }
     }
 
-    /// Who of this client holds the lock, as a caller of this context is told.
+    /// Returns the holder in this client, for the error of a caller with this context.
     pub(super) fn local_holder(
         &self,
         holds: &Holds,
@@ -185,7 +185,7 @@ impl Waiters {
         })
     }
 
-    /// The hold of this client that keeps others waiting.
+    /// Returns the hold of this client that blocks the waiters.
     pub(super) fn holder<'a>(&self, holds: &'a Holds, lock: LockId) -> Option<&'a Hold> {
         holds.get(self.queues.get(lock)?.holding()?)
     }

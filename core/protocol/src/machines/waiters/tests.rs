@@ -1,4 +1,4 @@
-//! Requests alone.
+//! Tests of the requests without the other machines.
 
 mod lateness;
 mod outages;
@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const ONCE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(60);
 
-/// One request, and those that it needs to be where it is.
+/// One request, and the requests that it needs to be in its state.
 struct Alone {
     bench: Bench,
     waiters: Waiters,
@@ -47,7 +47,7 @@ impl Alone {
         alone
     }
 
-    /// It stands behind another.
+    /// Makes a request that waits behind another one.
     fn queued() -> Self {
         let mut alone = Self::trying();
         alone.bench.call();
@@ -56,7 +56,7 @@ impl Alone {
         alone
     }
 
-    /// It was refused.
+    /// Makes a request that was refused.
     fn sleeping_of(kind: Kind) -> Self {
         let mut alone = Self::trying_of(kind, LONG);
         alone.refuse();
@@ -68,7 +68,7 @@ impl Alone {
         Self::sleeping_of(Kind::Lock)
     }
 
-    /// There is no connection.
+    /// Makes a request that sleeps because there is no connection.
     fn sleeping_unasked(kind: Kind) -> Self {
         let mut alone = Self::nobody(Bench::without_connection(), kind);
         alone.want(LONG);
@@ -76,7 +76,7 @@ impl Alone {
         alone
     }
 
-    /// It sleeps, and one of its attempts, which was overdue, may yet be answered.
+    /// Makes a request that sleeps. One of its attempts, which is overdue, may still be answered.
     fn sleeping_after_two() -> (Self, CallId) {
         let mut alone = Self::trying();
         let first = alone.bench.call();
@@ -87,7 +87,7 @@ impl Alone {
         (alone, first)
     }
 
-    /// Our turn is over.
+    /// Makes a request that pauses because the turn of this client is over.
     fn pausing() -> Self {
         let mut alone = Self::granted_among_others();
         alone.bench.pass(20);
@@ -96,7 +96,7 @@ impl Alone {
         alone
     }
 
-    /// The lock was granted here, and others listen for its release.
+    /// Makes a request that was granted the lock, while other clients wait for the release.
     fn granted_among_others() -> Self {
         let mut alone = Self::trying();
         alone.answer_last(numbers(&[1]));
@@ -154,7 +154,7 @@ impl Alone {
         self.answer(call, result);
     }
 
-    /// The server says that another holds the lock, and that it is in the queue if there is one.
+    /// Answers that another owner holds the lock, and that the waiter is in the server's queue, if the kind has one.
     fn refuse(&mut self) {
         let Reply::Array(mut parts) = another_holds_it() else {
             return;
@@ -182,7 +182,7 @@ impl Alone {
         self.input(Input::PollFailed(self.lock(), vec![self.ticket], failure));
     }
 
-    /// The circuit breaker of its primary opens, and it wants this then.
+    /// Opens the circuit breaker of the primary. The request has this policy for an outage.
     fn outage(&mut self, policy: OnUnavailable) {
         self.waiters
             .with(self.ticket, |request| request.set_on_unavailable(policy));
@@ -211,7 +211,7 @@ impl Alone {
         self.bench.io.steps().iter().any(|step| matches!(step, Step::Owes(_)))
     }
 
-    /// What its caller is told is an error of this kind.
+    /// Returns the kind of the error that the caller got.
     fn failed_with(&mut self) -> Option<ErrorKind> {
         match self.bench.told().pop()? {
             (_, Outcome::NotGranted(error) | Outcome::Failed(error)) => Some(error.kind()),
@@ -220,7 +220,7 @@ impl Alone {
     }
 }
 
-/// Another holds the lock.
+/// Returns the reply that another owner holds the lock.
 fn another_holds_it() -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
@@ -304,7 +304,7 @@ fn after_its_pause_it_asks() {
 fn a_wait_ends_in_any_state_and_its_caller_is_told_why() {
     for make in [Alone::queued, Alone::pausing, Alone::trying, Alone::sleeping] {
         let mut alone = make();
-        // The first answer is given its grace.
+        // The first input may only prolong the wait for the first answer.
         alone.input(Input::WaitOver(alone.ticket));
         if alone.state().is_some() {
             alone.input(Input::WaitOver(alone.ticket));
@@ -416,7 +416,7 @@ fn what_cannot_work_is_told_at_once() {
         let mut alone = Alone::trying();
         alone.answer_last(answer.clone());
         assert_eq!(alone.failed_with(), Some(ErrorKind::Misconfigured));
-        // So is the answer to an attempt that was given up.
+        // The answer to an overdue attempt has the same effect.
         let (mut alone, first) = Alone::sleeping_after_two();
         alone.answer(first, answer);
         assert_eq!(alone.failed_with(), Some(ErrorKind::Misconfigured));

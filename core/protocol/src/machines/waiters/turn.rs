@@ -1,62 +1,61 @@
-//! Whose turn it is, of the clients that want one lock.
+//! The turns of the clients that contend for one lock.
 //!
-//! What one holder releases, the next local waiter takes right behind it. So that other
-//! processes get their turn, a client that knows of listeners elsewhere pauses after 16 local
-//! grants or 20 ms in a row.
+//! After a release the next local waiter asks at once. To let other processes have their turn, a client that knows of
+//! subscribers elsewhere pauses after 16 local grants in a row, or 20 ms after the first of them.
 
 use std::time::Duration;
 
 use crate::instant::Instant;
 
-/// How long this client has kept a lock to itself.
+/// The length of the present turn of this client.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// Grants since another client could have had the lock.
+    /// The number of grants here since another client could last acquire the lock.
     grants: u32,
-    /// When the first of them was.
+    /// When the first of these grants was made.
     since: Option<Instant>,
-    /// When the lock was last released and not taken at once.
+    /// When the lock was last released here, if it was not granted here since.
     free_since: Option<Instant>,
-    /// How many other connections heard the last release.
+    /// How many other connections received the message about the last release.
     others: u32,
 }
 
 impl Turn {
     const MAX_GRANTS: u32 = 16;
     const MAX_TIME: Duration = Duration::from_millis(20);
-    /// A lock that was free for so long was there for anyone to take.
+    /// A lock that was free for this long could be acquired by every client, so a new turn begins.
     const FREE_TIME: Duration = Duration::from_millis(5);
 
-    /// The lock was granted here.
+    /// Notes that the lock was granted here.
     pub(super) fn granted(&mut self, now: Instant) {
         self.grants = self.grants.saturating_add(1);
         self.since.get_or_insert(now);
         self.free_since = None;
     }
 
-    /// The lock was released here.
+    /// Notes that the lock was released here.
     pub(super) fn released(&mut self, now: Instant) {
         self.free_since = Some(now);
     }
 
-    /// Another client had it, or was given the chance.
+    /// Ends the turn, because another client had the lock or could acquire it.
     pub(super) fn passed_on(&mut self) {
         self.grants = 0;
         self.since = None;
         self.free_since = None;
     }
 
-    /// So many other connections heard a release.
+    /// Notes how many other connections received the message about a release.
     pub(super) const fn heard_by(&mut self, others: u32) {
         self.others = others;
     }
 
-    /// Whether others wait for it elsewhere.
+    /// Whether clients elsewhere wait for the lock.
     pub(super) fn is_shared(&self) -> bool {
         self.others > 0
     }
 
-    /// Whether the next local attempt should let others go first.
+    /// Whether other clients should come before the next local attempt.
     pub(super) fn is_over(&mut self, now: Instant) -> bool {
         if self.others == 0 {
             return false;

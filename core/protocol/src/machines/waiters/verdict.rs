@@ -1,4 +1,4 @@
-//! What the answer to an attempt means.
+//! The meaning of the answer to an attempt.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use crate::reply::{CallError, Refusal, Reply};
 use crate::step::Granted;
 use crate::wording::explain;
 
-/// What the answer to an attempt means.
+/// The meaning of the answer to an attempt.
 pub(super) enum Verdict {
-    /// The lock is held.
+    /// The lock was granted.
     Granted(Granted),
-    /// It is, and nothing is left of it: the answer took so long.
+    /// The lock was granted, but nothing of the lease is left, because the answer took this long.
     TooLate(Duration),
-    /// Another owner holds it, or comes first.
+    /// Another owner holds the lock, or other waiters come first.
     Held {
         owner: String,
         remaining: Option<Duration>,
-        /// When the server put the waiter into its queue, in µs of its own clock.
+        /// The server's clock when the call ran, in µs; `None` if waiters do not queue on the server.
         queued: Option<u64>,
     },
-    /// Asking again cannot help, for this reason; whether it may have been granted all the same.
+    /// Another attempt cannot help, for this reason. The flag says whether this one may have been granted all the same.
     Useless(Cause, bool),
-    /// It may help; whether this one may have been granted.
+    /// Another attempt may help. The flag says whether this one may have been granted.
     Failed(CallError, bool),
 }
 
 impl Verdict {
-    /// Of the answer to an attempt that asked for `ttl`.
+    /// Judges the answer to an attempt that asked for `ttl`.
     pub(super) fn of(
         result: Result<Reply, CallError>,
         request: &Request,

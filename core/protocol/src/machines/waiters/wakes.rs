@@ -1,14 +1,14 @@
-//! How often messages make a client ask.
+//! The limit on how often messages make a client ask the server.
 //!
-//! A message says that a lock may be free, and the client asks the server whether it is. Anybody
-//! who may publish can say so at any time, and any number of times. So a queue counts the
-//! questions that messages have caused and that found the lock with the same holder: a few of
-//! them are free, then each makes the next one wait for twice as long. Any change ends that.
+//! A message says that a lock may be free, and the client asks the server whether it is. Every user that may publish
+//! can send any number of such messages. A queue therefore counts the calls that messages have caused and that found
+//! the same holder as before. After the first few, each such call doubles the gap before the next one. Any change of
+//! the lock resets the gap.
 //!
 //! ```text
 //!           asked, and the holder is the same: the gap doubles
 //!              ┌──┐
-//!  every 2 ms ─┴──┴─► up to the poll
+//!  every 2 ms ─┴──┴─► up to the poll interval
 //!      ▲               │
 //!      └───────────────┘ another holder, a renewal, a grant or a release here
 //! ```
@@ -18,39 +18,38 @@ use std::time::Duration;
 use crate::instant::Instant;
 use crate::periods::MIN_GAP;
 
-/// So many questions in vain do not count: waiters are also notified of releases that others
-/// were faster to use.
+/// The number of calls without success that do not lengthen the gap. A few are normal, because another client may be
+/// faster after a release.
 const FREE: u32 = 4;
-/// A gap is doubled no more often; the longest one comes before that.
+/// The maximum number of doublings. The gap reaches its longest value earlier.
 const MOST_DOUBLINGS: u32 = 16;
 
-/// The questions of one queue that messages have caused.
+/// The calls for one queue that messages have caused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wakes {
-    /// How many found the same holder, since something changed.
+    /// The number of calls since the last change; each of them found the same holder.
     fruitless: u32,
-    /// When the last was asked.
+    /// When a message last caused a call.
     last: Option<Instant>,
-    /// How many are not answered.
+    /// The number of calls that are not answered yet.
     open: u32,
 }
 
 impl Wakes {
-    /// When the next message may cause one. No gap is longer than `longest`.
+    /// Returns when a message may cause the next call; `None` for at once. No gap is longer than `longest`.
     pub(super) fn earliest(&self, longest: Duration) -> Option<Instant> {
         let doublings = self.fruitless.saturating_sub(FREE).min(MOST_DOUBLINGS);
         let gap = MIN_GAP.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
         self.last.map(|last| last + gap.min(longest))
     }
 
-    /// A message causes one.
+    /// Notes that a message causes a call.
     pub(super) fn asks(&mut self, now: Instant) {
         self.last = Some(now);
         self.open = self.open.saturating_add(1);
     }
 
-    /// An answer came, to one of them or to another question; whether it says what the one
-    /// before it did.
+    /// Notes an answer to such a call, or to another one. `is_the_same` says whether the answer repeats the last one.
     pub(super) fn answered(&mut self, is_the_same: bool) {
         if !is_the_same {
             self.changed();
@@ -60,12 +59,12 @@ impl Wakes {
         }
     }
 
-    /// Whether messages have caused none.
+    /// Whether messages have caused no call since the last change.
     pub(super) fn is_fresh(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The lock was granted or released.
+    /// Resets the gap, because the lock has changed.
     pub(super) fn changed(&mut self) {
         *self = Self::default();
     }
@@ -81,7 +80,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// How long after one question in vain the next may be asked.
+    /// Returns the gap after each of `count` calls without success, in milliseconds.
     fn gaps(wakes: &mut Wakes, count: usize) -> Vec<u128> {
         let gap = |_| {
             wakes.asks(at(0));

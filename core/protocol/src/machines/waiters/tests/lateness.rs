@@ -1,4 +1,4 @@
-//! Requests alone whose time is over before the first answer, or whose grants come too late.
+//! Tests of requests whose wait is over before the first answer, or whose grants come too late.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn one_that_is_granted_too_late_again_pauses_before_it_asks() {
     let (mut alone, call) = once_late();
     late(&mut alone, call);
     assert_eq!(alone.state(), Some(PAUSING));
-    // It has asked, so its wait may end here.
+    // The request has sent an attempt, so its wait can end in this state.
     alone.input(Input::WaitOver(alone.ticket));
     assert_eq!(alone.failed_with(), Some(ErrorKind::Unavailable));
     assert_eq!(alone.state(), None);
@@ -59,7 +59,7 @@ fn one_that_is_granted_too_late_again_pauses_before_it_asks() {
     alone.input(Input::Woken(alone.ticket));
     assert_eq!(alone.state(), Some(TRYING));
 
-    // The answer to an attempt that was given up.
+    // An overdue attempt is answered.
     let (mut alone, call) = once_late();
     alone.bench.pass(3_000);
     alone.input(Input::Overdue(alone.ticket, call));

@@ -1,4 +1,4 @@
-//! Requests alone, while their primary does not answer.
+//! Tests of requests while their primary does not answer.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn in_an_outage_a_wait_ends_in_any_state_and_its_caller_is_told_why() {
 #[test]
 fn in_an_outage_it_waits_here_and_what_it_may_be_granted_is_released() {
     for (make, is_owed) in [
-        // Of the one before it, which fails.
+        // The release is owed for the request before this one, which fails.
         (Alone::queued as fn() -> Alone, true),
         (Alone::pausing, false),
         (Alone::trying, true),
