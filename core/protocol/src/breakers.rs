@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cause::Cause;
+use crate::error::Cause;
 use crate::ids::{CallId, NodeId, Primary};
 use crate::instant::Instant;
 use crate::kinds::{Invocation, Keys};

@@ -1,8 +1,15 @@
-//! What all machines of a session share: how it is configured, what it draws at random,
-//! which connections are open, which calls are in flight, what is due, and what is to be sent.
-
-mod identities;
-mod tokens;
+//! The state that all machines of a session share: the configuration, the source of random numbers, the open
+//! connections, the calls in flight, the timers, and the calls to send.
+//!
+//! A node has three connections: one for each lane, and one for the subscriptions. Each opens and closes independently
+//! of the others, and a call waits only for the connection that it needs:
+//!
+//! | | needs |
+//! |---|---|
+//! | an attempt, a poll, a question | the command lane |
+//! | a release | the command lane; while that is closed, the renewal lane, unless a later call of its owner may follow |
+//! | a renewal | the renewal lane, or the command lane while the renewal lane is closed or silent |
+//! | notifications of releases | the subscriptions; without them waiters poll |
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,19 +17,21 @@ use std::time::Duration;
 
 use crate::breakers::{Breakers, NothingToAsk, Outage};
 use crate::calls::{Calls, Heir, InFlight, Purpose};
-use crate::cause::Cause;
+use crate::client_info::ClientInfo;
 use crate::defects::Defect;
-use crate::identities::Identities;
+use crate::error::{Cause, Error};
+use crate::identities::{EVERY, Identities};
 use crate::ids::{CallId, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::{Instant, micros};
 use crate::kinds::{Invocation, Keys};
-use crate::links::Links;
 use crate::observed::{Detail, Observed};
 use crate::owner::{ClientId, Entropy, OwnerId};
+use crate::reply::{CallError, Reply};
 use crate::server_clocks::ServerClocks;
-use crate::sorted::SortedSet;
+use crate::sorted::{SortedMap, SortedSet};
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
+use crate::token::Token;
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
 use crate::wording::brief;
 
@@ -487,5 +496,166 @@ impl Io {
     #[inline(always)]
     pub(crate) const fn has(&self, _defect: Defect) -> bool {
         false
+    }
+}
+
+impl Io {
+    /// A server drew a token for a call that was sent and answered at these times.
+    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, times: (Instant, Instant)) {
+        if self.detail < Detail::Trouble {
+            return;
+        }
+        let place = self.breakers.place(keys);
+        if let Some(by) = self.server_clocks.told(place, token, times, self.config.lease) {
+            self.observe(Detail::Trouble, |io| Observed::ClockAhead {
+                primary: io.primary(keys),
+                by,
+            });
+        }
+    }
+}
+
+impl Io {
+    /// This client is about to use a node: it says which program it is, unless it did so lately.
+    pub(crate) fn identify(&mut self, node: NodeId, now: Instant) {
+        if let Some(invocation) = self.identities.say(node) {
+            self.call(Purpose::Identify, (node, Lane::Command), invocation, None);
+            if self.due(Timer::Identify).is_none() {
+                self.set(Timer::Identify, now + EVERY);
+            }
+        }
+    }
+
+    /// Says it again where it was said, while this client is in use.
+    pub(crate) fn identify_again(&mut self, is_in_use: bool, now: Instant) {
+        let nodes = self.identities.forget_what_was_said();
+        if is_in_use {
+            for node in nodes {
+                if self.is_connected(node) {
+                    self.identify(node, now);
+                }
+            }
+            self.set(Timer::Identify, now + EVERY);
+        }
+    }
+
+    /// By now another server may be there. Whether anything was said.
+    pub(crate) fn forget_identity(&mut self, node: NodeId) -> bool {
+        self.identities.forget_what_was_said_at(node)
+    }
+
+    /// Which program an owner id is of, if that is known.
+    pub(crate) fn identity_of(&self, owner: &str) -> Option<Arc<ClientInfo>> {
+        self.identities.of_owner(owner)
+    }
+
+    /// Asks which program an owner id is of, unless that is known.
+    pub(crate) fn ask_identity(&mut self, node: NodeId, owner: &str, now: Instant) {
+        if let Some((client, invocation)) = self.identities.question(owner, now) {
+            let call = self.call(Purpose::Identity, (node, Lane::Command), invocation, None);
+            self.identities.asked(call, client, now);
+        }
+    }
+
+    /// Whether the answer is under way.
+    pub(crate) fn is_identity_asked(&self, owner: &str) -> bool {
+        self.identities.is_asked(owner)
+    }
+
+    /// Whether an answer is under way that says which program the holder is that an error names.
+    pub(crate) fn is_name_asked(&self, error: &Error) -> bool {
+        error
+            .holder()
+            .is_some_and(|holder| self.is_identity_asked(&holder.owner))
+    }
+
+    /// A caller is refused whose wait ended before: if the name of the holder is under way, it has until then.
+    pub(crate) fn name_by(&mut self, ticket: Ticket, outcome: &Outcome, until: Option<Instant>, now: Instant) {
+        if let Outcome::NotGranted(error) = outcome
+            && self.is_name_asked(error)
+        {
+            self.set(Timer::Name(ticket), until.unwrap_or(now));
+        }
+    }
+
+    /// The answer came, or none will.
+    pub(crate) fn identified(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
+        self.identities.answered(call, result, now);
+    }
+}
+
+/// The lanes that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// The nodes whose command lane is open.
+    commands: SortedSet<NodeId>,
+    /// The nodes whose renewal lane is open.
+    renewals: SortedSet<NodeId>,
+    /// Why each node's last command lane closed.
+    outages: SortedMap<NodeId, Cause>,
+    /// Of several primaries, when each last answered, and how long that took.
+    round_trips: SortedMap<NodeId, (Instant, Duration)>,
+}
+
+impl Links {
+    pub(crate) fn opened(&mut self, node: NodeId, lane: Lane) {
+        match lane {
+            Lane::Command => {
+                self.commands.insert(node);
+                self.outages.remove(&node);
+            }
+            Lane::Renewal => {
+                self.renewals.insert(node);
+            }
+        }
+    }
+
+    pub(crate) fn closed(&mut self, node: NodeId, lane: Lane, cause: Cause) {
+        match lane {
+            Lane::Command => {
+                self.commands.remove(&node);
+                self.outages.insert(node, cause);
+            }
+            Lane::Renewal => {
+                self.renewals.remove(&node);
+            }
+        }
+    }
+
+    pub(crate) fn is_open(&self, node: NodeId, lane: Lane) -> bool {
+        match lane {
+            Lane::Command => self.commands.contains(&node),
+            Lane::Renewal => self.renewals.contains(&node),
+        }
+    }
+
+    /// The nodes whose command lane is open.
+    pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
+        &self.commands
+    }
+
+    /// Whether its first connection is being made, and nothing has gone wrong so far.
+    pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
+        !self.commands.contains(&node) && !self.outages.contains_key(&node)
+    }
+
+    /// A node answered a call after so long.
+    pub(crate) fn answered(&mut self, node: NodeId, took: Duration, now: Instant) {
+        self.round_trips.insert(node, (now, took));
+    }
+
+    /// How long the last answer of a node took, if it came since then.
+    pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
+        let (at, took) = self.round_trips.get(&node)?;
+        (*at >= since).then_some(*took)
+    }
+
+    /// Why a node does not answer.
+    pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
+        match self.outages.get(&node) {
+            _ if self.commands.contains(&node) => "no answer".into(),
+            Some(cause) => cause.clone().reworded(|text| format!("not connected ({text})")),
+            None => "not connected".into(),
+        }
     }
 }

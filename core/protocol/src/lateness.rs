@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::cause::Cause;
+use crate::error::Cause;
 use crate::instant::micros;
 use crate::lease::{reliable, used_up_by};
 use crate::periods::MAX_ATTEMPT;

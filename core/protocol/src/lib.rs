@@ -41,7 +41,6 @@
 
 mod breakers;
 mod calls;
-mod cause;
 mod client_info;
 mod defects;
 mod digits;
@@ -56,7 +55,6 @@ mod io;
 mod kinds;
 mod lateness;
 mod lease;
-mod links;
 mod locks;
 mod machines;
 mod name;
@@ -80,14 +78,13 @@ mod types;
 mod wording;
 
 pub use breakers::Breaker;
-pub use cause::Cause;
 pub use client_info::ClientInfo;
 #[cfg(feature = "defects")]
 pub use defects::Defect;
 #[doc(hidden)]
 pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
-pub use error::{Error, ErrorKind, Holder, Operation};
+pub use error::{Cause, Error, ErrorKind, Holder, Operation};
 pub use foreign::{around, is_harmful, readable, shown_owner, shown_words};
 pub use identities::Identity;
 pub use ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket};

@@ -1,29 +1,32 @@
-//! The locks of a client: the machines, and the one router that hands on what each asks of the others.
+//! The locks of a client: the machines, and the one router between them.
 //!
-//! A machine takes inputs and answers with steps. The router gives each step to the machine that
-//! has the rule; what follows from a step comes before what comes after it.
-
-mod callers;
-mod health;
-mod identities;
+//! A machine takes inputs and answers with steps. The router gives each step to the machine that has the rule. All that
+//! follows from a step is done before the next step, so the order of calls on the wire is the order of the rules.
+//!
+//! The router also has the rules that need several machines. A caller that holds the lock re-enters it or is refused.
+//! A caller can have two waits at once, because a signal handler runs during a wait of its thread: once one wait is
+//! granted, the others end as if they began now, since the thread would otherwise wait for itself. And the result of
+//! every call tells the circuit breaker whether its primary serves.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breakers::Health;
 use crate::calls::{Heir, InFlight, Purpose};
-use crate::cause::Cause;
+use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HAS_CALLERS, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Gate, Keys, Kind};
+use crate::kinds::{Gate, Inside, Keys, Kind};
 use crate::lease::LeasePlan;
-use crate::machines::channels::{self, Channels};
-use crate::machines::fair_queue::{self, FairQueue};
-use crate::machines::holds::{self, Hold, Holds};
-use crate::machines::inspections::{self, Inspections};
-use crate::machines::releases::{self, Releases};
-use crate::machines::waiters::{self, Answered, Waiters, Wanted};
+use crate::machines::channels::Channels;
+use crate::machines::fair_queue::FairQueue;
+use crate::machines::holds::{Hold, Holds};
+use crate::machines::inspections::Inspections;
+use crate::machines::releases::Releases;
+use crate::machines::waiters::{Answered, CallerWait, Waiters, Wanted};
+use crate::machines::{channels, fair_queue, holds, inspections, releases, waiters};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::reply::{CallError, Reply};
@@ -469,5 +472,201 @@ impl Locks {
             .input(&mut self.io, &self.holds, waiters::Input::Forget(lock), now);
         self.fair_queue
             .input(&mut self.io, fair_queue::Input::Forget(lock), now);
+    }
+}
+
+impl Locks {
+    /// Where a caller stands: one of this context, or one that names a lease.
+    fn place(
+        &self,
+        keys: &Keys,
+        (context, within): (Option<Context>, Option<LeaseId>),
+        now: Instant,
+    ) -> Result<Place, Error> {
+        let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
+        let same = |hold: &Hold| hold.keys().record == keys.record && hold.keys().node == keys.node;
+        let around = match within {
+            Some(lease) => match self.holds.of_lease(lease) {
+                Some(id) if self.holds.get(id).is_some_and(same) => Some(id),
+                _ => return refuse("`within` is not a held lease of this lock; give one, or leave it out"),
+            },
+            None => context.and_then(|context| self.held_by(keys, context)),
+        };
+        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
+            return Ok(Place::Outside);
+        };
+        let held = hold.keys().kind.gate();
+        match keys.kind.spec().inside(held) {
+            _ if held == keys.kind.gate() && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
+            Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
+            Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
+            Some(Inside::Refused(why)) => refuse(why),
+            _ if within.is_some() => refuse(keys.kind.refusal_within()),
+            _ => Ok(Place::Outside),
+        }
+    }
+
+    /// The hold around a new one of `context`: its own, or the other side's of a
+    /// read-write lock.
+    pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
+        let at = |gate| self.holds.of_context(self.waiters.find_at(keys, gate)?, context);
+        keys.kind.spec().gates_around().find_map(at)
+    }
+
+    /// A caller was granted a lock: its other waits for this lock are answered.
+    fn answer_other_waits(&mut self, granted: &Keys, context: Option<Context>, now: Instant) {
+        let Some(context) = context.filter(|context| HAS_CALLERS && self.waiters.has_waits_of(*context)) else {
+            return;
+        };
+        for wait in self.waiters.of_caller(context) {
+            if wait.keys.record == granted.record && wait.keys.node == granted.node {
+                self.answer_again(context, wait, now);
+            }
+        }
+    }
+
+    fn answer_again(&mut self, context: Context, wait: CallerWait, now: Instant) {
+        let ticket = wait.ticket;
+        match self.place(&wait.keys, (Some(context), None), now) {
+            Ok(Place::Reenter(hold)) => {
+                self.give_up(ticket, now);
+                let input = holds::Input::Enter(ticket, hold, wait.plan);
+                self.holds.input(&mut self.io, input, now);
+            }
+            Ok(Place::Inside(writer)) if wait.is_endless => {
+                self.give_up(ticket, now);
+                let input = waiters::Input::Wanted(wait.again(writer));
+                self.waiters.input(&mut self.io, &self.holds, input, now);
+            }
+            Ok(Place::Outside) if wait.is_endless => {
+                let keys = &wait.keys;
+                let holds_it = self.holds_at(keys, keys.kind.gate(), context).next().is_some();
+                if let Some(why) = keys.kind.refusal_of_endless().filter(|_| holds_it) {
+                    let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why);
+                    self.refuse(ticket, keys, error, now);
+                }
+            }
+            // It ends by itself.
+            Ok(Place::Inside(_) | Place::Outside) => {}
+            Err(error) => self.refuse(ticket, &wait.keys, error, now),
+        }
+    }
+
+    fn refuse(&mut self, ticket: Ticket, keys: &Arc<Keys>, error: Error, now: Instant) {
+        self.give_up(ticket, now);
+        let outcome = Outcome::Failed(error.with_lock(keys.name.as_str()));
+        self.io.complete(ticket, outcome);
+    }
+
+    fn give_up(&mut self, ticket: Ticket, now: Instant) {
+        let input = waiters::Input::Cancelled(ticket);
+        self.waiters.input(&mut self.io, &self.holds, input, now);
+    }
+}
+
+impl Locks {
+    /// The answer to a call is overdue.
+    fn call_overdue(&mut self, id: CallId, now: Instant) {
+        let Some(call) = self.io.in_flight(id) else { return };
+        match call.purpose {
+            Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
+            Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
+            Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
+            // Its caller's own wait ends at the same time; the next poll comes by itself.
+            Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
+            Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
+        }
+        // A renewal of a short lease is asked for again before that.
+        let timeout = self.io.config().command_timeout;
+        let is_early = call.sent.is_none_or(|sent| now.saturating_since(sent) < timeout);
+        if !(is_early && matches!(call.purpose, Purpose::Renew { .. })) {
+            let silence = self.io.unreached(call.primary.node, timeout);
+            self.note_failure(call.primary, Health::Fails(silence), now);
+        }
+    }
+
+    /// Of a cluster, which of its primaries has which slot.
+    pub(crate) fn slots_seen(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
+        self.io.set_slots(node, slots, now);
+        self.route(now);
+    }
+
+    /// What an answer says. In a cluster a call that could not be sent in time is answered as one whose
+    /// connection closed.
+    fn health_of(&self, call: &InFlight, result: &Result<Reply, CallError>) -> Health {
+        match result {
+            Err(CallError::Disconnected(cause))
+                if call.sent.is_none() && self.io.breakers().is_cluster(call.primary.node) =>
+            {
+                Health::Fails(cause.clone())
+            }
+            _ => Health::of(result),
+        }
+    }
+
+    /// A probe of this primary is due.
+    fn probe(&mut self, primary: Primary, now: Instant) {
+        self.io.probe(primary, now);
+        self.route(now);
+    }
+
+    /// A primary that answered serves. Before what else follows from the answer: whom it lets go on
+    /// asks the server again.
+    fn note_answer(&mut self, call: &InFlight, health: &Health, now: Instant) {
+        if *health == Health::Serves {
+            self.io.note_round_trip(call, now);
+        }
+        if *health == Health::Serves && !self.io.breakers().is_quiet() {
+            self.io.answered_by(call.primary, now);
+            self.route(now);
+        }
+    }
+
+    /// A primary gave no answer, or said that it cannot serve. After what else follows from that.
+    fn note_failure(&mut self, primary: Primary, health: Health, now: Instant) {
+        if let Health::Fails(cause) = health {
+            self.io.failed_at(primary, &cause, now);
+            self.route(now);
+        }
+    }
+
+    /// A connection to a primary opened, or closed, or could not be made for this cause.
+    pub(crate) fn primary_seen(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
+        match failure {
+            Some(cause) => self.io.failed_at(primary, cause, now),
+            None => self.io.connected_to(primary, now),
+        }
+        self.route(now);
+    }
+
+    /// A probe is over, wherever the slot of its lock may be by now.
+    fn probed(&mut self, (primary, call): (Primary, CallId), health: &Health, now: Instant) {
+        if *health == Health::Serves {
+            self.io.answered_by(primary, now);
+            self.route(now);
+        } else {
+            self.io.probe_failed(primary, call, now);
+        }
+    }
+}
+
+impl Locks {
+    /// It was said long ago: if anything is wanted or held here, it is said again.
+    fn identify_again(&mut self, now: Instant) {
+        let is_in_use = self.waiters.len() > 0 || self.holds.len() > 0;
+        self.io.identify_again(is_in_use, now);
+    }
+
+    /// Another connection may lead to another server.
+    fn identify_there(&mut self, node: NodeId, now: Instant) {
+        if self.io.forget_identity(node) {
+            self.io.identify(node, now);
+        }
+    }
+
+    /// A question about another client was answered, or will not be.
+    fn identified(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
+        self.io.identified(call, result, now);
+        self.inspect(inspections::Input::Identified, now);
     }
 }

@@ -1,6 +1,6 @@
 //! What a server answers, and what it means.
 
-use crate::cause::Cause;
+use crate::error::Cause;
 use crate::foreign::{around, around_last, shown_words};
 
 /// A reply as the transport read it.

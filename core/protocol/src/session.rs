@@ -1,27 +1,26 @@
-//! The session: what callers and the driver say, and who is told what follows.
+//! The session: the calls of callers, operators and the driver, and the events that they cause.
 //!
-//! It has no rule of its own. Locks are the machines' (`locks`), composite locks those of the
-//! groups, which use locks as callers do.
-
-mod questions;
+//! The session has no rule of its own. The machines (`locks`) have the rules of locks, and the groups those of composite
+//! locks. The groups use locks as callers do.
 
 use std::sync::Arc;
 
-use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::ending::LostReason;
-use crate::error::{Error, ErrorKind, Operation};
-use crate::groups::Group;
+use crate::error::{Cause, Error, ErrorKind, Operation};
 use crate::groups::members::Members;
-use crate::groups::multi::{self, Multi};
-use crate::groups::quorum;
+use crate::groups::multi::Multi;
+use crate::groups::quorum::SIMPLE_LOCKS_ONLY;
+use crate::groups::{Group, multi, quorum};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::Kind;
+use crate::kinds::{Keys, Kind, Permits};
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::locks::Locks;
-use crate::machines::holds::{self, Hold};
+use crate::machines::holds;
+use crate::machines::holds::Hold;
+use crate::machines::inspections::Question;
 use crate::name::LockName;
 use crate::observed::{Detail, Observed};
 use crate::owner::Entropy;
@@ -475,4 +474,76 @@ fn not_owner(subject: &Subject) -> Error {
         "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
     );
     error.with_lock_if_known(subject.name().map(LockName::as_str))
+}
+
+impl Session {
+    /// Asks the server who holds a lock. Completes with [`Outcome::State`].
+    pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
+        let ticket = self.members.ticket(Verb::Inspect);
+        if !self.members.fail_if_closed(ticket, Operation::Inspect, Some(name)) {
+            self.put_question(ticket, kind, name, Question::State, now);
+        }
+        ticket
+    }
+
+    /// Asks the server how many wait in the queue of a fair lock. Completes with [`Outcome::State`], whose
+    /// `waiting` says it.
+    pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
+        self.ask_of_one(Operation::Inspect, Kind::Fair, name, Question::Length, now)
+    }
+
+    /// Removes a lock from its holder: for operators. The holder learns of the
+    /// loss at its next renewal. Completes with [`Outcome::Forced`].
+    pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
+        let ticket = self.members.ticket(Verb::Inspect);
+        if !self.members.fail_if_closed(ticket, Operation::Release, Some(name)) {
+            self.put_question(ticket, kind, name, Question::Force, now);
+        }
+        ticket
+    }
+
+    /// Changes the limit on which those who hold permits of a semaphore agreed, to
+    /// that of `permits`: for operators. Nobody loses a permit. Completes with
+    /// [`Outcome::Forced`], false if none is held.
+    pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
+        let question = Question::Limit(permits.limit());
+        self.ask_of_one(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
+    }
+
+    /// Asks what a RedLock has not.
+    fn ask_of_one(
+        &mut self,
+        operation: Operation,
+        kind: Kind,
+        name: &LockName,
+        question: Question,
+        now: Instant,
+    ) -> Ticket {
+        let ticket = self.members.ticket(Verb::Inspect);
+        if self.members.fail_if_closed(ticket, operation, Some(name)) {
+            return ticket;
+        }
+        if let Group::Quorum(_) = self.group {
+            let error = Error::new(ErrorKind::InvalidArgument, operation, SIMPLE_LOCKS_ONLY);
+            self.members
+                .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
+        } else {
+            self.put_question(ticket, kind, name, question, now);
+        }
+        ticket
+    }
+
+    fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
+        match &mut self.group {
+            Group::Quorum(quorum) => {
+                let input = quorum::Input::Inspect(ticket, name.clone(), question);
+                quorum.input(&mut self.members, input, now);
+            }
+            Group::Multi(_) => {
+                let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
+                self.members.inspect(ticket, keys, question, now);
+            }
+        }
+        self.settle(now);
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cause::Cause;
+use crate::error::Cause;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::kinds::{Keys, Kind};
 use crate::name::Word;

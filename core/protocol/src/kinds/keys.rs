@@ -1,19 +1,31 @@
-//! One lock's keys on one server, and the calls that its kind's table makes of them.
+//! The keys of one lock on one server, the calls that the table of its kind makes of them, and the meaning of the
+//! replies. [`LockKey`] is for tools: it tells which lock a key on a server belongs to.
+//!
+//! ```text
+//! an attempt or a question
+//!   {1}, {1, token}                  granted; of a question: it is free. A token may be empty
+//!   {0, left, holder}                held, for `left` ms by a record with a TTL
+//!   {0, left, holder, now}           the same, of a queue on the server (`HeldReply::Queued`)
+//!   {0, left, holder, held, limit}   the same, of permits (`HeldReply::Permits`)
+//! a renewal, a release, or what an operator does
+//!   {1}, {1, listeners}              it was the owner's
+//!   {1, listeners, grant}             the same, and the lock was granted to a waiter of this client
+//!   {0}                              there is no record
+//!   {2}                              it is another owner's
+//! ```
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kind::Kind;
-use super::permits::Permits;
-use super::replies::{self, Answer};
-use super::semaphore;
-use super::spec::{Arg, Channel, Form, Key, Waiters};
+use super::{Arg, Channel, Form, Key, Kind, Permits, Waiters, fair, read_write, semaphore};
 use crate::digits::Digits;
+use crate::foreign::shown_owner;
 use crate::ids::NodeId;
 use crate::name::{LockName, Word};
 use crate::owner::{ClientId, OwnerId};
 use crate::reply::Reply;
 use crate::script::Script;
+use crate::token::Token;
 
 /// A script with its arguments.
 #[derive(Debug)]
@@ -167,7 +179,7 @@ impl Keys {
 
     /// Reads the reply to an attempt or a question; `None` if it is no such reply.
     pub(crate) fn parse_answer(&self, reply: &Reply) -> Option<Answer> {
-        replies::parse_answer(self.kind.spec().told, reply)
+        parse_answer(self.kind.spec().told, reply)
     }
 
     fn call(&self, form: &Form, values: &Values<'_>) -> Invocation {
@@ -254,4 +266,177 @@ fn decimal(number: u32) -> Arc<[u8]> {
 fn flag(is_set: bool) -> Arc<[u8]> {
     let text: &[u8] = if is_set { b"1" } else { b"0" };
     text.into()
+}
+
+/// What a key of a lock holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LockKey {
+    /// The name itself: of `lock` and `fair_lock` a HASH {owner → 1}, of `mutex` a STRING, the owner. The TTL is the
+    /// lease.
+    Named,
+    /// The waiters of a fair lock: ZSET {owner → when it came, in µs of the server's clock}.
+    Queue,
+    /// When each of them was last heard of: HASH {owner → µs, and whether it wants a token}.
+    Alive,
+    /// Who writes: HASH with `writer`, `writer_until`, and, if a writer waits, `mark`, `mark_until`; times are ms of
+    /// the server's clock.
+    ReadWrite,
+    /// Who reads: ZSET {owner → deadline in ms of the server's clock}.
+    Readers,
+    /// Permits of a semaphore: ZSET {owner/i → deadline in ms of the server's clock, limit → n}.
+    Permits,
+    /// The last fencing token of the name: STRING.
+    Token,
+}
+
+impl LockKey {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Named,
+        Self::Queue,
+        Self::Alive,
+        Self::ReadWrite,
+        Self::Readers,
+        Self::Permits,
+        Self::Token,
+    ];
+
+    /// This key of the lock of this name.
+    #[must_use]
+    pub fn of(self, name: &LockName) -> Arc<[u8]> {
+        self.word().map_or_else(|| name.key(), |word| name.own(word))
+    }
+
+    /// What a key is by its form alone; `None` if no lock has such a key. Anybody may have written it.
+    #[must_use]
+    pub fn read(key: &[u8]) -> Option<(Self, LockName)> {
+        let text = std::str::from_utf8(key).ok()?;
+        if let Ok(name) = LockName::parse(text) {
+            return Some((Self::Named, name));
+        }
+        let (name, word) = match text.strip_prefix("steadlock:{") {
+            Some(rest) => rest.rsplit_once("}:")?,
+            None => text.strip_prefix("steadlock::")?.rsplit_once(':')?,
+        };
+        let name = LockName::parse(name).ok()?;
+        let is_word = |of: &Self| of.word().is_some_and(|own| own.as_str() == word);
+        let found = Self::ALL.into_iter().find(is_word)?;
+        // Which of the two forms it is follows from the name.
+        (*found.of(&name) == *key).then_some((found, name))
+    }
+
+    const fn word(self) -> Option<Word> {
+        let key = match self {
+            Self::Named => Key::Name,
+            Self::Queue => fair::QUEUE,
+            Self::Alive => fair::ALIVE,
+            Self::ReadWrite => read_write::STATE,
+            Self::Readers => read_write::READERS,
+            Self::Permits => semaphore::PERMITS,
+            Self::Token => Key::Own(Word::TOKEN),
+        };
+        match key {
+            Key::Own(word) => Some(word),
+            Key::Name | Key::TokenIfDrawn => None,
+        }
+    }
+}
+
+/// What a kind's scripts say of a lock that is held, besides for how long and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldReply {
+    /// Nothing.
+    Holder,
+    /// When the server saw the waiter in its queue.
+    Queued,
+    /// How many permits are held, of how many.
+    Permits,
+}
+
+/// The server's answer to an attempt or a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The asking owner holds the lock (or, for a question, it is free).
+    Granted(Option<Token>),
+    /// Somebody holds it; `ttl` is `None` for a record without TTL.
+    Held {
+        owner: String,
+        ttl: Option<Duration>,
+        /// A semaphore's permits: how many are held, of how many.
+        permits: Option<(u32, u32)>,
+        /// When the server put the owner into its queue, in µs of its own clock.
+        queued: Option<u64>,
+    },
+}
+
+/// The server's answer to a renewal or a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// It was the owner's, and it was renewed or removed. A release says how
+    /// many connections heard of it.
+    Mine { listeners: u32 },
+    /// There is none.
+    Absent,
+    /// It is another owner's.
+    Others,
+}
+
+/// Reads the reply to an attempt or a question; `None` if it is no such reply of the kind.
+pub(super) fn parse_answer(told: HeldReply, reply: &Reply) -> Option<Answer> {
+    let Reply::Array(parts) = reply else { return None };
+    match parts.as_slice() {
+        [Reply::Int(1)] => Some(Answer::Granted(None)),
+        [Reply::Int(1), Reply::Bytes(token)] if token.is_empty() => Some(Answer::Granted(None)),
+        [Reply::Int(1), Reply::Bytes(token)] => Some(Answer::Granted(Some(Token::parse(token)?))),
+        [Reply::Int(0), Reply::Int(left), Reply::Bytes(holder), more @ ..] => {
+            let (queued, permits) = match (told, more) {
+                (_, []) => (None, None),
+                (HeldReply::Queued, [Reply::Bytes(now)]) => (Some(parse_number(now)?), None),
+                (HeldReply::Permits, [Reply::Int(held), Reply::Int(limit)]) => {
+                    (None, Some((u32::try_from(*held).ok()?, u32::try_from(*limit).ok()?)))
+                }
+                _ => return None,
+            };
+            Some(Answer::Held {
+                owner: shown_owner(holder),
+                ttl: u64::try_from(*left).ok().map(Duration::from_millis),
+                permits,
+                queued,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Reads the reply to a renewal, a release or what an operator does; `None` if it is no such reply.
+pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
+    let Reply::Array(parts) = reply else { return None };
+    match parts.as_slice() {
+        [Reply::Int(1)] => Some(Record::Mine { listeners: 0 }),
+        // The third is grant for `parse_grant`.
+        [Reply::Int(1), Reply::Int(listeners)] | [Reply::Int(1), Reply::Int(listeners), Reply::Bytes(_)] => {
+            Some(Record::Mine {
+                listeners: u32::try_from(*listeners).unwrap_or(0),
+            })
+        }
+        [Reply::Int(0)] => Some(Record::Absent),
+        [Reply::Int(2)] => Some(Record::Others),
+        _ => None,
+    }
+}
+
+/// What the reply to a release says of a waiter of the same client that was granted the lock by it.
+pub(crate) fn parse_grant(reply: &Reply) -> Option<&[u8]> {
+    match reply {
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Int(1), Reply::Int(_), Reply::Bytes(grant)] => Some(grant),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Reads a number that the wire has as decimal text.
+pub(crate) fn parse_number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::spec::{Channel, Key};
 use super::*;
+use super::{Channel, Key};
 use crate::ids::NodeId;
 use crate::name::{KeyPrefix, LockName, Word, hash_tag};
 use crate::owner::{ClientId, OwnerId};

@@ -20,7 +20,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::calls::Purpose;
-use crate::cause::Cause;
+use crate::error::Cause;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::ids::Ticket;
 use crate::instant::Instant;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::LockSet;
 use super::gathering::Gathered;
-use super::request::LockSet;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Operation};

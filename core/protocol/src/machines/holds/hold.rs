@@ -1,25 +1,35 @@
-//! A hold: one record of this client on the server, and a lease for each level.
+//! A hold: one record of this client on the server, a lease for each level, and the watchdog. The watchdog decides when
+//! the hold is renewed, and keeps the deadline until which the holder may rely on the lease.
+//!
+//! The watchdog renews an auto-renewed hold after a third of its lease or a little earlier, counted from when the last
+//! confirmed call was sent. If a renewal is not answered within a sixth of the lease, or within the command timeout if
+//! that is shorter, the watchdog sends another one after a short pause, until the deadline. A fixed lease is renewed
+//! only to reach its own length, because no attempt asks for more than 30 s.
+//!
+//! A renewal never creates a record and never shortens one, so it can use either lane. It uses the command lane while
+//! the renewal lane is closed, or if the last renewal failed on the renewal lane.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::watchdog::{Record, Watchdog};
-use crate::calls::Unresolved;
+use crate::calls::{Purpose, Unresolved};
+use crate::defects::Defect;
 use crate::ending::LostReason;
-use crate::error::{Error, Holder, Operation};
-use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, Ticket};
+use crate::error::{Cause, Error, Holder, Operation};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
-use crate::lease::LeasePlan;
+use crate::lease::{LeasePlan, deadline};
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::periods::PROVISIONAL;
 use crate::step::{Ended, NewHold, Owed, Step};
+use crate::timers::Timer;
 use crate::token::Token;
-use crate::types::{Event, Grant};
+use crate::types::{Event, Grant, Lane};
 
 /// One record of this client on the server, and a lease for each level.
 #[derive(Debug)]
@@ -259,4 +269,368 @@ pub(super) fn lost_error(lost: Option<LostReason>, is_renewed: bool, name: &Lock
         false => Error::lost_and_forgotten(operation, Some(reason)),
     };
     error.with_lock(name.as_str())
+}
+
+/// The pause after a failed renewal: the first one, and the longest one.
+const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// A divisor: a renewal comes earlier than a third of the lease by a random time of up to a tenth of that third.
+const SPREAD: u32 = 10;
+/// The length of an auto-renewed degraded lease, which ends only when it is released.
+const ENDLESS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+/// The unit of a TTL on the wire.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// The record that a watchdog renews.
+pub(super) struct Record<'a> {
+    pub(super) id: HoldId,
+    pub(super) keys: &'a Keys,
+    pub(super) owner: &'a OwnerId,
+}
+
+/// The end of one hold, and its renewals.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    plan: LeasePlan,
+    /// Why the hold was lost; set once.
+    lost: Option<LostReason>,
+    /// Until when the holder may rely on the lease.
+    deadline: Instant,
+    /// The earliest time at which the server can drop the record.
+    record_until: Instant,
+    /// Until when the record should last. Renewals make `record_until` reach this time.
+    wanted_until: Instant,
+    /// The end of `max_hold`.
+    ends: Option<Instant>,
+    /// The renewal in flight.
+    renewal: Option<CallId>,
+    /// The number of renewals in a row that failed.
+    failures: u32,
+    /// The lane of the last renewal.
+    renewed_by: Lane,
+    /// Why the last renewal failed, if that is known.
+    failure: Option<Box<Cause>>,
+    /// Whether no server has the record, so that there is nothing to renew.
+    is_local: bool,
+}
+
+impl Watchdog {
+    pub(super) fn new(new: &NewHold, now: Instant) -> Self {
+        // `sent` is only the earliest time at which the server can have made a provisional grant, so the length of the
+        // lease counts from now.
+        let start = if new.provisional { now } else { new.sent };
+        let ends = new.max_hold.map(|max| start + max);
+        let capped = |until: Instant| ends.map_or(until, |ends| until.min(ends));
+        let is_endless = new.is_local && new.plan.renewed;
+        let (length, ttl) = if is_endless {
+            (ENDLESS, ENDLESS)
+        } else {
+            (new.plan.length, new.ttl)
+        };
+        Self {
+            plan: new.plan,
+            lost: None,
+            deadline: capped(deadline(new.sent, ttl).min(deadline(start, length))),
+            record_until: (new.sent + ttl).min(start + length),
+            wanted_until: capped(start + length),
+            ends,
+            renewal: None,
+            failures: 0,
+            renewed_by: Lane::Renewal,
+            failure: None,
+            is_local: new.is_local,
+        }
+    }
+
+    pub(super) const fn plan(&self) -> LeasePlan {
+        self.plan
+    }
+
+    /// Sets the plan by which the hold is renewed from now on.
+    pub(super) fn set_plan(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
+        self.plan = plan;
+        if self.is_local && !plan.renewed {
+            // A member of a composite lock is acquired with an auto-renewed lease. Such a degraded lease has no end, so
+            // it gets one here.
+            let until = self.capped(now + plan.length);
+            (self.deadline, self.record_until, self.wanted_until) = (until, until, until);
+            io.set(Timer::Deadline(id), until);
+        }
+    }
+
+    /// Whether no server has the record.
+    pub(super) const fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    pub(super) const fn lost(&self) -> Option<LostReason> {
+        self.lost
+    }
+
+    /// Whether this call is the renewal in flight.
+    pub(super) fn is_renewed_by(&self, call: CallId) -> bool {
+        self.renewal == Some(call)
+    }
+
+    pub(super) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Returns the earliest time at which the server can drop the record.
+    pub(super) const fn record_until(&self) -> Instant {
+        self.record_until
+    }
+
+    /// Returns until when the record lasts, or should last if that is later.
+    pub(super) fn longest(&self) -> Instant {
+        self.record_until.max(self.wanted_until)
+    }
+
+    /// Returns the number of renewals in a row that failed.
+    pub(super) const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Whether a renewal is in flight.
+    pub(super) const fn is_renewing(&self) -> bool {
+        self.renewal.is_some()
+    }
+
+    /// Returns why the last renewal failed, if that is known.
+    pub(super) fn failure(&self) -> Option<&Cause> {
+        self.failure.as_deref()
+    }
+
+    /// Whether the holder may rely on the lease `now`.
+    pub(super) fn is_valid(&self, now: Instant) -> bool {
+        self.lost.is_none() && now < self.deadline
+    }
+
+    /// Returns `until`, or the end of `max_hold` if that comes first.
+    pub(super) fn capped(&self, until: Instant) -> Instant {
+        self.ends.map_or(until, |ends| until.min(ends))
+    }
+
+    /// Whether the record lasts until `until`, or up to 1 ms less. The wire has whole milliseconds, so another renewal
+    /// would not help.
+    pub(super) fn reaches(&self, until: Instant) -> bool {
+        self.record_until + MILLISECOND >= until
+    }
+
+    /// Sets the least time until which the record should last.
+    pub(super) fn want(&mut self, until: Instant) {
+        self.wanted_until = self.wanted_until.max(until);
+    }
+
+    /// Adopts `plan` if it is auto-renewed, and the hold is not renewed yet or has a shorter lease. Returns whether the
+    /// plan was adopted. The longest auto-renewed lease counts until the last level is released.
+    pub(super) fn watch(&mut self, plan: LeasePlan) -> bool {
+        let is_new = plan.renewed && !self.plan.renews_for(plan);
+        if is_new {
+            self.plan = plan;
+        }
+        is_new
+    }
+
+    /// Extends a degraded lease until `until`, or until its release if it is auto-renewed.
+    pub(super) fn last_here(&mut self, until: Instant, now: Instant) {
+        let until = if self.plan.renewed { now + ENDLESS } else { until };
+        let until = self.capped(until);
+        self.record_until = self.record_until.max(until);
+        self.wanted_until = self.wanted_until.max(until);
+        self.deadline = self.deadline.max(until);
+    }
+
+    /// Marks the hold as lost, finally. Returns false if it was lost already.
+    pub(super) fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason) -> bool {
+        let is_new = self.lost.is_none();
+        if is_new {
+            self.lost = Some(reason);
+            stop(io, id);
+        }
+        is_new
+    }
+
+    /// Sets the timers of a provisional grant. The first renewal comes after a third of the grant, or of an
+    /// auto-renewed lease that is shorter. Most holds end before that.
+    pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, new: (Instant, Duration)) {
+        let (sent, ttl) = new;
+        let watched_for = self.plan.renewed.then_some(self.plan.length);
+        let first = ttl.min(watched_for.unwrap_or(ttl));
+        io.set(Timer::Deadline(id), self.deadline);
+        io.set(Timer::Renew(id), sent + first.checked_div(3).unwrap_or_default());
+    }
+
+    /// Sets the timers after the server has confirmed a call that was sent at `sent`.
+    pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
+        let id = record.id;
+        if self.is_local && self.plan.renewed && self.ends.is_none() {
+            io.stop(Timer::Deadline(id));
+            return;
+        }
+        // A timer that is set too early stays as it is, and is set again when it fires. This saves work, because most
+        // holds end before it fires.
+        if io.due(Timer::Deadline(id)).is_none_or(|due| due > self.deadline) {
+            io.set(Timer::Deadline(id), self.deadline);
+        }
+        if self.is_local {
+            return;
+        }
+        if !self.reaches(self.wanted_until) {
+            self.renew(io, record, None, now);
+        } else if self.plan.renewed {
+            // A hold is renewed even if its record lasts until the end of `max_hold`, because the renewal notices a
+            // removed record. The random part spreads the renewals of holds that were acquired, or renewed after an
+            // outage, at the same time.
+            let third = self.plan.length.checked_div(3).unwrap_or_default();
+            let earlier = io.part_of(third.checked_div(SPREAD).unwrap_or_default());
+            io.set(Timer::Renew(id), sent + third.saturating_sub(earlier));
+        } else {
+            self.renew_no_more(io, id);
+        }
+    }
+
+    /// Stops the renewals of a fixed hold whose record lasts long enough.
+    pub(super) fn renew_no_more(&self, io: &mut Io, id: HoldId) {
+        if !self.plan.renewed && self.renewal.is_none() && self.reaches(self.wanted_until) {
+            io.stop(Timer::Renew(id));
+        }
+    }
+
+    /// Sends a renewal, unless one is in flight. Uses `lane`, which must be open, or else the best open lane.
+    pub(super) fn renew(&mut self, io: &mut Io, record: &Record<'_>, lane: Option<Lane>, now: Instant) {
+        let (id, node) = (record.id, record.keys.node);
+        if io.has(Defect::StuckNodeStopsRenewals) && has_to_wait(io, id, now) {
+            return;
+        }
+        // After the deadline the hold is lost, and its record must expire too.
+        if self.is_local || self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
+            return;
+        }
+        let failed_on = Some(self.renewed_by).filter(|_| self.failures > 0);
+        let Some(lane) = lane.or_else(|| lane_of(io, node, failed_on)) else {
+            // No timer is needed: the hold is renewed when a lane opens.
+            io.stop(Timer::Renew(id));
+            return;
+        };
+        let lease = if self.plan.renewed {
+            self.plan.length
+        } else {
+            Duration::ZERO
+        };
+        let until = self.capped((now + lease).max(self.longest()));
+        // Rounded up to milliseconds, so that the record lasts as long as it should.
+        let millis = until.saturating_since(now).as_micros().div_ceil(1_000);
+        let ttl = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+        if ttl < MILLISECOND {
+            return;
+        }
+        let invocation = record.keys.renew(record.owner, ttl);
+        let sixth = self.plan.length.checked_div(6).unwrap_or_default();
+        let overdue = now + io.config().command_timeout.min(sixth.max(RETRY.0));
+        let purpose = Purpose::Renew { hold: id, ttl };
+        self.renewal = Some(io.call(purpose, (node, lane), invocation, Some(overdue)));
+        self.renewed_by = lane;
+        io.stop(Timer::Renew(id));
+    }
+
+    /// Renews the hold because a lane has opened. An auto-renewed hold is renewed even if no renewal is due, because a
+    /// failover may have lost the record.
+    pub(super) fn connected(&mut self, io: &mut Io, record: &Record<'_>, lane: Lane, now: Instant) {
+        // If the last renewal failed on this lane, the next one may fail there too, and there may be no time for a
+        // third.
+        let has_failed = self.failures > 0 && self.renewed_by == lane;
+        if !self.reaches(self.wanted_until) || self.plan.renewed {
+            self.renew(io, record, Some(lane).filter(|_| !has_failed), now);
+        }
+    }
+
+    /// Handles that a lane has closed. A renewal that was not sent yet would wait for the next connection, so it counts
+    /// as failed, and the next renewal uses an open lane.
+    pub(super) fn lane_closed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        let call = self.renewal.and_then(|call| io.in_flight(call));
+        if call.is_some_and(|call| call.sent.is_none()) {
+            self.failed(io, id, None, now);
+        }
+    }
+
+    /// Notes that a renewal was answered. Returns whether it was the renewal in flight; the reply to an overdue renewal
+    /// counts as well.
+    pub(super) fn answered(&mut self, call: CallId) -> bool {
+        let is_current = self.renewal == Some(call);
+        if is_current {
+            self.renewal = None;
+        }
+        is_current
+    }
+
+    /// Notes that the server has confirmed the record for `ttl`, counted from when the call was sent.
+    pub(super) fn confirmed(&mut self, sent: Instant, ttl: Duration) {
+        self.failures = 0;
+        self.failure = None;
+        self.record_until = self.record_until.max(sent + ttl);
+        self.deadline = self.deadline.max(deadline(sent, ttl));
+    }
+
+    /// Notes that a renewal failed, and sets the timer for the next one.
+    pub(super) fn failed(&mut self, io: &mut Io, id: HoldId, why: Option<Cause>, now: Instant) {
+        self.renewal = None;
+        self.failure = why.map(Box::new);
+        let doublings = self.failures.min(8);
+        self.failures = self.failures.saturating_add(1);
+        let pause = RETRY.0.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
+        let longest = RETRY.1.min(self.plan.length.checked_div(10).unwrap_or_default());
+        io.set(Timer::Renew(id), now + pause.min(longest.max(RETRY.0)));
+    }
+
+    /// Returns why the hold is lost, now that the timer of the deadline has fired. Sets the timer again and returns
+    /// `None` if the deadline has moved.
+    pub(super) fn ended(&self, io: &mut Io, id: HoldId, now: Instant) -> Option<LostReason> {
+        if now < self.deadline {
+            io.set(Timer::Deadline(id), self.deadline);
+            return None;
+        }
+        let lasts_to_its_end = self.ends.is_some_and(|ends| self.reaches(ends));
+        Some(if lasts_to_its_end {
+            LostReason::MaxHold
+        } else {
+            LostReason::Expired
+        })
+    }
+
+    /// A deliberate defect: sets the end of the hold to the end that a re-entry asks for, even if that is earlier.
+    pub(super) fn shorten(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
+        self.record_until = now + plan.length;
+        self.wanted_until = now + plan.length;
+        self.deadline = deadline(now, plan.length);
+        io.set(Timer::Deadline(id), self.deadline);
+    }
+}
+
+/// Stops the timers of a hold.
+pub(super) fn stop(io: &mut Io, id: HoldId) {
+    io.stop(Timer::Renew(id));
+    io.stop(Timer::Deadline(id));
+}
+
+/// Returns the lane for a renewal: the renewal lane, or the command lane while the renewal lane is closed. If the last
+/// renewal failed, the other lane comes first, because a connection can be dead long before the client notices.
+fn lane_of(io: &Io, node: NodeId, failed_on: Option<Lane>) -> Option<Lane> {
+    let order = match failed_on {
+        Some(Lane::Renewal) => [Lane::Command, Lane::Renewal],
+        Some(Lane::Command) | None => [Lane::Renewal, Lane::Command],
+    };
+    if io.has(Defect::RenewalsHaveOneLane) {
+        return Some(Lane::Renewal).filter(|lane| io.is_open(node, *lane));
+    }
+    order.into_iter().find(|lane| io.is_open(node, *lane))
+}
+
+/// A deliberate defect: delays a renewal while another one is in flight. Returns whether the renewal was delayed.
+fn has_to_wait(io: &mut Io, id: HoldId, now: Instant) -> bool {
+    let is_renewal = |purpose| matches!(purpose, Purpose::Renew { .. });
+    let is_under_way = io.purposes().any(is_renewal);
+    if is_under_way {
+        io.set(Timer::Renew(id), now + Duration::from_millis(20));
+    }
+    is_under_way
 }

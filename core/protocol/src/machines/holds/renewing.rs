@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use super::extensions::{Aim, Extension};
-use super::observing;
-use super::table::Holds;
+use super::{Aim, Extension, Holds, observe_renewal_failed, observe_renewal_has_to_wait, observe_renewed};
 use crate::calls::InFlight;
 use crate::defects::Defect;
 use crate::ending::LostReason;
@@ -146,7 +144,7 @@ impl Holds {
     pub(super) fn renewal_due(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         self.renew(io, id, now);
         if let Some(hold) = self.get(id) {
-            observing::renewal_has_to_wait(io, hold, now);
+            observe_renewal_has_to_wait(io, hold, now);
         }
     }
 
@@ -167,7 +165,7 @@ impl Holds {
         match result.as_ref().ok().and_then(parse_record) {
             Some(Record::Mine { .. }) => {
                 let Some(sent) = in_flight.sent else { return };
-                observing::renewed(io, hold, sent, now);
+                observe_renewed(io, hold, sent, now);
                 hold.watchdog_mut().confirmed(sent, ttl);
                 if !hold.is_valid(now) {
                     // The confirmed lease was over before the reply arrived.
@@ -192,7 +190,7 @@ impl Holds {
                 self.refuse_extensions(io, id, result);
                 if let Some(hold) = self.hold_mut(id) {
                     let why = result.as_ref().err().map(cause_of);
-                    observing::renewal_failed(io, hold, why.as_ref(), now);
+                    observe_renewal_failed(io, hold, why.as_ref(), now);
                     hold.watchdog_mut().failed(io, id, why, now);
                 }
             }

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
+use super::Waiters;
 use super::queue::{Place, Queue};
-use super::table::Waiters;
 use crate::breakers::Outage;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};

@@ -2,19 +2,31 @@
 //!
 //! The waiters of one client queue here in order of arrival, and only the first one asks the server. A hundred waiters
 //! in a process therefore cause no more traffic than one, and none of them starves. After a release the next local
-//! waiter asks at once, until it is the `turn` of other clients.
+//! waiter asks at once. To let other processes have their turn, a client that knows of subscribers elsewhere pauses
+//! after 16 local grants in a row, or 20 ms after the first of them (`Turn`).
+//!
+//! `Wakes` limits how often messages make a client ask the server. A message says that a lock may be free, and the client asks the server whether it is. Every user that may publish
+//! can send any number of such messages. A queue therefore counts the calls that messages have caused and that found
+//! the same holder as before. After the first few, each such call doubles the gap before the next one. Any change of
+//! the lock resets the gap.
+//!
+//! ```text
+//!           asked, and the holder is the same: the gap doubles
+//!              ┌──┐
+//!  every 2 ms ─┴──┴─► up to the poll interval
+//!      ▲               │
+//!      └───────────────┘ another holder, a renewal, a grant or a release here
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::turn::Turn;
-use super::wakes::Wakes;
-use crate::cause::Cause;
-use crate::error::Holder;
+use crate::error::{Cause, Holder};
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Holders, Keys, Kind};
+use crate::periods::MIN_GAP;
 use crate::sorted::{SortedMap, SortedSet};
 use crate::table::Table;
 
@@ -441,4 +453,212 @@ impl Queues {
 /// Returns the gate and the record that the waiters contend for.
 fn place(keys: &Keys, gate: Gate) -> At {
     (keys.node, gate, Arc::clone(&keys.record))
+}
+
+/// The length of the present turn of this client.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// The number of grants here since another client could last acquire the lock.
+    grants: u32,
+    /// When the first of these grants was made.
+    since: Option<Instant>,
+    /// When the lock was last released here, if it was not granted here since.
+    free_since: Option<Instant>,
+    /// How many other connections received the message about the last release.
+    others: u32,
+}
+
+impl Turn {
+    const MAX_GRANTS: u32 = 16;
+    const MAX_TIME: Duration = Duration::from_millis(20);
+    /// A lock that was free for this long could be acquired by every client, so a new turn begins.
+    const FREE_TIME: Duration = Duration::from_millis(5);
+
+    /// Notes that the lock was granted here.
+    pub(super) fn granted(&mut self, now: Instant) {
+        self.grants = self.grants.saturating_add(1);
+        self.since.get_or_insert(now);
+        self.free_since = None;
+    }
+
+    /// Notes that the lock was released here.
+    pub(super) fn released(&mut self, now: Instant) {
+        self.free_since = Some(now);
+    }
+
+    /// Ends the turn, because another client had the lock or could acquire it.
+    pub(super) fn passed_on(&mut self) {
+        self.grants = 0;
+        self.since = None;
+        self.free_since = None;
+    }
+
+    /// Notes how many other connections received the message about a release.
+    pub(super) const fn heard_by(&mut self, others: u32) {
+        self.others = others;
+    }
+
+    /// Whether clients elsewhere wait for the lock.
+    pub(super) fn is_shared(&self) -> bool {
+        self.others > 0
+    }
+
+    /// Whether other clients should come before the next local attempt.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        if self.others == 0 {
+            return false;
+        }
+        if self
+            .free_since
+            .is_some_and(|since| now.saturating_since(since) >= Self::FREE_TIME)
+        {
+            self.passed_on();
+        }
+        self.grants >= Self::MAX_GRANTS
+            || self
+                .since
+                .is_some_and(|since| now.saturating_since(since) >= Self::MAX_TIME)
+    }
+}
+
+/// The number of calls without success that do not lengthen the gap. A few are normal, because another client may be
+/// faster after a release.
+const FREE: u32 = 4;
+/// The maximum number of doublings. The gap reaches its longest value earlier.
+const MOST_DOUBLINGS: u32 = 16;
+
+/// The calls for one queue that messages have caused.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wakes {
+    /// The number of calls since the last change; each of them found the same holder.
+    fruitless: u32,
+    /// When a message last caused a call.
+    last: Option<Instant>,
+    /// The number of calls that are not answered yet.
+    open: u32,
+}
+
+impl Wakes {
+    /// Returns when a message may cause the next call; `None` for at once. No gap is longer than `longest`.
+    pub(super) fn earliest(&self, longest: Duration) -> Option<Instant> {
+        let doublings = self.fruitless.saturating_sub(FREE).min(MOST_DOUBLINGS);
+        let gap = MIN_GAP.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
+        self.last.map(|last| last + gap.min(longest))
+    }
+
+    /// Notes that a message causes a call.
+    pub(super) fn asks(&mut self, now: Instant) {
+        self.last = Some(now);
+        self.open = self.open.saturating_add(1);
+    }
+
+    /// Notes an answer to such a call, or to another one. `is_the_same` says whether the answer repeats the last one.
+    pub(super) fn answered(&mut self, is_the_same: bool) {
+        if !is_the_same {
+            self.changed();
+        } else if self.open > 0 {
+            self.open = self.open.saturating_sub(1);
+            self.fruitless = self.fruitless.saturating_add(1);
+        }
+    }
+
+    /// Whether messages have caused no call since the last change.
+    pub(super) fn is_fresh(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Resets the gap, because the lock has changed.
+    pub(super) fn changed(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_millis(500);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_client_alone_never_pauses() {
+        let mut turn = Turn::default();
+        for grant in 0..1_000 {
+            turn.granted(at(grant));
+            assert!(!turn.is_over(at(grant)));
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_after_sixteen_grants_when_others_listen() {
+        let mut turn = Turn::default();
+        turn.heard_by(1);
+        for _ in 0..15 {
+            turn.granted(at(0));
+            assert!(!turn.is_over(at(0)));
+        }
+        turn.granted(at(0));
+        assert!(turn.is_over(at(0)));
+        turn.passed_on();
+        assert!(!turn.is_over(at(0)));
+    }
+
+    #[test]
+    fn a_turn_ends_after_twenty_milliseconds() {
+        let mut turn = Turn::default();
+        turn.heard_by(1);
+        turn.granted(at(0));
+        assert!(!turn.is_over(at(19)));
+        assert!(turn.is_over(at(20)));
+    }
+
+    #[test]
+    fn a_lock_that_lay_free_starts_a_new_turn() {
+        let mut turn = Turn::default();
+        turn.heard_by(1);
+        turn.granted(at(0));
+        turn.released(at(100));
+        assert!(turn.is_over(at(104)));
+        assert!(!turn.is_over(at(105)));
+    }
+
+    /// Returns the gap after each of `count` calls without success, in milliseconds.
+    fn gaps(wakes: &mut Wakes, count: usize) -> Vec<u128> {
+        let gap = |_| {
+            wakes.asks(at(0));
+            wakes.answered(true);
+            let next = wakes.earliest(LONGEST).unwrap();
+            next.saturating_since(at(0)).as_millis()
+        };
+        (0..count).map(gap).collect()
+    }
+
+    #[test]
+    fn questions_in_vain_come_ever_more_slowly() {
+        let mut wakes = Wakes::default();
+        assert_eq!(wakes.earliest(LONGEST), None);
+        let expected = [2, 2, 2, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500];
+        assert_eq!(gaps(&mut wakes, 13), expected);
+        assert_eq!(gaps(&mut wakes, 100_000).last(), Some(&500));
+    }
+
+    #[test]
+    fn a_change_ends_that() {
+        for change in [Wakes::changed, |wakes: &mut Wakes| wakes.answered(false)] {
+            let mut wakes = Wakes::default();
+            gaps(&mut wakes, 100);
+            change(&mut wakes);
+            assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);
+        }
+    }
+
+    #[test]
+    fn questions_that_no_message_caused_do_not_count() {
+        let mut wakes = Wakes::default();
+        (0..100).for_each(|_| wakes.answered(true));
+        assert_eq!(gaps(&mut wakes, 5), [2, 2, 2, 2, 4]);
+    }
 }

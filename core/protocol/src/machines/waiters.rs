@@ -1,49 +1,44 @@
 //! The waiters of a client: the callers that request a lock which they do not hold. This machine decides which of them
 //! asks the server, when, and with what outcome the wait ends.
 //!
-//! `request` has the state diagram of one acquisition, and `queue` is the local wait queue of a lock. `turn` decides
-//! when other clients come first, `refusal` how a wait ends without the lock, and `wakes` how often messages make the
-//! waiters ask.
+//! This file has the inputs of the machine and the tables of all waiters. `request` has the state diagram of one
+//! acquisition, and how a wait ends without the lock. `queue` is the local wait queue of a lock: when other clients come
+//! first, and how often messages make the waiters ask. `answers` handles the server's answers and ends waits.
 
-mod attempts;
-mod caller_wait;
+mod answers;
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
-mod ends;
-mod input;
-mod observing;
 mod outage;
 mod queue;
-mod refusal;
 mod request;
-mod table;
 #[cfg(test)]
 mod tests;
-mod turn;
-mod verdict;
-mod wakes;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use self::queue::Place;
-use self::refusal::others_first;
-use self::request::{Arrival, Request, tries_once};
+pub(crate) use self::outage::refused_unasked;
+use self::queue::{Place, Queue, Queues};
+pub(crate) use self::request::CallerWait;
+use self::request::{Arrival, LocalHolder, Request, others_first, tries_once};
 use super::holds::{Hold, Holds};
-use crate::cause::Cause;
+use crate::calls::InFlight;
 use crate::defects::Defect;
-use crate::ids::{Context, LockId, NodeId, Ticket};
+use crate::error::Cause;
+use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::step::Step;
+use crate::kinds::{Gate, Keys};
+use crate::lease::LeasePlan;
+use crate::owner::OwnerId;
+use crate::reply::{CallError, Reply};
+use crate::sorted::SortedMap;
+use crate::step::{Granted, Step};
+use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
-use crate::types::Outcome;
+use crate::types::{AcquireRequest, Outcome};
 use crate::wording::cut_off;
-
-pub(crate) use self::caller_wait::CallerWait;
-pub(crate) use self::input::{Answered, Input, Wanted};
-pub(crate) use self::outage::refused_unasked;
-pub(crate) use self::table::Waiters;
 
 /// The pause of a client whose turn is over, in which other clients can acquire the lock.
 const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
@@ -279,5 +274,267 @@ impl Waiters {
                 queue.note_failure(cause.clone(), now);
             }
         }
+    }
+}
+
+/// The request of a caller for a lock that it does not hold.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) ticket: Ticket,
+    pub(crate) request: AcquireRequest,
+    pub(crate) keys: Arc<Keys>,
+    /// The owner id of the write hold inside which the caller reads.
+    pub(crate) inside: Option<OwnerId>,
+    pub(crate) plan: LeasePlan,
+}
+
+/// The answer to an attempt that asked for this TTL.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) ticket: Ticket,
+    pub(crate) call: CallId,
+    pub(crate) in_flight: InFlight,
+    pub(crate) ttl: Duration,
+    pub(crate) result: Result<Reply, CallError>,
+}
+
+/// The events that concern waiters.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller requests a lock.
+    Wanted(Wanted),
+    /// An attempt was answered, or was cut off.
+    Answered(Answered),
+    /// The answer to an attempt is overdue.
+    Overdue(Ticket, CallId),
+    /// A pause, a sleep or a gap is over.
+    Woken(Ticket),
+    /// The wait of a caller is over.
+    WaitOver(Ticket),
+    /// A caller without a bound must check again whether the server has answered within the last lease.
+    Silence(Ticket),
+    /// A caller no longer waits.
+    Cancelled(Ticket),
+    /// An attempt was refused, and the fair queue has noted whether the waiter is in the server's queue. The duration
+    /// is what is left of the other hold. The flag says that the lock is free, but dead waiters come first.
+    Refused(Ticket, Option<Duration>, bool),
+    /// A refused waiter goes to sleep, now that the client has subscribed to the channel of the lock.
+    Sleep(Ticket, Option<Duration>),
+    /// A waiter sends an attempt. The release for its former owner id comes first.
+    Ask(Ticket),
+    /// The answer to the current attempt may be stale. Messages from before the subscription are lost, or a message
+    /// about the waiter arrived during the attempt.
+    MissedMessages(Ticket),
+    /// Perhaps no caller of this client holds the lock any more.
+    Advance(LockId),
+    /// A caller of this client was granted a lock that has one holder at a time.
+    Held(LockId, HoldId),
+    /// A hold no longer blocks the waiters of this client.
+    Freed(LockId, HoldId),
+    /// The lock may be free.
+    MayBeFree(LockId),
+    /// A message says that the lock may be free, or the message is not plausible.
+    Heard(LockId),
+    /// A release by this client was received by this many other connections.
+    Published(LockId, u32),
+    /// The command lane of a node has opened.
+    Connected(NodeId),
+    /// The command lane of a node has closed, for this reason.
+    Disconnected(NodeId, Cause),
+    /// The circuit breaker of a primary is open, so no request may wait for it.
+    Outage(Primary),
+    /// The primary serves again.
+    OutageOver(Primary),
+    /// The lock is no longer in use.
+    Forget(LockId),
+    /// A poll that names these waiters was sent.
+    Polled(CallId, Vec<Ticket>),
+    /// The poll was answered, or was cut off (`true`).
+    PollAnswered(CallId, bool, Vec<Ticket>),
+    /// The poll failed.
+    PollFailed(LockId, Vec<Ticket>, CallError),
+    /// The answer to a poll that was sent at this instant says who holds a lock, and for how long.
+    HolderSeen(LockId, String, Option<Duration>, Instant),
+    /// The server granted the lock to a waiter in its queue.
+    GrantedUnasked(Ticket, Granted),
+    /// The server did so, but too little of the grant is left, or the token is missing; the waiter asks again.
+    AskAgain(Ticket),
+}
+
+/// The waiters of a client, and their queues.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    queues: Queues,
+    requests: Table<Ticket, Request>,
+    /// The number of requests of each caller.
+    by_caller: SortedMap<Context, usize>,
+}
+
+impl Waiters {
+    /// Returns the lock with these keys, if it is known here.
+    pub(crate) fn find(&self, keys: &Keys) -> Option<LockId> {
+        self.queues.find(keys, keys.kind.gate())
+    }
+
+    /// Returns the lock with these keys at another gate of its record.
+    pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
+        self.queues.find(keys, gate)
+    }
+
+    /// Returns all known locks, oldest first.
+    pub(crate) fn locks(&self) -> Vec<LockId> {
+        self.queues.ids()
+    }
+
+    /// Whether no caller of this client asks, waits or holds the lock; `None` if the lock is not known.
+    pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
+        self.queues.get(lock).map(Queue::is_unused)
+    }
+
+    /// Whether clients elsewhere wait for the lock.
+    pub(crate) fn is_shared(&self, lock: LockId) -> bool {
+        self.queues.get(lock).is_some_and(Queue::is_shared)
+    }
+
+    /// Returns the tickets of all waiters, oldest first.
+    pub(crate) fn tickets(&self) -> Vec<Ticket> {
+        self.requests.keys()
+    }
+
+    /// Whether this caller waits for any lock.
+    pub(crate) fn has_waits_of(&self, context: Context) -> bool {
+        self.by_caller.contains_key(&context)
+    }
+
+    /// Returns all waits of this caller, oldest first. Searches the waits of all callers.
+    pub(crate) fn of_caller(&self, context: Context) -> Vec<CallerWait> {
+        let tickets = self.requests.keys().into_iter();
+        let wait = |ticket| {
+            let request = self.requests.get(&ticket)?;
+            (request.context() == Some(context)).then(|| CallerWait::of(ticket, request))
+        };
+        tickets.filter_map(wait).collect()
+    }
+
+    /// Returns the number of entries in all tables.
+    pub(crate) fn len(&self) -> usize {
+        let requests = self.requests.len().saturating_add(self.by_caller.len());
+        self.queues.len().saturating_add(requests)
+    }
+
+    /// Returns the lock with these keys, and adds it if it is not known.
+    fn open(&mut self, keys: &Arc<Keys>) -> LockId {
+        self.queues.open(keys)
+    }
+
+    /// Removes a lock that is no longer in use.
+    fn close(&mut self, lock: LockId) {
+        self.queues.remove(lock);
+    }
+
+    fn request(&self, ticket: Ticket) -> Option<&Request> {
+        self.requests.get(&ticket)
+    }
+
+    fn request_mut(&mut self, ticket: Ticket) -> Option<&mut Request> {
+        self.requests.get_mut(&ticket)
+    }
+
+    /// Returns all requests, oldest first.
+    fn requests_mut(&mut self) -> impl Iterator<Item = (Ticket, &mut Request)> {
+        self.requests.iter_mut()
+    }
+
+    fn queue(&self, lock: LockId) -> Option<&Queue> {
+        self.queues.get(lock)
+    }
+
+    fn queue_mut(&mut self, lock: LockId) -> Option<&mut Queue> {
+        self.queues.get_mut(lock)
+    }
+
+    fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
+        self.queues.iter_mut()
+    }
+
+    /// Returns a queue and its first request, unless the lock is held here.
+    fn queue_and_first(&mut self, lock: LockId) -> Option<(&mut Queue, Option<(Ticket, &mut Request)>)> {
+        let queue = self.queues.get_mut(lock).filter(|queue| queue.holding().is_none())?;
+        let first = queue.first();
+        let first = first.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?)));
+        Some((queue, first))
+    }
+
+    fn admit(&mut self, ticket: Ticket, request: Request) {
+        if let Some(context) = request.context() {
+            let count = self.by_caller.get_or_insert_with(context, || 0);
+            *count = count.saturating_add(1);
+        }
+        self.requests.insert(ticket, request);
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<Request> {
+        let request = self.requests.remove(&ticket)?;
+        if let Some(context) = request.context()
+            && let Some(count) = self.by_caller.get_mut(&context)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.by_caller.remove(&context);
+            }
+        }
+        Some(request)
+    }
+
+    fn with(&mut self, ticket: Ticket, change: impl FnOnce(&mut Request)) {
+        if let Some(request) = self.requests.get_mut(&ticket) {
+            change(request);
+        }
+    }
+
+    fn with_all(&mut self, tickets: &[Ticket], change: impl Fn(&mut Request)) {
+        for ticket in tickets {
+            self.with(*ticket, &change);
+        }
+    }
+
+    fn with_queue(&mut self, lock: LockId, change: impl FnOnce(&mut Queue)) {
+        if let Some(queue) = self.queues.get_mut(lock) {
+            change(queue);
+        }
+    }
+
+    /// Whether a single attempt is refused because other callers of this client come first.
+    fn comes_after_others(&self, lock: LockId, place: Place) -> bool {
+        let Some(queue) = self.queues.get(lock) else {
+            return false;
+        };
+        match place {
+            Place::Queue | Place::Server => !queue.is_idle(),
+            // Small requests for permits must not overtake a large one that waits. Readers are all alike.
+            Place::Alone => {
+                let first = queue.first().and_then(|first| self.requests.get(&first));
+                queue.counts_permits() && first.is_some_and(Request::was_told_held)
+            }
+        }
+    }
+
+    /// Returns the holder in this client, for the error of a caller with this context.
+    fn local_holder(
+        &self,
+        holds: &Holds,
+        (lock, context): (LockId, Option<Context>),
+        now: Instant,
+    ) -> Option<LocalHolder> {
+        let hold = self.holder(holds, lock)?;
+        Some(LocalHolder {
+            holder: hold.as_holder(now),
+            is_the_caller: context.is_some() && hold.context() == context,
+        })
+    }
+
+    /// Returns the hold of this client that blocks the waiters.
+    fn holder<'a>(&self, holds: &'a Holds, lock: LockId) -> Option<&'a Hold> {
+        holds.get(self.queues.get(lock)?.holding()?)
     }
 }

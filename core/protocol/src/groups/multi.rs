@@ -15,29 +15,29 @@
 //! are held already are renewed, also for a fixed lease. When one is lost, all are: before the last one is
 //! granted they are acquired again, after it the multi-lock is lost. Its holder enters the multi-lock as
 //! one, whatever kinds its members are. A member is released only with the multi-lock.
+//!
+//! The release or extension of a multi-lock ends when the server has answered for all members.
 
-mod endings;
 mod gathering;
-mod gatherings;
 mod held;
-mod request;
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use self::gathering::{Gathered, Gathering, Gatherings, Wanted};
+use self::held::{HeldLocks, Released};
 
 use super::members::{MemberEvent, Members};
+use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{Context, LeaseId, Ticket};
+use crate::ids::{Context, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
-use crate::kinds::Kind;
+use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::machines::holds;
 use crate::name::LockName;
+use crate::sorted::SortedMap;
 use crate::types::{AcquireRequest, Outcome};
-use endings::Endings;
-use gathering::{Gathered, Gathering, Wanted};
-use gatherings::Gatherings;
-use held::{HeldLocks, Released};
-use request::{LockSet, lock_set};
-
-pub(crate) use request::in_order;
 
 /// What happens to multi-locks.
 #[derive(Debug)]
@@ -231,5 +231,154 @@ impl Multi {
         if let Some((first, held)) = first.and_then(|first| Some((first, self.held.get(first)?))) {
             self.endings.extend(members, ticket, (first, held.members(), by), now);
         }
+    }
+}
+
+/// The locks of a multi-lock, sorted: the same locks in any order are the same set.
+type LockSet = Arc<[(Kind, LockName)]>;
+
+/// The set of these locks.
+fn lock_set(locks: impl Iterator<Item = (Kind, LockName)>) -> LockSet {
+    let locks: BinaryHeap<_> = locks.collect();
+    locks.into_sorted_vec().into()
+}
+
+/// Puts requests into the order in which they are acquired, the same in every client; or says why
+/// they make no multi-lock.
+pub(crate) fn in_order(requests: Vec<AcquireRequest>) -> Result<Vec<AcquireRequest>, &'static str> {
+    let mut by_place = SortedMap::new();
+    for request in requests {
+        if by_place.insert(place(&request), request).is_some() {
+            return Err("one lock is named twice; name each once");
+        }
+    }
+    if by_place.is_empty() {
+        return Err("several locks are wanted, and none is named; name one at least");
+    }
+    Ok(by_place.into_values().collect())
+}
+
+/// What is contended for: two requests of one place would wait for each other.
+fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
+    let keys = Keys::new(request.kind, &request.name, NodeId::default());
+    (keys.record, request.kind.gate())
+}
+
+/// The releases and the extensions that are under way.
+#[derive(Debug, Default)]
+struct Endings {
+    by_ticket: SortedMap<Ticket, Ending>,
+}
+
+/// A release or an extension of all members.
+#[derive(Debug)]
+struct Ending {
+    /// The multi-lock that is extended.
+    extends: Option<LeaseId>,
+    under_way: Vec<Ticket>,
+    /// The worst so far.
+    outcome: Outcome,
+}
+
+/// A release or an extension of which all members are done.
+struct Ended {
+    /// The multi-lock that was extended.
+    extends: Option<LeaseId>,
+    /// The worst of all.
+    outcome: Outcome,
+}
+
+impl Endings {
+    fn len(&self) -> usize {
+        self.by_ticket.len()
+    }
+
+    /// Whether the ticket is that of a release or of an extension.
+    fn has(&self, ticket: Ticket) -> bool {
+        self.by_ticket.contains_key(&ticket)
+    }
+
+    /// Releases members, the last one first. This is the outcome unless a server says worse.
+    fn release(
+        &mut self,
+        members: &mut Members,
+        ticket: Ticket,
+        (leases, outcome): (&[LeaseId], Outcome),
+        now: Instant,
+    ) {
+        let mut under_way = Vec::new();
+        for member in leases.iter().rev() {
+            members.exclude(*member);
+            let release = members.ticket_for(Some(ticket), Verb::Release);
+            under_way.push(release);
+            members.release(release, *member, now);
+        }
+        let ending = Ending {
+            extends: None,
+            under_way,
+            outcome,
+        };
+        self.by_ticket.insert(ticket, ending);
+    }
+
+    /// Extends the members of a multi-lock.
+    fn extend(
+        &mut self,
+        members: &mut Members,
+        ticket: Ticket,
+        (first, leases, by): (LeaseId, &[LeaseId], Option<LeaseDuration>),
+        now: Instant,
+    ) {
+        let mut under_way = Vec::new();
+        for member in leases {
+            let extension = members.ticket_for(Some(ticket), Verb::Extend);
+            under_way.push(extension);
+            members.extend(extension, *member, by, now);
+        }
+        let ending = Ending {
+            extends: Some(first),
+            under_way,
+            outcome: Outcome::Extended(Instant::FAR_FUTURE),
+        };
+        self.by_ticket.insert(ticket, ending);
+    }
+
+    /// A member is released or extended. Returns the whole ending once all are.
+    fn completed(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) -> Option<Ended> {
+        let ending = self.by_ticket.get_mut(&ticket)?;
+        ending.under_way.retain(|under_way| *under_way != member);
+        ending.outcome = worse(ending.outcome.clone(), outcome);
+        if !ending.under_way.is_empty() {
+            return None;
+        }
+        let ending = self.by_ticket.remove(&ticket)?;
+        Some(Ended {
+            extends: ending.extends,
+            outcome: ending.outcome,
+        })
+    }
+
+    /// The caller of a release or an extension went away.
+    fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        if let Some(ending) = self.by_ticket.remove(&ticket) {
+            members.cancel_all(&ending.under_way, now);
+        }
+    }
+}
+
+/// The one of two outcomes that the caller has to know.
+fn worse(a: Outcome, b: Outcome) -> Outcome {
+    let rank = |outcome: &Outcome| match outcome {
+        // Another owner may have held it: no other failure must hide that.
+        Outcome::Released(ReleaseOutcome::Stolen) => 4,
+        Outcome::Released(ReleaseOutcome::Expired) => 3,
+        Outcome::Failed(_) => 2,
+        Outcome::Released(ReleaseOutcome::Unknown) => 1,
+        _ => 0,
+    };
+    match (a, b) {
+        (Outcome::Extended(a), Outcome::Extended(b)) => Outcome::Extended(a.min(b)),
+        (a, b) if rank(&b) > rank(&a) => b,
+        (a, _) => a,
     }
 }

@@ -1,26 +1,25 @@
-//! The handling of the answers to attempts and polls.
+//! The answers to attempts and polls, and the ends of waits: a grant, a refusal, or the caller's cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Answered;
-use super::observing;
 use super::queue::Queue;
-use super::table::Waiters;
-use super::verdict::Verdict;
-use crate::cause::Cause;
+use super::request::{Request, Wait, no_answer};
+use super::{Answered, FAILURE_PAUSE, LONGEST_HEARTBEAT, Waiters};
+use crate::calls::InFlight;
 use crate::defects::Defect;
-use crate::error::{ErrorKind, Holder};
+use crate::error::{Cause, ErrorKind, Holder};
 use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
+use crate::kinds::Answer;
 use crate::lateness::too_late;
 use crate::lease::deadline;
 use crate::machines::holds::Holds;
-use crate::machines::waiters::{FAILURE_PAUSE, LONGEST_HEARTBEAT};
-use crate::periods::MIN_GAP;
-use crate::reply::{CallError, Refusal};
-use crate::step::Step;
+use crate::observed::{Attempted, Detail, Observed, Place};
+use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
+use crate::reply::{CallError, Refusal, Reply};
+use crate::step::{Granted, Step};
 use crate::timers::Timer;
 use crate::types::Outcome;
 use crate::wording::{brief, cause_of, explain};
@@ -44,7 +43,7 @@ impl Waiters {
         request.resolved(call, was_cut);
         let (lock, is_current, is_answer) = (request.lock(), request.is_trying_by(call), result.is_ok());
         let verdict = Verdict::of(result, request, (in_flight, ttl), io, now);
-        observing::answered(io, request, in_flight, &verdict, now);
+        observe_answer(io, request, in_flight, &verdict, now);
         if is_answer && !matches!(verdict, Verdict::TooLate(_)) && deadline(request.sent(in_flight), ttl) > now {
             request.was_answered_in_time();
         }
@@ -259,7 +258,7 @@ impl Waiters {
             return;
         };
         if request.is_trying_by(call) {
-            observing::overdue(io, request, call, now);
+            observe_overdue(io, request, call, now);
             if request.is_once() {
                 self.give_up(io, holds, ticket, now);
             } else {
@@ -294,4 +293,246 @@ impl Waiters {
             }
         }
     }
+}
+
+/// The meaning of the answer to an attempt.
+pub(super) enum Verdict {
+    /// The lock was granted.
+    Granted(Granted),
+    /// The lock was granted, but nothing of the lease is left, because the answer took this long.
+    TooLate(Duration),
+    /// Another owner holds the lock, or other waiters come first.
+    Held {
+        owner: String,
+        remaining: Option<Duration>,
+        /// The server's clock when the call ran, in µs; `None` if waiters do not queue on the server.
+        queued: Option<u64>,
+    },
+    /// Another attempt cannot help, for this reason. The flag says whether this one may have been granted all the same.
+    Useless(Cause, bool),
+    /// Another attempt may help. The flag says whether this one may have been granted.
+    Failed(CallError, bool),
+}
+
+impl Verdict {
+    /// Judges the answer to an attempt that asked for `ttl`.
+    pub(super) fn of(
+        result: Result<Reply, CallError>,
+        request: &Request,
+        (in_flight, ttl): (InFlight, Duration),
+        io: &Io,
+        now: Instant,
+    ) -> Self {
+        match result.map(|reply| request.keys().parse_answer(&reply)) {
+            Ok(Some(Answer::Granted(token))) => {
+                let sent = request.sent(in_flight);
+                if deadline(sent, ttl) > now || io.has(Defect::ExpiredGrantIsHeld) {
+                    Self::Granted(Granted {
+                        token,
+                        sent,
+                        ttl,
+                        provisional: false,
+                        is_local: false,
+                    })
+                } else {
+                    Self::TooLate(now.saturating_since(sent))
+                }
+            }
+            Ok(Some(Answer::Held { owner, ttl, queued, .. })) => Self::Held {
+                owner,
+                remaining: ttl,
+                queued,
+            },
+            Ok(None) => {
+                let why = Cause::new("the server's reply is not Steadlock's");
+                Self::Useless(why.with_advice("is something between client and server?"), true)
+            }
+            Err(failure) => Self::of_failure(failure, request),
+        }
+    }
+
+    fn of_failure(failure: CallError, request: &Request) -> Self {
+        let CallError::Server { code, message } = &failure else {
+            return Self::Failed(failure, false);
+        };
+        let refusal = Refusal::of(code);
+        let may_be_granted = refusal != Refusal::BeforeWrite;
+        if refusal == Refusal::Temporary {
+            Self::Failed(failure, may_be_granted)
+        } else {
+            Self::Useless(explain(request.keys(), code, message), may_be_granted)
+        }
+    }
+}
+
+impl Waiters {
+    /// Ends the wait of a caller. If the holder is not known, and the first answer is still due, prolongs the wait by
+    /// `FIRST_ANSWER_GRACE` instead.
+    pub(super) fn wait_over(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
+        let Some(wait) = self.wait(holds, ticket, now) else {
+            return;
+        };
+        let (lock, is_due) = (wait.request.lock(), wait.request.is_due_grace(wait.queue, io));
+        let outcome = wait.outcome(io, now);
+        if !is_due || matches!(outcome, Outcome::NotGranted(_)) {
+            self.conclude(io, ticket, outcome, now);
+            return;
+        }
+        io.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
+        self.with(ticket, |request| request.give_grace(io, ticket, now));
+        self.with_queue(lock, |queue| queue.tell_with_first_answer(ticket));
+    }
+
+    /// Ends the waits that were prolonged until this moment: a waiter here was answered, or the lock is held here.
+    pub(super) fn tell_due(&mut self, io: &mut Io, holds: &Holds, lock: LockId, now: Instant) {
+        let due = self.queue_mut(lock).map(Queue::take_due).unwrap_or_default();
+        for ticket in due {
+            // A waiter that has asked the server itself gets its own answer.
+            if self.request(ticket).is_some_and(|request| request.last_try().is_none()) {
+                self.give_up(io, holds, ticket, now);
+            }
+        }
+    }
+
+    /// Ends the wait of a caller without a bound if the server has not answered for one lease. Otherwise sets the timer
+    /// for the next check.
+    pub(super) fn silence(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        let Some(request) = self.request(ticket) else {
+            return;
+        };
+        let Some(queue) = self.queue(request.lock()) else {
+            return;
+        };
+        let heard = match queue.heard() {
+            _ if queue.holding().is_some() => now,
+            Some(at) => at.max(request.started()),
+            None => request.started(),
+        };
+        let until = heard + io.longest_silence();
+        if until > now {
+            io.set(Timer::Silence(ticket), until);
+        } else {
+            // The error of a waiter without a bound is never that the lock is held, even if the server said so earlier.
+            let outcome = Outcome::Failed(no_answer(request, Some(queue), io, now));
+            io.complete(ticket, outcome);
+            self.remove(io, ticket);
+        }
+    }
+
+    pub(super) fn give_up(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
+        if let Some(wait) = self.wait(holds, ticket, now) {
+            let outcome = wait.outcome(io, now);
+            self.conclude(io, ticket, outcome, now);
+        }
+    }
+
+    /// Returns the wait of a caller as it is if it ends now.
+    fn wait(&self, holds: &Holds, ticket: Ticket, now: Instant) -> Option<Wait<'_>> {
+        let request = self.request(ticket)?;
+        Some(Wait {
+            request,
+            queue: self.queue(request.lock()),
+            local: self.local_holder(holds, (request.lock(), request.context()), now),
+        })
+    }
+
+    /// Ends a wait with this outcome, without the lock.
+    fn conclude(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome, now: Instant) {
+        let Some(request) = self.request(ticket) else {
+            return;
+        };
+        if let Outcome::Failed(error) = &outcome
+            && !io.is_connected(request.node())
+            && now.saturating_since(request.started()) >= io.config().command_timeout
+        {
+            // An attempt without an answer would count as a failure of the primary by now. No attempt could be sent, so
+            // the wait itself counts.
+            let (primary, cause) = (io.primary(request.keys()), Cause::from(error));
+            io.failed_at(primary, &cause, now);
+        }
+        if request.is_graced() {
+            // The client may use what is left of the grace to learn which program the holder is.
+            io.name_by(ticket, &outcome, io.due(Timer::Wait(ticket)), now);
+        }
+        io.complete(ticket, outcome);
+        self.remove(io, ticket);
+    }
+
+    /// Fails a request that another attempt cannot help.
+    pub(super) fn fail(&mut self, io: &mut Io, ticket: Ticket, why: Cause) {
+        if let Some(request) = self.request(ticket) {
+            let error = request.failed(ErrorKind::Misconfigured, "").with_cause(why);
+            io.complete(ticket, Outcome::Failed(error));
+            self.remove(io, ticket);
+        }
+    }
+
+    /// Removes a request. A compensating release is owed for its unresolved attempts.
+    pub(super) fn remove(&mut self, io: &mut Io, ticket: Ticket) {
+        let Some(mut request) = self.take(ticket) else {
+            return;
+        };
+        if !io.has(Defect::CancelLeavesRecord)
+            && let Some(owed) = request.renounce(io, false)
+        {
+            io.step(Step::Owes(owed));
+        }
+        self.forget(io, ticket, request.lock());
+        io.step(Step::Advance(request.lock()));
+    }
+
+    /// Turns a request into a hold.
+    pub(super) fn grant(&mut self, io: &mut Io, ticket: Ticket, granted: Granted, now: Instant) {
+        let Some(request) = self.take(ticket) else {
+            return;
+        };
+        let (lock, is_exclusive) = (request.lock(), request.keys().kind.is_exclusive());
+        self.forget(io, ticket, lock);
+        self.with_queue(lock, |queue| queue.granted(now));
+        io.step(Step::Granted(ticket, request.into_hold(granted)));
+        if !is_exclusive {
+            // The lock can have several holders, so the next waiter may be granted it too.
+            io.step(Step::Advance(lock));
+        }
+    }
+
+    /// Removes the timers and the place of a ticket that no longer waits.
+    pub(super) fn forget(&mut self, io: &mut Io, ticket: Ticket, lock: LockId) {
+        for timer in [Timer::Wake(ticket), Timer::Wait(ticket), Timer::Silence(ticket)] {
+            io.stop(timer);
+        }
+        if self.queue_mut(lock).is_some_and(|queue| queue.leave(ticket)) {
+            io.step(Step::Left(lock, ticket));
+        }
+    }
+}
+
+/// Reports that an attempt was answered.
+fn observe_answer(io: &mut Io, request: &Request, call: InFlight, verdict: &Verdict, now: Instant) {
+    io.observe(Detail::Everything, |_| Observed::Attempt {
+        place: Place::of(request.keys()),
+        outcome: match verdict {
+            Verdict::Granted(_) => Attempted::Granted,
+            Verdict::Held { .. } => Attempted::Refused,
+            Verdict::TooLate(_) | Verdict::Useless(..) | Verdict::Failed(..) => Attempted::Failed,
+        },
+        took: call.sent.map(|sent| now.saturating_since(sent)),
+    });
+    if let (Verdict::Granted(granted), Some(sent)) = (verdict, call.sent)
+        && let Some(token) = granted.token
+    {
+        io.token_came(request.keys(), token, (sent, now));
+    }
+}
+
+/// Reports that the answer to an attempt is overdue. A late answer is reported as well.
+fn observe_overdue(io: &mut Io, request: &Request, call: CallId, now: Instant) {
+    io.observe(Detail::Everything, |io| {
+        let sent = io.in_flight(call).and_then(|call| call.sent);
+        Observed::Attempt {
+            place: Place::of(request.keys()),
+            outcome: Attempted::Failed,
+            took: sent.map(|sent| now.saturating_since(sent)),
+        }
+    });
 }

@@ -10,13 +10,14 @@ pub(crate) mod quorum;
 mod self_wait;
 mod unnamed;
 
+use self::members::Members;
+use self::multi::Multi;
+use self::quorum::Quorum;
+
 use crate::ids::{LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::timers::Timer;
-use members::Members;
-use multi::Multi;
-use quorum::Quorum;
 
 /// The composite locks of a client.
 pub(crate) enum Group {

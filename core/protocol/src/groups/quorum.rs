@@ -16,26 +16,26 @@
 //! majority's last member. A mutex that was lost is not acquired again: it counts no more in this hold.
 
 mod attempts;
-mod broadcasts;
 mod holds;
-mod majority;
-mod round;
+
+use self::attempts::{Attempts, Decision};
+use self::holds::{Broadcasts, QuorumHolds};
 
 use super::members::{MemberEvent, Members};
 use crate::LostReason;
+use crate::breakers::Outage;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{Context, LeaseId, Ticket};
+use crate::ids::{Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::machines::inspections::Question;
+use crate::machines::waiters::refused_unasked;
 use crate::name::LockName;
 use crate::periods::FIRST_ANSWER_GRACE;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Outcome};
-use attempts::{Attempts, Decision};
-use broadcasts::Broadcasts;
-use holds::QuorumHolds;
-use majority::outage;
 
 /// Why a majority has no other kinds.
 pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
@@ -299,4 +299,53 @@ fn refusal(request: &AcquireRequest) -> Option<Error> {
     };
     let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
     Some(error.with_lock(request.name.as_str()))
+}
+
+/// How many primaries make a majority.
+fn majority(io: &Io) -> usize {
+    usize::from(io.config().primaries / 2).saturating_add(1)
+}
+
+/// All primaries.
+fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
+    (0..io.config().primaries).map(NodeId)
+}
+
+/// What a caller is told at once while the circuit breakers of so many primaries are open that the
+/// others are no majority.
+fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
+    if !io.breakers().is_any_open() {
+        return None;
+    }
+    let keys = primaries(io).map(|node| Keys::new(Kind::Mutex, &request.name, node));
+    let silent: Vec<&Outage> = keys.filter_map(|keys| io.outage(&keys)).collect();
+    let serving = usize::from(io.config().primaries).saturating_sub(silent.len());
+    let oldest = silent.into_iter().min_by_key(|outage| outage.since);
+    let oldest = oldest.filter(|_| serving < majority(io))?;
+    Some(refused_unasked(oldest, &request.name, request.on_unavailable, now))
+}
+
+/// The deadline of the majority's last member; `None` without a majority.
+fn last_of_majority<'a>(deadlines: impl IntoIterator<Item = &'a Instant>, majority: usize) -> Option<Instant> {
+    // There are fifteen at the most.
+    let mut latest_first: Vec<Instant> = Vec::new();
+    for deadline in deadlines {
+        let at = latest_first.partition_point(|later| later > deadline);
+        latest_first.insert(at, *deadline);
+    }
+    latest_first.get(majority.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_quorum_hold_lasts_as_long_as_the_last_of_its_majority() {
+        let at = |millis: &u64| Instant::ZERO + Duration::from_millis(*millis);
+        let deadlines: Vec<Instant> = [50, 10, 40, 30].iter().map(at).collect();
+        assert_eq!(last_of_majority(&deadlines, 3), Some(at(&30)));
+        assert_eq!(last_of_majority(&deadlines, 5), None);
+    }
 }
