@@ -23,7 +23,7 @@ Edges = Mapping[Module, Mapping[Module, Import]]
 def circles(root: Path) -> Iterator[str]:
     """Yields the shortest circle of each group of modules that all import each other, directly or indirectly."""
     for crate in crates(root):
-        edges = crate.imports()
+        edges = {module: without_parent(module, imports) for module, imports in crate.imports().items()}
         for group in groups(edges):
             circle = shortest_circle(edges, group)
             drawn = " → ".join(str(module) for module in (*circle, circle[0]))
@@ -31,6 +31,13 @@ def circles(root: Path) -> Iterator[str]:
             steps = zip(circle, (*circle[1:], circle[0]), strict=True)
             places = [f"\n  {edges[module][imported]}" for module, imported in steps]
             yield f"{root}: a circle of imports: {drawn}{more}{''.join(places)}"
+
+
+def without_parent(module: Module, imports: Mapping[Module, Import]) -> dict[Module, Import]:
+    """Returns the imports without those of the parent: a file and the files in its folder are one module to others, and
+    the parts use the types of the whole. The root of a crate is no such parent."""
+    parent = str(module).rpartition("::")[0]
+    return {other: place for other, place in imports.items() if "::" not in parent or str(other) != parent}
 
 
 def groups(edges: Edges) -> list[set[Module]]:

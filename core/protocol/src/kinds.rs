@@ -19,7 +19,6 @@ mod semaphore;
 pub use self::keys::LockKey;
 pub(crate) use self::keys::{Answer, Attempt, Invocation, Keys, Record, parse_grant, parse_number, parse_record};
 
-use self::keys::HeldReply;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::name::Word;
 use crate::script::Script;
@@ -194,6 +193,17 @@ pub(crate) struct Spec {
     /// What the answer to `acquire` and `inspect` tells of a lock that is held. All other replies
     /// have one form for all kinds.
     pub(crate) told: HeldReply,
+}
+
+/// The facts about a held lock that a kind's scripts report beside the owner and the rest of the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldReply {
+    /// No more facts.
+    Holder,
+    /// When the server saw the waiter in its queue.
+    Queued,
+    /// How many permits are held, and the limit.
+    Permits,
 }
 
 impl Spec {

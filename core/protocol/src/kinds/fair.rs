@@ -1,9 +1,8 @@
 //! The fair lock: the record of the reentrant lock, and beside it a ZSET of the
 //! waiters by arrival and a HASH of when each was last heard of.
 
-use super::keys::HeldReply;
 use super::lock::GATE;
-use super::{Again, Arg, Channel, Form, Holders, Key, Spec, Waiters};
+use super::{Again, Arg, Channel, Form, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 

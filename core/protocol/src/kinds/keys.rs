@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Arg, Channel, Form, Key, Kind, Permits, Waiters, fair, read_write, semaphore};
+use super::{Arg, Channel, Form, HeldReply, Key, Kind, Permits, Waiters, fair, read_write, semaphore};
 use crate::digits::Digits;
 use crate::foreign::shown_owner;
 use crate::ids::NodeId;
@@ -145,7 +145,7 @@ impl Keys {
     pub(crate) fn queue_length(&self) -> Invocation {
         Invocation {
             script: Script::FairLength,
-            keys: vec![written(super::fair::QUEUE, &self.name)],
+            keys: vec![written(fair::QUEUE, &self.name)],
             args: Vec::new(),
         }
     }
@@ -340,17 +340,6 @@ impl LockKey {
             Key::Name | Key::TokenIfDrawn => None,
         }
     }
-}
-
-/// What a kind's scripts say of a lock that is held, besides for how long and by whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeldReply {
-    /// Nothing.
-    Holder,
-    /// When the server saw the waiter in its queue.
-    Queued,
-    /// How many permits are held, of how many.
-    Permits,
 }
 
 /// The server's answer to an attempt or a question.

@@ -2,8 +2,7 @@
 //! the channel are Redisson's, so that `getLock` of the same name excludes us and
 //! we exclude it.
 
-use super::keys::HeldReply;
-use super::{Again, Arg, Channel, Form, Gate, Holders, Key, Spec, Waiters};
+use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 

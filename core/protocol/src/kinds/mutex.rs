@@ -2,8 +2,7 @@
 //! node-redlock, redis-semaphore, Spring's `RedisLockRegistry` and others write
 //! the same, so that each excludes the others.
 
-use super::keys::HeldReply;
-use super::{Again, Arg, Channel, Form, Gate, Holders, Key, Spec, Waiters};
+use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 

@@ -1,8 +1,7 @@
 //! The read-write lock: a HASH with the writer and a waiting writer, and a ZSET of the readers. Each hold has a
 //! deadline of its own by the server's clock.
 
-use super::keys::HeldReply;
-use super::{Again, Arg, Channel, Form, Gate, Holders, Inside, Key, Spec, Waiters};
+use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Inside, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 

@@ -1,8 +1,7 @@
 //! The semaphore: ZSET {owner/i → deadline by the server's clock}, one member for
 //! each permit, and the limit on which those that are held agreed.
 
-use super::keys::HeldReply;
-use super::{Again, Arg, Channel, Form, Gate, Holders, Key, Spec, Waiters};
+use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 

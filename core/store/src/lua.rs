@@ -50,7 +50,7 @@ impl Engine {
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let guard = Guard::new(limits.script_steps, watch);
         let (environment, run, forget) = lua
-            .load(include_str!("sandbox.lua"))
+            .load(include_str!("lua/sandbox.lua"))
             .set_name("@sandbox")
             .call(native(&lua, data, &guard)?)?;
         // CVE-2025-49844: the parser holds on to the name of what it parses, but the collector does not know that.
