@@ -10,33 +10,23 @@
 //!   the clock ─────────┘                       └─► completions: one wake-up for a batch
 //! ```
 
-mod arrived;
 mod connecting;
 #[cfg(not(feature = "native"))]
 mod driven;
 #[cfg(feature = "native")]
 mod driver;
 mod handle;
-#[cfg(feature = "native")]
-mod inbox;
-mod leases;
 mod metering;
 mod observing;
-mod outbox;
 mod queues;
-mod requests;
 #[cfg(feature = "native")]
 mod sentry;
-mod short_leases;
 #[cfg(feature = "native")]
 mod spin;
+mod tables;
 #[cfg(feature = "native")]
 mod thread;
-#[cfg(feature = "native")]
-mod timer;
 mod turn;
-#[cfg(feature = "native")]
-mod who_drives;
 
 #[cfg(not(feature = "native"))]
 pub use self::driven::{Driven, Place, Server};

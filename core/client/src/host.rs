@@ -10,47 +10,46 @@
 //! - [`Host::start`] for callers that block: the result arrives through the returned [`Pending`].
 //!
 //! All ids are below 2⁵³ and are never reused, not even in a forked child.
+//!
+//! `Core` is one client in one process. `Generation` is the same client after forks: each process has its own engine.
 
-mod address;
 mod check;
-mod core;
-mod generation;
-mod operation;
 mod pending;
 
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, OnceLock};
 #[cfg(feature = "native")]
 use std::time::Duration;
 
+/// The calls and replies of a program that runs the engine itself.
+#[cfg(not(feature = "native"))]
+pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit, shown_words};
 pub use steadlock_protocol::{
     ClientInfo, Error, ErrorKind, Holder, Kind, LockState, LostReason, OnUnavailable, Operation, Permits,
     ReleaseOutcome, shown,
 };
 
-pub use self::address::LockRef;
-pub use self::operation::{Acquire, Op};
+pub use self::check::LockRef;
+use self::check::{Check, forked};
 pub use self::pending::Pending;
-
+use crate::clock;
+use crate::engine::Handle;
 #[cfg(not(feature = "native"))]
 pub use crate::engine::{Driven, Place, Server};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
+use crate::observe::metrics::Metrics;
 pub use crate::observe::{Field, Level, Line};
 #[cfg(all(feature = "native", unix))]
 pub use crate::own_file::OwnFile;
+use crate::port::{CONNECT, Checked, Command, Sink, Slot, Wake, generation_of, host_id};
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
-pub use crate::settings::{OptionKind, OptionValue, Options};
-pub use crate::target::AddressMap;
-/// The calls and replies of a program that runs the engine itself.
-#[cfg(not(feature = "native"))]
-pub use steadlock_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit, shown_words};
-
-use self::generation::Generation;
-use crate::clock;
-use crate::port::{CONNECT, Command, Sink, Slot, Wake};
 use crate::settings::Settings;
-use crate::unwind::or_error;
+pub use crate::settings::{OptionKind, OptionValue, Options};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub use crate::target::AddressMap;
+use crate::unwind::{or_error, quietly};
 #[cfg(feature = "simulation")]
 use crate::world::World;
 
@@ -327,3 +326,319 @@ impl std::fmt::Debug for Host {
 
 #[cfg(all(test, feature = "native"))]
 mod tests;
+
+/// The state that all of a host's objects in one process share: the engine, and the request numbers.
+pub(crate) struct Core {
+    settings: Arc<Settings>,
+    engine: Handle,
+    requests: AtomicU64,
+    /// Whether a close was requested.
+    closed: AtomicBool,
+}
+
+impl Core {
+    fn new(settings: Arc<Settings>, wake: Option<Wake>) -> Self {
+        Self {
+            engine: Handle::new(0, Arc::clone(&settings), wake),
+            settings,
+            requests: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the core of a forked child, from the parent's core.
+    fn for_child(&self) -> Self {
+        let child = Self {
+            engine: self.engine.for_child(),
+            settings: Arc::clone(&self.settings),
+            requests: AtomicU64::new(0),
+            closed: AtomicBool::new(self.is_closed()),
+        };
+        // A client that the parent closed before the fork is closed here, too.
+        if child.is_closed() {
+            child.engine.close_unstarted();
+        }
+        child
+    }
+
+    fn server(&self) -> String {
+        self.settings.server()
+    }
+
+    /// Whether the core belongs to a parent from which this process was forked.
+    fn is_inherited(&self) -> bool {
+        self.engine.port().is_inherited()
+    }
+
+    /// As `is_inherited`, but without a system call, for an operation in progress.
+    fn is_forked(&self) -> bool {
+        self.engine.port().is_forked()
+    }
+
+    const fn engine(&self) -> &Handle {
+        &self.engine
+    }
+
+    fn next_request(&self) -> u64 {
+        host_id(self.generation(), self.requests.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Checks an operation and hands it to the engine.
+    fn run(&self, request: u64, op: Op, sink: Sink) {
+        let of_failure = sink.clone();
+        let run = || {
+            self.check_and_send(request, op, sink);
+            Ok(())
+        };
+        if let Err(error) = or_error(Operation::Acquire, run) {
+            self.engine.port().answer(of_failure, Err(error));
+        }
+    }
+
+    fn check_and_send(&self, request: u64, op: Op, sink: Sink) {
+        if matches!(op, Op::Close) {
+            self.closed.store(true, Ordering::Relaxed);
+            self.engine.close_unstarted();
+        }
+        let check = Check {
+            settings: &self.settings,
+            generation: self.generation(),
+        };
+        let op = check.operation(op).unwrap_or_else(Checked::Refused);
+        self.engine.send(Command::Run { request, op, sink });
+    }
+
+    /// Whether a caller that holds `held` and waits for `wanted` would wait for itself.
+    fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
+        let read = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
+        Ok(read(held)?.keeps_out(&read(wanted)?, self.settings.targets.len() > 1))
+    }
+
+    fn set_log(&self, level: Option<Level>) {
+        self.settings.log.set(level);
+    }
+
+    fn metrics(&self) -> Result<String, Error> {
+        Ok(self.counted()?.text())
+    }
+
+    fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
+        let grouping = self.settings.metrics.clone().unwrap_or_default();
+        Ok(grouping.label(self.counted()?, name))
+    }
+
+    fn counted(&self) -> Result<&Metrics, Error> {
+        self.engine.port().metrics().map(|metrics| &**metrics).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Inspect,
+                "this client counts no metrics; connect with the option `metrics`",
+            )
+        })
+    }
+
+    fn cancel(&self, request: u64) {
+        quietly(|| self.engine.send(Command::Cancel { request }));
+    }
+
+    /// Cancels a request whose event may be queued already.
+    fn cancel_queued(&self, request: u64) {
+        if generation_of(request) != self.generation() {
+            return;
+        }
+        match self.engine.port().take_event(request) {
+            Some(result) => self.give_back(result),
+            None => self.cancel(request),
+        }
+    }
+
+    /// Releases a grant that no caller takes any more.
+    fn give_back(&self, result: Result<Completion, Error>) {
+        if let Ok(Completion::Granted(lease)) = result {
+            self.run(0, Op::Release { lease: lease.id() }, Sink::Discard);
+        }
+    }
+
+    /// Returns the error of a call that belongs to another process.
+    fn forked(&self, operation: Operation) -> Error {
+        forked(&self.settings, operation)
+    }
+
+    fn generation(&self) -> u64 {
+        self.engine.port().generation()
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core")
+            .field("process", &self.engine.port().process())
+            .field("server", &self.server())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The cores of a host: the core of the process that made it, and in a forked child the child's.
+///
+/// A child must not touch its parent's core: a thread that does not exist in the child may have held its mutexes. The
+/// child therefore appends a core of its own here, through atomics only, and leaks the parent's.
+struct Generation {
+    core: Option<Arc<Core>>,
+    child: OnceLock<Box<Self>>,
+}
+
+impl Generation {
+    fn first(settings: Arc<Settings>, wake: Option<Wake>) -> Self {
+        Self::new(Arc::new(Core::new(settings, wake)))
+    }
+
+    const fn new(core: Arc<Core>) -> Self {
+        Self {
+            core: Some(core),
+            child: OnceLock::new(),
+        }
+    }
+
+    /// Returns the core of this process. Its engine starts with its first command.
+    fn current(&self) -> &Arc<Core> {
+        let mut generation = self;
+        loop {
+            let core = generation.own();
+            if !core.is_inherited() {
+                return core;
+            }
+            generation = generation
+                .child
+                .get_or_init(|| Box::new(Self::new(Arc::new(core.for_child()))));
+        }
+    }
+
+    fn server(&self) -> String {
+        self.own().server()
+    }
+
+    fn own(&self) -> &Arc<Core> {
+        match &self.core {
+            Some(core) => core,
+            // Only `drop` takes `core`.
+            None => unreachable!("a dropped generation is used"),
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        let Some(core) = self.core.take() else { return };
+        if core.is_inherited() {
+            // Leaked: the engine, the sockets and the mutexes belong to the parent.
+            mem::forget(core);
+        } else {
+            core.engine().shut_down();
+        }
+    }
+}
+
+/// The arguments of an acquisition.
+#[derive(Clone, Debug, Default)]
+pub struct Acquire {
+    /// The lock; its name is without the client's `key_prefix`.
+    pub lock: LockRef,
+    /// The caller, which can re-enter its own hold without naming a lease. A number must never be used for another
+    /// caller.
+    pub context: Option<u64>,
+    /// The id of the held lease to re-enter explicitly.
+    pub within: Option<u64>,
+    /// How long to wait; `None` waits as long as the server answers, 0 makes one attempt.
+    pub wait_ms: Option<f64>,
+    /// The length of a fixed lease, 100 ms to 24 h. `None` means the client's lease, renewed by the watchdog unless
+    /// [`Options::renew`](super::Options::renew) is false.
+    pub lease_ms: Option<f64>,
+    /// Whether the watchdog renews the lease. Needed for a length of `lease_ms`, which must then be 300 ms to 24 h, and
+    /// for a client whose leases are not renewed by default. Otherwise the lease is renewed anyway.
+    pub renew: bool,
+    /// The longest hold, counted from its first grant; `None` for no bound.
+    pub max_hold_ms: Option<f64>,
+    /// The time that the caller itself has left, 200 ms at least. The wait and the hold together do not exceed it, so
+    /// no lease outlives a caller that is stopped then. `None` for no bound.
+    pub remaining_ms: Option<f64>,
+    /// Whether to draw no fencing token.
+    pub no_fencing: bool,
+    /// How the acquisition ends while the circuit breaker of its primary is open; `None` for the client's setting.
+    /// Requires a client with a breaker.
+    pub on_unavailable: Option<OnUnavailable>,
+    /// The contexts that cannot go on until this operation is answered, because the caller blocks their thread: other
+    /// tasks of its event loop. A wait that only they could end fails at once with `InvalidArgument`.
+    pub blocked: Vec<u64>,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Acquires a lock. Completes with `Granted` or `NotGranted`.
+    Acquire(Acquire),
+    /// Releases one lease. Completes with `Released`; idempotent.
+    Release {
+        /// The lease's id.
+        lease: u64,
+    },
+    /// Releases the innermost lease of a context. Completes with `Released`, which names the lease; fails with
+    /// `NotOwner` if the context has none.
+    ReleaseInnermost {
+        /// The lock.
+        lock: LockRef,
+        /// The context that holds it.
+        context: u64,
+    },
+    /// Extends a lease, counted from now. Completes with `Extended`. For a lost lease it fails with `LockLost`, as long
+    /// as its [`Lease`](crate::host::Lease) exists; for a released lease with `NotOwner`.
+    Extend {
+        /// The lease's id.
+        lease: u64,
+        /// The length; `None` for the lease's own.
+        by_ms: Option<f64>,
+    },
+    /// Asks the server for the holder of a lock. Completes with `State`.
+    Inspect {
+        /// The lock, which must not be a composite one.
+        lock: LockRef,
+    },
+    /// Removes the record of a lock's holder. Completes with `Forced`.
+    ForceRelease {
+        /// The lock, which must not be a composite one.
+        lock: LockRef,
+    },
+    /// Changes the limit that applies while permits of a semaphore are held. Completes with `Forced`, false if none is
+    /// held.
+    SetLimit {
+        /// The semaphore, with the new limit.
+        lock: LockRef,
+    },
+    /// Looks up, without a server call, the lease that a context holds. Completes with `Held`.
+    Held {
+        /// The lock.
+        lock: LockRef,
+        /// The context.
+        context: u64,
+    },
+    /// Closes the client. Completes with `Closed`, also a second time.
+    Close,
+}
+
+impl Op {
+    /// Returns the operation that errors name.
+    const fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(_) => Operation::Acquire,
+            Self::Release { .. } | Self::ReleaseInnermost { .. } | Self::ForceRelease { .. } | Self::Close => {
+                Operation::Release
+            }
+            Self::Extend { .. } => Operation::Extend,
+            Self::Inspect { .. } | Self::Held { .. } => Operation::Inspect,
+            Self::SetLimit { .. } => Operation::SetLimit,
+        }
+    }
+}

@@ -7,34 +7,31 @@
 //!     ├── Slot, for one caller ◄──────┤  Sink says which
 //!     └── queue of events, wake ◄─────┘
 //! ```
+//!
+//! This file also has the commands, the results of operations, and the ids of requests and leases in the form of hosts
+//! and in the form of a session.
 
-mod command;
-mod completion;
 #[cfg(test)]
 pub(crate) mod counting;
-mod ids;
 mod lease;
 mod listeners;
 mod queue;
-mod released;
 mod slot;
 
 use std::mem;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use steadlock_protocol::{Error, LeaseId};
+use steadlock_protocol::{
+    AcquireRequest, Context, Error, Kind, LeaseDuration, LeaseId, LockName, LockState, LostReason, Operation, Permits,
+    ReleaseOutcome, Subject, Table,
+};
 
-pub(crate) use self::command::{Checked, Command, Sink};
-pub use self::completion::{Completion, Event};
-pub(crate) use self::ids::{generation_of, host_id, session_id};
 pub use self::lease::Lease;
 pub(crate) use self::queue::Commands;
-pub(crate) use self::released::Endings;
-pub use self::released::Released;
-pub(crate) use self::slot::Slot;
-
 use self::queue::{Sender, queue};
+pub(crate) use self::slot::Slot;
 use crate::errors::closed;
+use crate::observe::Line;
 use crate::observe::metrics::Metrics;
 use crate::process::Process;
 use crate::sync::{Mutex, MutexGuard};
@@ -247,3 +244,256 @@ impl Port {
 
 #[cfg(all(test, feature = "schedules"))]
 mod schedules;
+
+/// A command of the host to the engine.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Run {
+        request: u64,
+        op: Checked,
+        sink: Sink,
+    },
+    /// Answered when it is known whether the server can be reached.
+    AwaitConnected(Sink),
+    /// The caller of this request has gone.
+    Cancel {
+        request: u64,
+    },
+    /// Ends every wait for a lock. Answered when no release is owed to the server any more.
+    EndWaits(Sink),
+    /// The client has no users left.
+    Shutdown,
+}
+
+impl Command {
+    /// Adds the command's lock to an error; `given` turns the full name into the caller's.
+    pub(crate) fn naming_its_lock(&self, error: Error, given: impl Fn(&str) -> &str) -> Error {
+        let name = match self {
+            Self::Run { op, .. } => op.lock_name(),
+            _ => None,
+        };
+        error.with_lock_if_known(name.map(given))
+    }
+}
+
+/// An operation whose arguments were checked.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    Acquire(AcquireRequest),
+    AcquireAll(Vec<AcquireRequest>),
+    Release(LeaseId),
+    ReleaseInnermost(Subject, Context),
+    Extend(LeaseId, Option<LeaseDuration>),
+    Inspect(Kind, LockName),
+    ForceRelease(Kind, LockName),
+    SetLimit(Permits, LockName),
+    Held(Subject, Context),
+    Close,
+    /// The arguments were refused.
+    Refused(Error),
+}
+
+impl Checked {
+    pub(crate) const fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(_) | Self::AcquireAll(_) => Operation::Acquire,
+            Self::Release(_) | Self::ReleaseInnermost(..) | Self::ForceRelease(..) | Self::Close => Operation::Release,
+            Self::Extend(..) => Operation::Extend,
+            Self::Inspect(..) | Self::Held(..) => Operation::Inspect,
+            Self::SetLimit(..) => Operation::SetLimit,
+            Self::Refused(error) => error.operation(),
+        }
+    }
+
+    /// Returns the full name of the lock, if the operation names a single lock.
+    pub(crate) fn lock_name(&self) -> Option<&str> {
+        match self {
+            Self::Acquire(acquire) => Some(acquire.name.as_str()),
+            Self::ReleaseInnermost(lock, _) | Self::Held(lock, _) => lock.name().map(LockName::as_str),
+            Self::Inspect(_, name) | Self::ForceRelease(_, name) | Self::SetLimit(_, name) => Some(name.as_str()),
+            Self::AcquireAll(_) | Self::Release(_) | Self::Extend(..) | Self::Close | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// The destination of a result.
+#[derive(Clone, Debug)]
+pub(crate) enum Sink {
+    /// The event queue, under this request number.
+    Queue(u64),
+    /// The slot of one caller.
+    Slot(Arc<Slot>),
+    /// No caller waits for the result.
+    Discard,
+}
+
+/// The result of a successful operation.
+#[derive(Clone, Debug)]
+pub enum Completion {
+    /// The server was reached, and locks can work with it.
+    Connected,
+    /// The lock is held.
+    Granted(Arc<Lease>),
+    /// The wait timed out, or the acquisition was skipped. The error is for callers that want one.
+    NotGranted(Error),
+    /// The release ended.
+    Released(Released),
+    /// The lease was extended; `remaining()` returns the time that is left.
+    Extended,
+    /// The lock's state on the server.
+    State(LockState),
+    /// A forced release or a change of a limit was done. The value says whether the lock or a permit was held.
+    Forced(bool),
+    /// The holds of the context.
+    Held {
+        /// The number of levels; 0 if the context holds nothing.
+        levels: u32,
+        /// The innermost lease.
+        lease: Option<Arc<Lease>>,
+    },
+    /// The client is closed.
+    Closed,
+}
+
+/// An event for the host.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A submitted operation has ended.
+    Completed {
+        /// The number that `submit` returned, or [`Host::CONNECT`](crate::host::Host::CONNECT).
+        request: u64,
+        /// The result of the operation.
+        result: Result<Completion, Error>,
+    },
+    /// A lease was lost for good. Arrives once for each lease, and never after its release.
+    Lost {
+        /// The lease's id.
+        lease: u64,
+        /// The reason of the loss.
+        reason: LostReason,
+        /// Whether the lease needs no release: see [`Lease::is_forgotten`].
+        is_forgotten: bool,
+    },
+    /// A line for the host's log, if [`Options::log`](crate::host::Options::log) enables it.
+    Observed(Box<Line>),
+}
+
+/// The place of the generation in an id. The session of a forked child counts from the start again, so without a
+/// generation its lease 1 would be mistaken for the parent's.
+const GENERATION_SHIFT: u32 = 40;
+
+/// Returns the id in the form of hosts.
+pub(crate) const fn host_id(generation: u64, id: u64) -> u64 {
+    (generation << GENERATION_SHIFT) | id
+}
+
+/// Returns the generation of an id in the form of hosts.
+pub(crate) const fn generation_of(host_id: u64) -> u64 {
+    host_id >> GENERATION_SHIFT
+}
+
+/// Returns the id in the form of the session.
+pub(crate) const fn session_id(host_id: u64) -> u64 {
+    host_id & ((1 << GENERATION_SHIFT) - 1)
+}
+
+/// The lease that was released, and the outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The lease's id.
+    pub lease: u64,
+    /// The outcome of the release.
+    pub outcome: ReleaseOutcome,
+    /// The reason of the loss, if the outcome is `Expired` or `Stolen`: the releasing caller learns that it did not
+    /// hold the lock to the end.
+    pub lost: Option<LostReason>,
+}
+
+impl Released {
+    /// Makes the result of a release. `lost` is the reason for which the lease was lost before, if it was.
+    pub(crate) fn new(lease: u64, outcome: ReleaseOutcome, lost: Option<LostReason>) -> Self {
+        Self {
+            lease,
+            outcome,
+            lost: outcome.lost_reason().map(|found_out| lost.unwrap_or(found_out)),
+        }
+    }
+}
+
+/// The outcomes of releases of a closed client, whose leases have all ended.
+#[derive(Default)]
+pub(crate) struct Endings(Table<LeaseId, Ending>);
+
+#[derive(Clone, Copy)]
+enum Ending {
+    /// The lease was lost before the close.
+    Lost(LostReason),
+    /// The close released the lease, and the server replied with this outcome.
+    Released(ReleaseOutcome),
+    /// The close released the lease, and no reply has arrived.
+    Owed,
+}
+
+impl Endings {
+    /// Begins a close that ends these leases. The reason is set for a lease that was lost before.
+    pub(crate) fn new(leases: Vec<(LeaseId, Option<LostReason>)>) -> Self {
+        let mut endings = Table::default();
+        for (id, lost) in leases {
+            endings.insert(id, lost.map_or(Ending::Owed, Ending::Lost));
+        }
+        Self(endings)
+    }
+
+    /// Whether the outcome of the close's release of this lease is still unknown.
+    pub(crate) fn is_owed(&self, id: LeaseId) -> bool {
+        matches!(self.0.get(&id), Some(Ending::Owed))
+    }
+
+    /// Records the server's reply to the release of this lease.
+    pub(crate) fn released(&mut self, id: LeaseId, outcome: ReleaseOutcome) {
+        if let Some(ending) = self.0.get_mut(&id).filter(|ending| matches!(ending, Ending::Owed)) {
+            *ending = Ending::Released(outcome);
+        }
+    }
+
+    /// Records that all other leases were released, since no release is owed any more. A composite lock counts as
+    /// released by its members.
+    pub(crate) fn all_released(&mut self) {
+        for (_, ending) in self.0.iter_mut() {
+            if let Ending::Owed = ending {
+                *ending = Ending::Released(ReleaseOutcome::Released);
+            }
+        }
+    }
+
+    /// Returns the outcome of a release of this lease; `lease` is its number in the form of hosts. An unknown lease was
+    /// released before the close.
+    pub(crate) fn of(&self, id: LeaseId, lease: u64) -> Released {
+        match self.0.get(&id) {
+            Some(Ending::Lost(reason)) => Released::new(lease, reason.outcome(), Some(*reason)),
+            Some(Ending::Released(outcome)) => Released::new(lease, *outcome, None),
+            Some(Ending::Owed) => Released::new(lease, ReleaseOutcome::Unknown, None),
+            None => Released::new(lease, ReleaseOutcome::Released, None),
+        }
+    }
+
+    /// Returns the leases whose releases have another outcome than `Released`.
+    pub(crate) fn leases(&self) -> impl Iterator<Item = LeaseId> + '_ {
+        let is_special = |ending: &Ending| !matches!(ending, Ending::Released(ReleaseOutcome::Released));
+        self.0
+            .iter()
+            .filter_map(move |(id, ending)| is_special(ending).then_some(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_two_generations_differ() {
+        let (parent, child) = (host_id(0, 7), host_id(1, 7));
+        assert_ne!(parent, child);
+        assert_eq!((generation_of(child), session_id(child)), (1, 7));
+    }
+}

@@ -6,7 +6,6 @@
 //! several primaries.
 
 mod fleet;
-mod interface;
 #[cfg(feature = "native")]
 mod memory;
 #[cfg(feature = "native")]
@@ -16,10 +15,95 @@ mod outside;
 #[cfg(feature = "native")]
 mod redis;
 
-pub(crate) use self::interface::{First, Seen, Transport};
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use steadlock_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId, Reply, Transmit};
+
 #[cfg(feature = "native")]
 pub(crate) use self::open::open;
 #[cfg(not(feature = "native"))]
 pub(crate) use self::outside::{Line, open};
 #[cfg(feature = "admin")]
 pub(crate) use self::redis::tools;
+
+/// The node of a transport that reaches one server.
+const NODE: NodeId = NodeId(0);
+
+/// An event of a transport.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// One lane of the node is open.
+    Opened(NodeId, Lane),
+    /// The lane is no longer open, or could not be opened. The cause names the node.
+    Closed(NodeId, Lane, Cause),
+    /// The node has lost all its subscriptions.
+    Deaf(NodeId),
+    /// The node has lost one subscription, and is asked for it again.
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "only clusters lose them one by one")
+    )]
+    Unheard(NodeId, Arc<[u8]>),
+    /// A lane to one node of a cluster opened, or closed for this cause. For observers, metrics and circuit breakers.
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
+    Shard(Arc<str>, Lane, Option<Cause>),
+    /// The primary of each slot of a cluster, by number, and the names of the primaries. Each primary keeps its number.
+    /// Only reported if the client has circuit breakers.
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have slots"))]
+    Slots(NodeId, Arc<[u16]>, Arc<[Arc<str>]>),
+    /// An item that was held back can be sent, or the time at which it can be has changed.
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
+    Sendable,
+    /// The client can be used: its node has both lanes, or a majority of several nodes has.
+    Ready,
+    /// The first attempt to connect failed. No further events follow.
+    Unreachable(Error),
+    Reply(CallId, Result<Reply, CallError>),
+    Subscribed(NodeId, Arc<[u8]>),
+    Message(NodeId, Arc<[u8]>, Vec<u8>),
+}
+
+/// The connections to a server, a cluster or several servers. Only the engine's task drives them.
+pub(crate) trait Transport: Send {
+    /// Adds an item to send with the next `flush`.
+    fn transmit(&mut self, item: Transmit);
+
+    /// Sends the added items on the connections that are open. Calls `sent` just before each call. All calls of a lane
+    /// go as one batch.
+    fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId));
+
+    /// Advances the connections and appends their events. Wakes the task of `context` when there may be more.
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>);
+
+    /// Sets whether anything is held, waited for or owed. While this is true, the transport regularly checks whether
+    /// its servers are still primaries.
+    fn set_in_use(&mut self, _is_in_use: bool) {}
+
+    /// Sets the length of the shortest auto-renewed lease that has its own length, of those that are held or waited
+    /// for. The transport gives up lost and silent connections in time for this lease and for the client's lease.
+    fn set_shortest_lease(&mut self, _lease: Option<Duration>) {}
+
+    /// Abandons everything that belongs to a broken runtime: connections, attempts to connect, and timers. Appends the
+    /// resulting losses. Later polls connect again. Returns false if that is impossible.
+    #[cfg(feature = "native")]
+    fn start_again(&mut self, now: Instant, seen: &mut Vec<Seen>) -> bool;
+
+    /// Returns the time of the next poll if no connection has an event before.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Whether every lane of every node is open, so that calls and renewals can be sent at once.
+    fn every_lane_is_open(&self) -> bool;
+}
+
+/// The role of a client's first connection for its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// The callers wait for the first connection before they do anything else.
+    IsAwaited,
+    /// The first operation connects, and waits for the connection as it would in an outage.
+    IsAtUse,
+    /// The client connected before, in the process of which this one is a fork.
+    WasMade,
+}

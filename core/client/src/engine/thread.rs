@@ -1,27 +1,30 @@
 //! An engine on its own thread, with its runtime.
+//!
+//! `Inbox` is the engine's wait: for callers, for the server, and for the clock.
 
-use std::future::poll_fn;
-use std::io;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
-use std::thread;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{io, thread};
 
-use steadlock_protocol::{Cause, Error, ErrorKind, Operation};
+use steadlock_protocol::{Cause, Error, ErrorKind, Instant, Operation};
 use tokio::runtime;
 
 use super::driver::{Driver, Watched};
-use super::inbox::Inbox;
 use super::sentry::{Sentry, Wakers};
+use super::spin::{Callers, News, Spin};
+use super::tables::Awaited;
 use super::turn::Engine;
-use crate::blocking_pool;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
-use crate::sleep::has_lost;
+use crate::sleep::{Sleep, has_lost};
 use crate::target::{Scheme, Target};
-use crate::transport::{self, First};
+use crate::transport::First;
 use crate::world::World;
+use crate::{blocking_pool, transport};
 
 /// Starts the engine's thread and moves `commands` to it. If an error leaves `commands` in place, a later start can
 /// succeed.
@@ -257,4 +260,129 @@ async fn let_connections_run() {
         Poll::Pending
     })
     .await;
+}
+
+/// The engine's means to wait: collects what arrives, and sleeps or spins until something does.
+pub(super) struct Inbox {
+    timer: Timer,
+    spin: Spin,
+    /// The kind of caller that sent the last command.
+    callers: Callers,
+    /// Whether each sleep has a timer. A runtime whose descriptors were closed gets no other wake-up.
+    ticks: bool,
+    world: World,
+}
+
+impl Inbox {
+    pub(super) fn new(world: World, has_descriptors: bool) -> Self {
+        // A single processor turns spinning off. In virtual time a spin would never end, because the clock stands
+        // still.
+        let processors = match world.is_virtual() {
+            true => 1,
+            false => thread::available_parallelism().map_or(1, Into::into),
+        };
+        Self {
+            timer: Timer::default(),
+            spin: Spin::on(processors),
+            callers: Callers::Apart,
+            ticks: has_descriptors && !world.is_virtual(),
+            world,
+        }
+    }
+
+    /// Waits until the engine has work. `calls_in_flight` is the number of calls without a reply.
+    pub(super) async fn wait(&mut self, calls_in_flight: usize, mut awaited: Awaited<'_>) {
+        let news = News::of(calls_in_flight, self.callers);
+        let began = self.world.now();
+        match self.spin.until(news, began) {
+            Some(until) => {
+                let came = self.look_until(until, &mut awaited).await;
+                self.spin.spun(news, came);
+                if !came {
+                    poll_fn(|context| self.gather(&mut awaited, context)).await;
+                }
+            }
+            None => {
+                poll_fn(|context| self.gather(&mut awaited, context)).await;
+                self.spin.slept(news, began, self.world.now());
+            }
+        }
+        if let Some(callers) = awaited.callers() {
+            self.callers = callers;
+            self.spin.command_came(self.world.now());
+        }
+    }
+
+    /// Looks for arrivals repeatedly until `until`. Returns whether something arrived.
+    async fn look_until(&mut self, until: Instant, awaited: &mut Awaited<'_>) -> bool {
+        if self.is_there_anything(awaited).await {
+            return true;
+        }
+        // Lets the runtime handle its sockets before the loop yields the processor to other threads.
+        tokio::task::yield_now().await;
+        while !self.is_there_anything(awaited).await {
+            if self.world.now() >= until {
+                return false;
+            }
+            thread::yield_now();
+            // The runtime checks its sockets here without sleeping.
+            tokio::task::yield_now().await;
+        }
+        true
+    }
+
+    async fn is_there_anything(&mut self, awaited: &mut Awaited<'_>) -> bool {
+        poll_fn(|context| Poll::Ready(self.gather(awaited, context).is_ready())).await
+    }
+
+    /// Collects everything that has arrived. Ready if anything has, or if the engine has work that is due.
+    fn gather(&mut self, awaited: &mut Awaited<'_>, context: &mut Context<'_>) -> Poll<()> {
+        let now = self.world.now();
+        if awaited.take(context, now) {
+            return Poll::Ready(());
+        }
+        let due = awaited.due().or_else(|| self.ticks.then_some(Instant::FAR_FUTURE));
+        self.timer.poll(due, now, context)
+    }
+}
+
+/// The longest sleep. Timers stand still while the machine sleeps but the engine's clock does not, so a longer timer
+/// could fire much too late.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A tokio timer that is reset only to fire earlier.
+#[derive(Default)]
+pub(super) struct Timer {
+    sleep: Option<Sleep>,
+    rings: Option<Instant>,
+}
+
+impl Timer {
+    /// Ready when the engine's clock reaches `due`. Can also be ready earlier: the caller compares the clock again.
+    pub(super) fn poll(&mut self, due: Option<Instant>, now: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let Some(due) = due else { return Poll::Pending };
+        if now >= due {
+            return Poll::Ready(());
+        }
+        if self.rings.is_none_or(|rings| due < rings || now >= rings) {
+            let length = due.saturating_since(now).min(LONGEST_SLEEP);
+            let at = tokio::time::Instant::now() + length;
+            match &mut self.sleep {
+                Some(sleep) => sleep.reset(at),
+                None => self.sleep = Some(Sleep::until(at)),
+            }
+            self.rings = Some(now + length);
+        }
+        match &mut self.sleep {
+            // A timer that fires early makes the engine look at the clock again.
+            Some(sleep) => match Pin::new(sleep).poll(context) {
+                Poll::Ready(()) => {
+                    self.rings = None;
+                    Poll::Ready(())
+                }
+                Poll::Pending => Poll::Pending,
+            },
+            None => Poll::Pending,
+        }
+    }
 }

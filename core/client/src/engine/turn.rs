@@ -1,27 +1,25 @@
 //! One turn of the engine: passes everything that arrived to the session, and sends what the session produces.
-
-mod closing;
-mod commands;
+//!
+//! This file also passes the requests of callers to the session, and closes the client: the time limit, the callers that
+//! wait for the end, and the ends of the leases.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock_protocol::{
-    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId, Operation,
-    Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
+    AcquireRequest, ClientId, Config, Context, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId,
+    LeaseTerms, LostReason, NodeId, Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Subject, Table,
+    Ticket,
 };
 
-use self::closing::Closing;
-use super::arrived::{Arrived, Awaited};
 use super::connecting::Connecting;
-use super::leases::Leases;
 use super::observing::Observing;
-use super::outbox::Outbox;
 use super::queues::Queues;
-use super::requests::Requests;
-use super::short_leases::ShortLeases;
+use super::tables::{Arrived, Awaited, Leases, Outbox, Request, Requests, ShortLeases};
 use crate::errors::closed;
-use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
+use crate::port::{
+    CONNECT, Checked, Command, Commands, Completion, Endings, Lease, Port, Released, Sink, host_id, session_id,
+};
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::transport::{First, Seen, Transport};
@@ -482,4 +480,250 @@ impl Drop for Engine {
 fn lost_instead(lease: Option<&Lease>, failed: &Error) -> Option<Error> {
     let is_of_lease = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
     lease.filter(|_| is_of_lease)?.lost_error(failed.operation())
+}
+
+impl Engine {
+    /// Executes a command of a caller or of the host.
+    fn obey(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::Run { request, op, sink } => self.start(request, op, sink, now),
+            Command::AwaitConnected(sink) => {
+                if let Some((sink, result)) = self.connecting.ask(sink) {
+                    self.outbox.answer(sink, result);
+                }
+            }
+            Command::Cancel { request } => self.cancel(request, now),
+            Command::EndWaits(sink) => {
+                for request in self.requests.waits() {
+                    self.cancel(request, now);
+                }
+                self.settling.push(sink);
+            }
+            Command::Shutdown => self.close(now),
+        }
+    }
+
+    fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
+        if let (Checked::Release(lease), Some(closing)) = (&op, &mut self.closing)
+            && closing.is_owed(*lease)
+        {
+            return closing.is_released_meanwhile(sink, *lease);
+        }
+        let operation = op.operation();
+        let kind = match &op {
+            Checked::Acquire(acquire) => Some(acquire.kind),
+            _ => None,
+        };
+        let mut asked = Request {
+            id: request,
+            operation,
+            sink,
+            name: None,
+            lease: None,
+        };
+        let ticket = match op {
+            Checked::Acquire(acquire) => self.acquire(acquire, &mut asked, now),
+            Checked::AcquireAll(all) => self.acquire_all(all, &mut asked, now),
+            Checked::Release(lease) => self.release(lease, &mut asked, now),
+            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, &mut asked, now),
+            Checked::Extend(lease, by) => {
+                asked.lease = Some(lease);
+                self.session.extend(lease, by, now)
+            }
+            Checked::Inspect(kind, name) => self.session.inspect(kind, &name, now),
+            Checked::ForceRelease(kind, name) => self.session.force_release(kind, &name, now),
+            Checked::SetLimit(permits, name) => self.session.set_limit(permits, &name, now),
+            Checked::Held(lock, context) => {
+                let held = self.held(&lock, context);
+                return self.outbox.answer(asked.sink, Ok(held));
+            }
+            Checked::Close => {
+                self.close(now);
+                if let Some(closing) = &mut self.closing {
+                    closing.is_awaited(asked.sink);
+                }
+                return;
+            }
+            Checked::Refused(error) => return self.outbox.answer(asked.sink, Err(error)),
+        };
+        // Only a request that waits for a lock has a name at this point.
+        if let (Some(observing), Some(name)) = (&mut self.observing, &asked.name) {
+            observing.asked(ticket, kind, name, now);
+        }
+        self.requests.add(ticket, asked);
+    }
+
+    fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
+        asked.name = Some(self.settings.given_name(&acquire.name));
+        asked.lease = acquire.within;
+        let terms = acquire.lease;
+        let ticket = self.session.acquire(acquire, now);
+        self.short_leases.asked(ticket, terms);
+        ticket
+    }
+
+    fn acquire_all(&mut self, all: Vec<AcquireRequest>, asked: &mut Request, now: Instant) -> Ticket {
+        let names: Vec<&str> = all
+            .iter()
+            .map(|acquire| self.settings.without_prefix(acquire.name.as_str()))
+            .collect();
+        asked.name = Some(names.join(", ").into());
+        asked.lease = all.first().and_then(|acquire| acquire.within);
+        let terms: Vec<LeaseTerms> = all.iter().map(|acquire| acquire.lease).collect();
+        let ticket = self.session.acquire_all(all, now);
+        for terms in terms {
+            self.short_leases.asked(ticket, terms);
+        }
+        ticket
+    }
+
+    fn release(&mut self, lease: LeaseId, asked: &mut Request, now: Instant) -> Ticket {
+        self.mark_released(lease);
+        asked.lease = Some(lease);
+        self.session.release(lease, now)
+    }
+
+    fn release_innermost(&mut self, lock: &Subject, context: Context, asked: &mut Request, now: Instant) -> Ticket {
+        asked.lease = self.session.innermost(lock, context);
+        if let Some(lease) = asked.lease {
+            self.mark_released(lease);
+        }
+        self.session.release_innermost(lock, context, now)
+    }
+
+    fn held(&self, lock: &Subject, context: Context) -> Completion {
+        let innermost = self.session.innermost(lock, context);
+        Completion::Held {
+            levels: self.session.levels(lock, context),
+            lease: innermost.and_then(|lease| self.leases.get(lease).cloned()),
+        }
+    }
+
+    /// Marks a lease as released: its holder must not rely on it from now on, whatever the server replies. A lease that
+    /// the session has just lost and forgotten stays lost, even if that loss is not reported yet.
+    fn mark_released(&self, lease: LeaseId) {
+        if self.session.has_lease(lease) {
+            self.leases.mark_released(lease);
+        }
+    }
+
+    fn cancel(&mut self, request: u64, now: Instant) {
+        match self.requests.cancel(request) {
+            Some((ticket, request)) => {
+                self.session.cancel(ticket, now);
+                if let Some(observing) = &mut self.observing {
+                    observing.cancelled(ticket, now);
+                }
+                let release = request.filter(|request| request.operation == Operation::Release);
+                if let Some(lease) = release.and_then(|request| request.lease) {
+                    if let Some(observing) = &mut self.observing {
+                        observing.releases_on(ticket, lease);
+                    }
+                    // The session answers the release of a lost lease at once, and does not have the lease any more.
+                    if self.leases.is_released(lease) || !self.session.has_lease(lease) {
+                        self.leases.forget(lease);
+                    }
+                }
+            }
+            // The request was answered before its caller went away: the result is still in the queue.
+            None => {
+                if let Some(Ok(Completion::Granted(lease))) = self.port.take_event(request) {
+                    self.discard(&lease, now);
+                }
+            }
+        }
+    }
+
+    /// Releases a lease whose grant no caller received.
+    fn discard(&mut self, lease: &Lease, now: Instant) {
+        let id = LeaseId::from_u64(session_id(lease.id()));
+        self.start(0, Checked::Release(id), Sink::Discard, now);
+    }
+
+    fn close(&mut self, now: Instant) {
+        if self.closing.is_some() {
+            return;
+        }
+        let mut closing = Closing::new(now + CLOSE_LIMIT, Endings::new(self.leases.endings()));
+        for (ticket, leases) in self.session.close_telling(now) {
+            closing.releases(ticket, leases);
+        }
+        self.closing = Some(closing);
+        self.queues = None;
+        self.tell_connected(Err(Error::new(
+            ErrorKind::Closed,
+            Operation::Connect,
+            "the client was closed before it was connected",
+        )));
+    }
+}
+
+/// The state of a client that is closing.
+pub(in crate::engine) struct Closing {
+    until: Instant,
+    waiting: Vec<Sink>,
+    /// The releases that the close requested, each with the leases that it ends. A composite lock has none: its members
+    /// are released.
+    releases: Table<Ticket, Vec<LeaseId>>,
+    /// The outcomes of these releases.
+    endings: Endings,
+    /// Callers that meanwhile released a lease that the close releases.
+    late: Vec<(Sink, LeaseId)>,
+}
+
+impl Closing {
+    /// Begins a close that takes until `until` at the most and that ends these leases.
+    fn new(until: Instant, endings: Endings) -> Self {
+        Self {
+            until,
+            waiting: Vec::new(),
+            releases: Table::default(),
+            endings,
+            late: Vec::new(),
+        }
+    }
+
+    const fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// Adds a caller to answer when the close ends.
+    fn is_awaited(&mut self, sink: Sink) {
+        self.waiting.push(sink);
+    }
+
+    /// Notes that the release with this ticket ends these leases.
+    fn releases(&mut self, ticket: Ticket, leases: Vec<LeaseId>) {
+        self.releases.insert(ticket, leases);
+    }
+
+    /// Handles the outcome of a ticket. Returns whether the ticket is a release by the close.
+    fn answered(&mut self, ticket: Ticket, outcome: &Outcome) -> bool {
+        let leases = self.releases.remove(&ticket);
+        if let (Some(leases), Outcome::Released(outcome)) = (&leases, outcome) {
+            for lease in leases {
+                self.endings.released(*lease, *outcome);
+            }
+        }
+        leases.is_some()
+    }
+
+    /// Whether the close releases this lease and has no outcome yet.
+    fn is_owed(&self, lease: LeaseId) -> bool {
+        self.endings.is_owed(lease)
+    }
+
+    /// Adds a caller that released a lease which the close releases. It is answered when the close ends.
+    fn is_released_meanwhile(&mut self, sink: Sink, lease: LeaseId) {
+        self.late.push((sink, lease));
+    }
+
+    /// Ends the close. Returns the outcomes of all later releases, the callers that released meanwhile, and the callers
+    /// to answer.
+    fn end(mut self, is_drained: bool) -> (Endings, Vec<(Sink, LeaseId)>, Vec<Sink>) {
+        if is_drained {
+            self.endings.all_released();
+        }
+        (self.endings, self.late, self.waiting)
+    }
 }

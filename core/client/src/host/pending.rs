@@ -12,7 +12,7 @@ use std::time::Duration;
 use steadlock_protocol::ErrorKind;
 use steadlock_protocol::{Error, Operation};
 
-use super::core::Core;
+use super::Core;
 #[cfg(feature = "native")]
 use crate::engine::is_driving;
 #[cfg(feature = "native")]

@@ -8,8 +8,8 @@ use steadlock_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, 
 #[cfg(all(feature = "tracing", feature = "native"))]
 use tracing::Span;
 
+use super::Released;
 use super::listeners::Listeners;
-use super::released::Released;
 #[cfg(all(feature = "tracing", feature = "native"))]
 use crate::observe::Hold;
 use crate::process::Process;

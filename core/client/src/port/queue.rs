@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::command::Command;
+use super::Command;
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use steadlock_protocol::{Error, ErrorKind, Operation};
 
-use super::completion::Completion;
+use super::Completion;
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
 
-use super::interface::{Seen, Transport};
+use super::{Seen, Transport};
 
 /// The nodes, in the order of the settings.
 pub(super) struct Fleet {

@@ -8,7 +8,7 @@ use steadlock_protocol::{Call, CallError, CallId, Error, ErrorKind, Instant, Lan
 use steadlock_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::interface::{NODE, Seen, Transport};
+use super::{NODE, Seen, Transport};
 use crate::process::Process;
 
 pub(super) struct Memory {

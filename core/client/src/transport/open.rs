@@ -5,12 +5,12 @@ use std::sync::Arc;
 use steadlock_protocol::Error;
 
 use super::fleet::Fleet;
-use super::interface::{First, Transport};
 use super::memory::Memory;
 use super::redis::cluster::Cluster;
 use super::redis::peers::Peers;
 use super::redis::sentinel::Sentinel;
 use super::redis::{Failing, Redis};
+use super::{First, Transport};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 

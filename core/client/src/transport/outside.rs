@@ -17,7 +17,7 @@ use steadlock_protocol::{
 };
 
 use super::fleet::Fleet;
-use super::interface::{NODE, Seen, Transport};
+use super::{NODE, Seen, Transport};
 use crate::settings::Settings;
 
 /// Creates the transport for these settings, and a `Line` for each server, which is the program's side of it.

@@ -24,9 +24,7 @@ mod connect;
 mod dial;
 mod failure;
 mod identity;
-mod in_flight;
 mod lane;
-#[cfg(feature = "admin")]
 mod link;
 mod membership;
 mod outage;
@@ -40,9 +38,7 @@ mod purpose;
 mod resolve;
 mod resp;
 mod role;
-mod scan;
 pub(super) mod sentinel;
-mod socket;
 mod subscriptions;
 mod tls;
 #[cfg(feature = "admin")]
@@ -56,7 +52,7 @@ use std::time::Duration;
 
 use steadlock_protocol::{CallId, Instant, Lane, Transmit};
 
-use super::interface::{NODE, Seen, Transport};
+use super::{NODE, Seen, Transport};
 use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;

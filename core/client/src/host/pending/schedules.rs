@@ -7,7 +7,7 @@ use loom::thread::spawn;
 use steadlock_protocol::{Error, ErrorKind, Instant, Kind, Operation};
 
 use super::Pending;
-use crate::host::core::Core;
+use crate::host::Core;
 use crate::host::{Acquire, LockRef, Op};
 use crate::park::park_on;
 use crate::port::{Checked, Command, Commands, Completion, Lease, Sink, Slot};

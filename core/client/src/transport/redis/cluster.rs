@@ -36,11 +36,11 @@ use self::topology::Topology;
 use super::Failing;
 use super::address::Address;
 use super::failure::Failure;
-use super::in_flight::TurnedAway;
+use super::lane::TurnedAway;
 use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::Target;
-use crate::transport::interface::{NODE, Seen, Transport};
+use crate::transport::{NODE, Seen, Transport};
 use crate::world::Defect;
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];

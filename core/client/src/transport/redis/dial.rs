@@ -9,7 +9,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 use super::resolve::resolve;
-use super::socket::Socket;
+use super::wire::Socket;
 use crate::sleep::note_lost;
 use crate::world::{Stream, World};
 

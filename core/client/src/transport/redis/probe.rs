@@ -11,7 +11,7 @@ pub(super) async fn probe() {
 
     use tokio::net::UnixStream;
 
-    use super::socket::Socket;
+    use super::wire::Socket;
     use crate::sleep::{note_lost, timeout};
 
     /// A healthy runtime gets the event of a new socket in its next poll, long before this limit.

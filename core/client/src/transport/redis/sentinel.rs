@@ -47,7 +47,7 @@ use super::primary::Named;
 use super::{Failing, Redis, State};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
-use crate::transport::interface::{Seen, Transport};
+use crate::transport::{Seen, Transport};
 use crate::world::Defect;
 
 /// The shortest and the longest pause between two rounds of questions.

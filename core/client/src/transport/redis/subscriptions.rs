@@ -12,13 +12,13 @@ use steadlock_protocol::{Instant, Reply, brief};
 use super::connect::{Boxed, Connector};
 use super::failure::Failure;
 use super::identity::{Server, Visit};
-use super::in_flight::NOT_HERE_NOT_NOW;
+use super::lane::NOT_HERE_NOT_NOW;
 use super::outage::Outage;
 use super::purpose::Purpose;
 use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
-use crate::transport::interface::{NODE, Seen};
+use crate::transport::{NODE, Seen};
 
 /// The connection for subscriptions. A new connection subscribes again to every channel in use.
 pub(super) struct SubscriptionLink {

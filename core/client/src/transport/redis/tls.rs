@@ -24,7 +24,7 @@ use tokio_rustls::client::TlsStream;
 use super::dial::Tcp;
 use super::failure::Failure;
 use super::outage::Until;
-use super::socket::Socket;
+use super::wire::Socket;
 use crate::blocking_pool;
 use crate::tls::{CA, CERT, KEY, SERVER_NAME, Tls, TlsOptions};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use steadlock_protocol::slot;
 
 use super::slots::Slots;
-use crate::transport::interface::{NODE, Seen};
 use crate::transport::redis::address::Address;
+use crate::transport::{NODE, Seen};
 
 /// The channels in use.
 #[derive(Default)]

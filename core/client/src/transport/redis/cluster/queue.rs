@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use steadlock_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
 
-use crate::transport::interface::Seen;
+use crate::transport::Seen;
 use crate::transport::redis::address::Address;
-use crate::transport::redis::in_flight::TurnedAway;
+use crate::transport::redis::lane::TurnedAway;
 use crate::transport::redis::resp::ServerError;
 use crate::world::{Defect, World};
 

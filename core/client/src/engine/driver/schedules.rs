@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use loom::thread::spawn;
 
-use super::*;
+use crate::engine::driver::*;
 use crate::schedules::in_every_schedule;
 
 /// Returns the same time always: the clock stands still.

@@ -1,0 +1,392 @@
+//! The tables of the engine: the requests that have no answer yet, by the tickets of the session; the leases whose
+//! holders the engine keeps informed; the commands and events that the next turn handles, and the results of a turn.
+//!
+//! `ShortLeases` is the shortest auto-renewed lease: the transport gives up a silent connection in time to renew that
+//! lease on a new one.
+
+use std::sync::{Arc, Weak};
+use std::task::Context;
+use std::time::Duration;
+
+use steadlock_protocol::{Error, Instant, LeaseId, LeaseTerms, LostReason, Operation, SortedMap, Table, Ticket};
+
+#[cfg(feature = "native")]
+use super::spin::Callers;
+use crate::port::{Command, Commands, Completion, Event, Lease, Port, Sink, Slot};
+use crate::transport::{Seen, Transport};
+
+/// The request behind a ticket.
+pub(super) struct Request {
+    pub(super) id: u64,
+    pub(super) operation: Operation,
+    pub(super) sink: Sink,
+    /// The name of the lock as the caller gave it, for a request that acquires one.
+    pub(super) name: Option<Arc<str>>,
+    /// The lease to release or extend, or the one that a re-entry is within.
+    pub(super) lease: Option<LeaseId>,
+}
+
+#[derive(Default)]
+pub(super) struct Requests {
+    by_ticket: Table<Ticket, Request>,
+    tickets: Table<u64, Ticket>,
+}
+
+impl Requests {
+    pub(super) fn add(&mut self, ticket: Ticket, request: Request) {
+        self.tickets.insert(request.id, ticket);
+        self.by_ticket.insert(ticket, request);
+    }
+
+    /// Removes a request that the session has completed. `None` if its caller went away.
+    pub(super) fn complete(&mut self, ticket: Ticket) -> Option<Request> {
+        let request = self.by_ticket.remove(&ticket)?;
+        self.tickets.remove(&request.id);
+        Some(request)
+    }
+
+    /// Removes a request whose caller went away. `None` if it is answered already.
+    pub(super) fn cancel(&mut self, id: u64) -> Option<(Ticket, Option<Request>)> {
+        let ticket = self.tickets.remove(&id)?;
+        Some((ticket, self.by_ticket.remove(&ticket)))
+    }
+
+    /// Returns the ids of the requests that wait for a lock.
+    pub(super) fn waits(&self) -> Vec<u64> {
+        let waits = self.by_ticket.iter().map(|(_, request)| request);
+        waits
+            .filter(|request| request.operation == Operation::Acquire)
+            .map(|request| request.id)
+            .collect()
+    }
+
+    /// Whether a caller waits for the answer to this ticket.
+    pub(super) fn is_open(&self, ticket: Ticket) -> bool {
+        self.by_ticket.get(&ticket).is_some()
+    }
+
+    /// Removes and returns all requests.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Request> + use<> {
+        std::mem::take(self).by_ticket.into_values()
+    }
+}
+
+/// Every lease that the session knows: held, or lost and not yet released. The session forgets a fixed lease when it is
+/// lost. The object of such a lease still knows how it ended, for as long as the program keeps that object.
+#[derive(Default)]
+pub(super) struct Leases {
+    known: Table<LeaseId, Arc<Lease>>,
+    forgotten: Table<LeaseId, Weak<Lease>>,
+    /// The number of forgotten leases that the last sweep kept.
+    remained: usize,
+}
+
+impl Leases {
+    pub(super) fn add(&mut self, id: LeaseId, lease: Arc<Lease>) {
+        self.known.insert(id, lease);
+    }
+
+    pub(super) fn get(&self, id: LeaseId) -> Option<&Arc<Lease>> {
+        self.known.get(&id)
+    }
+
+    /// Returns the object of a lease if the program still has it, even if the session has forgotten the lease.
+    pub(super) fn find(&self, id: LeaseId) -> Option<Arc<Lease>> {
+        let forgotten = || self.forgotten.get(&id).and_then(Weak::upgrade);
+        self.get(id).cloned().or_else(forgotten)
+    }
+
+    /// Removes a lease that the session no longer has. A lost one can still be found, because a later release asks its
+    /// object how it ended.
+    pub(super) fn forget(&mut self, id: LeaseId) {
+        let lost = self.known.remove(&id).filter(|lease| lease.lost_reason().is_some());
+        if let Some(lease) = lost {
+            self.remember(id, &lease);
+        }
+    }
+
+    pub(super) fn renewed(&self, id: LeaseId, deadline: Instant) {
+        if let Some(lease) = self.get(id) {
+            lease.renewed(deadline);
+        }
+    }
+
+    pub(super) fn mark_released(&self, id: LeaseId) {
+        if let Some(lease) = self.get(id) {
+            lease.mark_released();
+        }
+    }
+
+    /// Marks a lease as lost. Returns the event for the host; `None` if the lease was released in the same turn, as the
+    /// result of that release reports how it ended.
+    pub(super) fn lose(&mut self, id: LeaseId, reason: LostReason, is_forgotten: bool) -> Option<Event> {
+        if self.is_released(id) {
+            return None;
+        }
+        let lease = self.get(id).cloned()?;
+        lease.mark_lost(reason, is_forgotten);
+        if is_forgotten {
+            self.forget(id);
+        }
+        Some(lost(&lease, reason, is_forgotten))
+    }
+
+    /// Returns, before the client closes, the ending of each lease that the program can still release. `None` stands
+    /// for a lease that the close releases, or whose release is under way.
+    pub(super) fn endings(&self) -> Vec<(LeaseId, Option<LostReason>)> {
+        let known = self.known.iter().map(|(id, lease)| (id, lease.lost_reason()));
+        let forgotten = self.forgotten.iter().filter_map(|(id, lease)| {
+            let reason = lease.upgrade()?.lost_reason()?;
+            Some((id, Some(reason)))
+        });
+        known.chain(forgotten).collect()
+    }
+
+    /// Marks all leases as lost, because nothing renews them any more. Returns an event for each that was not lost
+    /// before.
+    pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
+        let leases = std::mem::take(&mut self.known).into_values();
+        leases
+            .filter(|lease| lease.mark_lost(reason, true))
+            .map(|lease| lost(&lease, reason, true))
+            .collect()
+    }
+
+    /// Keeps a lost lease in the table while the program has its object. A sweep drops the others whenever the table
+    /// has about twice as many entries as the last sweep kept.
+    fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
+        if self.forgotten.len() >= 2 * self.remained + 64 {
+            self.forgotten.retain(|lease| lease.strong_count() > 0);
+            self.remained = self.forgotten.len();
+        }
+        self.forgotten.insert(id, Arc::downgrade(lease));
+    }
+
+    /// Whether the release of this lease was requested before the lease was lost.
+    pub(super) fn is_released(&self, id: LeaseId) -> bool {
+        self.get(id).is_some_and(|lease| lease.is_released())
+    }
+}
+
+fn lost(lease: &Lease, reason: LostReason, is_forgotten: bool) -> Event {
+    Event::Lost {
+        lease: lease.id(),
+        reason,
+        is_forgotten,
+    }
+}
+
+/// The interval between two clean-ups, each of which looks at every lease.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The auto-renewed leases that have their own length: those that are held, and those that requests wait for.
+#[derive(Default)]
+pub(super) struct ShortLeases {
+    asked: SortedMap<Ticket, Duration>,
+    held: SortedMap<LeaseId, Duration>,
+    shortest: Option<Duration>,
+    /// The time of the next clean-up.
+    due: Instant,
+}
+
+impl ShortLeases {
+    /// Notes that a request waits for a lease on these terms.
+    pub(super) fn asked(&mut self, ticket: Ticket, terms: LeaseTerms) {
+        let Some(length) = terms.length().filter(|_| terms.is_renewed()) else {
+            return;
+        };
+        let length = length.get();
+        // A composite lock notes one length for each member.
+        let shortest = self.asked.get(&ticket).map_or(length, |known| length.min(*known));
+        self.asked.insert(ticket, shortest);
+        self.shortest = Some(self.shortest.map_or(shortest, |known| shortest.min(known)));
+    }
+
+    /// Notes that the request was granted this lease.
+    pub(super) fn granted(&mut self, ticket: Ticket, lease: LeaseId) {
+        if let Some(length) = self.asked.remove(&ticket) {
+            self.held.insert(lease, length);
+        }
+    }
+
+    /// Returns the length of the shortest lease. A lease that has ended can still count for up to a second.
+    pub(super) fn shortest(
+        &mut self,
+        now: Instant,
+        is_open: impl Fn(Ticket) -> bool,
+        is_held: impl Fn(LeaseId) -> bool,
+    ) -> Option<Duration> {
+        if self.shortest.is_some() && now >= self.due {
+            self.due = now + EVERY;
+            self.asked.retain(|ticket, _| is_open(*ticket));
+            self.held.retain(|lease, _| is_held(*lease));
+            self.shortest = self.asked.values().chain(self.held.values()).min().copied();
+        }
+        self.shortest
+    }
+}
+
+pub(super) struct Outbox {
+    port: Arc<Port>,
+    /// The next events for the host.
+    events: Vec<Event>,
+    /// Results for callers that wait on a slot of their own.
+    answers: Vec<(Arc<Slot>, Result<Completion, Error>)>,
+}
+
+impl Outbox {
+    pub(super) const fn new(port: Arc<Port>) -> Self {
+        Self {
+            port,
+            events: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    pub(super) fn answer(&mut self, sink: Sink, result: Result<Completion, Error>) {
+        match sink {
+            Sink::Queue(request) => self.events.push(Event::Completed { request, result }),
+            Sink::Slot(slot) => self.answers.push((slot, result)),
+            Sink::Discard => {}
+        }
+    }
+
+    pub(super) fn tell(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.events.extend(events);
+    }
+
+    /// Delivers everything, grants first: a granted lock stays idle until its new holder runs, while the result of a
+    /// release can wait. Returns the leases whose callers went away between the grant and now.
+    pub(super) fn deliver(&mut self) -> Vec<Arc<Lease>> {
+        let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
+        move_back(
+            &mut self.events,
+            |event| !matches!(event, Event::Completed { result, .. } if !is_late(result)),
+        );
+        self.port.publish(&mut self.events);
+        move_back(&mut self.answers, |(_, result)| is_late(result));
+        let mut unwanted = Vec::new();
+        for (slot, result) in self.answers.drain(..) {
+            if let Err(Ok(Completion::Granted(lease))) = slot.complete(result) {
+                unwanted.push(lease);
+            }
+        }
+        unwanted
+    }
+
+    /// Delivers everything at the engine's end, in the order in which it arrived. A grant whose caller went away
+    /// expires on the server.
+    pub(super) fn deliver_last(&mut self) {
+        self.port.publish(&mut self.events);
+        for (slot, result) in self.answers.drain(..) {
+            drop(slot.complete(result));
+        }
+    }
+}
+
+/// Moves the items for which `is_late` is true behind the others. Keeps the order otherwise.
+fn move_back<T>(items: &mut Vec<T>, is_late: impl Fn(&T) -> bool) {
+    if !items.is_sorted_by_key(&is_late) {
+        let late: Vec<T> = items.extract_if(.., |item| is_late(item)).collect();
+        items.extend(late);
+    }
+}
+
+/// The largest number of commands in one turn. With larger bursts, callers, engine and server would take turns: each
+/// would work on its own burst while the other two wait.
+const BURST: usize = 16;
+
+/// The input of one turn.
+#[derive(Default)]
+pub(super) struct Arrived {
+    pub(super) seen: Vec<Seen>,
+    pub(super) commands: Vec<Command>,
+}
+
+/// The sources that one wait of the engine listens to.
+pub(super) struct Awaited<'a> {
+    transport: &'a mut dyn Transport,
+    commands: &'a Commands,
+    due: Option<Instant>,
+    arrived: &'a mut Arrived,
+}
+
+impl<'a> Awaited<'a> {
+    /// Creates the sources of one wait. `due` is the time at which the engine has work even if nothing arrives.
+    pub(super) fn new(
+        transport: &'a mut dyn Transport,
+        commands: &'a Commands,
+        due: Option<Instant>,
+        arrived: &'a mut Arrived,
+    ) -> Self {
+        Self {
+            transport,
+            commands,
+            due,
+            arrived,
+        }
+    }
+
+    /// Collects everything that has arrived. Returns whether anything has. If not, the task of `context` is woken at
+    /// the next arrival.
+    pub(super) fn take(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
+        self.transport.poll(context, now, &mut self.arrived.seen);
+        let commands = self.commands.poll_many(context, &mut self.arrived.commands, BURST);
+        !self.arrived.seen.is_empty() || commands.is_ready()
+    }
+
+    /// Returns the kind of caller that sent the last command; `None` if no command arrived.
+    #[cfg(feature = "native")]
+    pub(super) fn callers(&self) -> Option<Callers> {
+        self.arrived.commands.last().map(|command| match command {
+            Command::Run {
+                sink: Sink::Queue(_), ..
+            } => Callers::Loop,
+            _ => Callers::Apart,
+        })
+    }
+
+    /// Returns the time at which the engine or the transport has work even if nothing arrives.
+    pub(super) fn due(&self) -> Option<Instant> {
+        [self.due, self.transport.poll_timeout()].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renewed(seconds: u64) -> LeaseTerms {
+        LeaseTerms::renewed(Duration::from_secs(seconds)).unwrap()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1_000)
+    }
+
+    #[test]
+    fn it_is_that_of_what_is_held_or_asked_for_now() {
+        let mut short = ShortLeases::default();
+        let ticket = Ticket::from_u64;
+        let lease = LeaseId::from_u64;
+        assert_eq!(short.shortest(at(0), |_| true, |_| true), None);
+        short.asked(ticket(1), renewed(9));
+        short.asked(ticket(2), renewed(3));
+        assert_eq!(short.shortest(at(0), |_| true, |_| true), Some(Duration::from_secs(3)));
+        short.granted(ticket(2), lease(7));
+        short.asked(ticket(3), renewed(2));
+        let shortest = short.shortest(at(10), |_| true, |_| true);
+        assert_eq!(shortest, Some(Duration::from_secs(2)), "at once");
+        // The last request was cancelled. It stops counting at the next clean-up, a second later.
+        let only_first = |open: Ticket| open == ticket(1);
+        assert_eq!(
+            short.shortest(at(1_100), only_first, |_| true),
+            Some(Duration::from_secs(3))
+        );
+        assert_eq!(
+            short.shortest(at(2_200), only_first, |_| false),
+            Some(Duration::from_secs(9))
+        );
+        assert_eq!(short.shortest(at(3_300), |_| false, |_| false), None);
+    }
+}
