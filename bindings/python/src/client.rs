@@ -1,19 +1,20 @@
-//! The class `Client`.
+//! The class `Client`, and its blocking calls: without the GIL, and interruptible.
 
+use std::collections::HashMap;
 use std::mem;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
-use steadlock::host::{Acquire, Completion, Event, Host, Level, OnUnavailable, Op, Options};
+use steadlock::host::{Acquire, Completion, Error, Event, Host, Level, OnUnavailable, Op, Options, Pending};
 
-use crate::addresses;
 use crate::bell::Bell;
-use crate::convert;
-use crate::ending;
-use crate::wait::{self, Waits, wait};
+use crate::ending::Inside;
+use crate::{addresses, convert, ending};
 
 /// One connection to one server, or one to each of several primaries, with its engine thread.
 ///
@@ -248,7 +249,7 @@ impl Client {
 
     /// Closes; 500 ms at the most. If it is interrupted, it goes on.
     fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
-        wait::close(py, &self.host, interruptible)
+        close(py, &self.host, interruptible)
     }
 
     fn submit_close(&self) -> u64 {
@@ -345,5 +346,125 @@ impl LockSettings {
             blocked,
             ..Acquire::default()
         })
+    }
+}
+
+/// How long Ctrl-C may go unnoticed, in the main thread, which runs signal handlers.
+const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+
+/// How long it may go unnoticed that another thread has an exception raised in this one
+/// (`PyThreadState_SetAsyncExc`), as the time limits of task queues do.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The most that a close takes.
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
+
+/// Waits for `op` and gives what it came to.
+///
+/// If a signal handler raises, or another thread has an exception raised here, the caller gets
+/// that and `op` is cancelled; a lock that was granted meanwhile is released.
+pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
+    until_done(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
+}
+
+/// Closes; 500 ms at the most. An interrupted close goes on.
+pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
+    let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
+    let mut closing = host.start(Op::Close);
+    let mut left = CLOSE_LIMIT;
+    while !left.is_zero() && py.detach(|| closing.wait(slice.min(left))).is_none() {
+        left = left.saturating_sub(slice);
+        look_up(py)?;
+    }
+    Ok(())
+}
+
+/// Waits for the result, and hands it to `take` before it asks for the GIL.
+fn until_done<T: Send>(
+    py: Python<'_>,
+    pending: &mut Pending,
+    interruptible: bool,
+    take: impl Fn(Result<Completion, Error>) -> T + Sync,
+) -> PyResult<T> {
+    let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
+    loop {
+        let inside = Inside::enter();
+        let done = py.detach(|| {
+            let done = pending.wait(slice).map(&take);
+            if inside.is_to_leave() { Err(()) } else { Ok(done) }
+        });
+        drop(inside);
+        if let Some(done) = done.map_err(|()| ending::leave())? {
+            return Ok(done);
+        }
+        look_up(py)?;
+    }
+}
+
+/// A function that does nothing.
+static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// At the import. To compile the function runs code of the program (an audit hook), which may wait for a lock itself,
+/// and would wait for the function then.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    let nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
+    let _ = NOTHING.set(py, nothing.unbind());
+    Ok(())
+}
+
+/// Raises what signal handlers raise, and what other threads have raised here. That happens where bytecode
+/// runs, and nowhere else.
+fn look_up(py: Python<'_>) -> PyResult<()> {
+    py.check_signals()?;
+    NOTHING.get(py).map_or(Ok(()), |nothing| nothing.call0(py).map(drop))
+}
+
+/// The waits for locks of one client's threads.
+///
+/// At the end of the interpreter no waiting thread gets a lock. A grant is noted here until its thread has the GIL, and
+/// released if the end comes first.
+#[derive(Default)]
+pub(crate) struct Waits {
+    granted: Mutex<HashMap<u64, u64>>,
+    count: AtomicU64,
+}
+
+impl Waits {
+    /// Waits for a lock.
+    pub(crate) fn wait(&self, py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
+        if ending::is_for_this_thread() {
+            return Err(ending::leave());
+        }
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let done = until_done(py, &mut host.start(op), interruptible, |result| {
+            if let Ok(Completion::Granted(lease)) = &result {
+                let mut granted = self.granted();
+                if ending::is_for_this_thread() {
+                    drop(host.start(Op::Release { lease: lease.id() }));
+                } else {
+                    granted.insert(number, lease.id());
+                }
+            }
+            result
+        })?;
+        if matches!(done, Ok(Completion::Granted(_))) && self.granted().remove(&number).is_none() {
+            // The end was faster, and has released it.
+            return Err(ending::leave());
+        }
+        done.map_err(|error| convert::error(py, &error))
+    }
+
+    /// Ends them, and all others of the client, at the end of the interpreter. The result comes when nothing is
+    /// owed to the server any more.
+    pub(crate) fn end(&self, host: &Host) -> Option<Pending> {
+        let granted: Vec<u64> = self.granted().drain().map(|(_, lease)| lease).collect();
+        for lease in granted {
+            drop(host.start(Op::Release { lease }));
+        }
+        host.end_waits()
+    }
+
+    fn granted(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,7 +35,6 @@ mod lease;
 mod requests;
 mod scope_end;
 mod struck;
-mod wait;
 
 use pyo3::prelude::*;
 
@@ -104,7 +103,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::ending::prepare(module.py())?;
-        crate::wait::prepare(module.py())?;
+        crate::client::prepare(module.py())?;
         crate::scope_end::prepare(module.py())?;
         crate::holds::prepare(module.py());
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;

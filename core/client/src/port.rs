@@ -16,7 +16,6 @@ pub(crate) mod counting;
 mod lease;
 mod listeners;
 mod queue;
-mod slot;
 
 use std::mem;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -28,8 +27,8 @@ use steadlock_protocol::{
 
 pub use self::lease::Lease;
 pub(crate) use self::queue::Commands;
+pub(crate) use self::queue::Slot;
 use self::queue::{Sender, queue};
-pub(crate) use self::slot::Slot;
 use crate::errors::closed;
 use crate::observe::Line;
 use crate::observe::metrics::Metrics;

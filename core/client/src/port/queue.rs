@@ -1,11 +1,13 @@
-//! The queue of commands, from any thread to the engine.
+//! The queue of commands, from any thread to the engine; and the slot, the destination of one result for one caller.
 
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::Command;
+use steadlock_protocol::{Error, ErrorKind, Operation};
+
+use super::{Command, Completion};
 use crate::sync::{Mutex, MutexGuard};
 use crate::unwind::quietly;
 
@@ -19,10 +21,10 @@ pub(super) struct Sender(Arc<Queue>);
 pub(crate) struct Commands(Arc<Queue>);
 
 #[derive(Default)]
-struct Queue(Mutex<State>);
+struct Queue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     commands: VecDeque<Command>,
     /// The waker of the task that last found no command.
     waker: Option<Waker>,
@@ -99,7 +101,7 @@ impl Drop for Commands {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // No code panics while it holds the mutex. Even if one did, the state would be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,6 +109,91 @@ impl Queue {
 
 #[cfg(all(test, feature = "schedules"))]
 mod schedules;
+
+/// The destination of one result, which arrives once.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Mutex<SlotState>);
+
+#[derive(Debug, Default)]
+enum SlotState {
+    /// The caller has not polled yet.
+    #[default]
+    Empty,
+    /// The caller waits to be woken.
+    Waiting(Waker),
+    Done(Result<Completion, Error>),
+    Taken,
+    /// The caller has gone.
+    Abandoned,
+}
+
+impl Slot {
+    /// Stores the result and wakes the caller. Returns the result as the error if the caller has gone.
+    pub(crate) fn complete(&self, result: Result<Completion, Error>) -> Result<(), Result<Completion, Error>> {
+        let mut state = self.lock();
+        match &*state {
+            SlotState::Empty | SlotState::Waiting(_) => {}
+            SlotState::Done(_) | SlotState::Taken | SlotState::Abandoned => return Err(result),
+        }
+        let before = mem::replace(&mut *state, SlotState::Done(result));
+        drop(state);
+        if let SlotState::Waiting(waker) = before {
+            quietly(|| waker.wake());
+        }
+        Ok(())
+    }
+
+    /// Returns the result, once. Until it arrives, registers `waker` for it.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Completion, Error>> {
+        // Cloning or dropping a waker can run code of the program, so neither happens while the mutex is locked.
+        let mut new = None;
+        loop {
+            let mut state = self.lock();
+            let before = match mem::replace(&mut *state, SlotState::Taken) {
+                SlotState::Done(result) => return Poll::Ready(result),
+                SlotState::Waiting(known) if known.will_wake(waker) => {
+                    *state = SlotState::Waiting(known);
+                    return Poll::Pending;
+                }
+                before @ (SlotState::Empty | SlotState::Waiting(_)) => before,
+                SlotState::Taken | SlotState::Abandoned => return Poll::Ready(Err(taken())),
+            };
+            if let Some(new) = new {
+                *state = SlotState::Waiting(new);
+                drop(state);
+                drop(before);
+                return Poll::Pending;
+            }
+            *state = before;
+            drop(state);
+            new = Some(waker.clone());
+        }
+    }
+
+    /// Marks the caller as gone. Returns the result if it has arrived already.
+    pub(crate) fn abandon(&self) -> Option<Result<Completion, Error>> {
+        match mem::replace(&mut *self.lock(), SlotState::Abandoned) {
+            SlotState::Done(result) => Some(result),
+            SlotState::Empty | SlotState::Waiting(_) | SlotState::Taken | SlotState::Abandoned => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
+        // No code panics while it holds the mutex. Even if one did, the state would be consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn taken() -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Operation::Acquire,
+        "the result was taken already; wait for it once",
+    )
+}
+
+#[cfg(all(test, feature = "schedules"))]
+mod slot_schedules;
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,7 @@ mod dial;
 mod failure;
 mod identity;
 mod lane;
+#[cfg(feature = "admin")]
 mod link;
 mod membership;
 mod outage;
