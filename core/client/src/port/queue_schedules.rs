@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use loom::thread::spawn;
 
-use super::{Command, Commands, Sender, queue};
 use crate::park::park_on;
+use crate::port::{Command, Commands, Sender, queue};
 use crate::schedules::in_every_schedule;
 
 /// Takes the queued commands into `came`; sleeps until there are some.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread::{JoinHandle, spawn};
 
 use crate::park::park_on;
-use crate::port::queue::{Completion, Slot};
+use crate::port::{Completion, Slot};
 use crate::schedules::in_every_schedule;
 
 /// Starts a thread that stores a result. Returns whether a caller was waiting for it.
