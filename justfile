@@ -613,12 +613,14 @@ lint-rust: (install "rust-lints wasm-target")
 lint-structure *folders: (install "python-lint python-test")
     cd ci/structure && {{ python }} -m pytest --quiet
     {{ python }} ci/structure/structure.py "$@"
+    {{ python }} ci/structure/walk.py
 
 # Finds words that docs/glossary.md has replaced, in documents and comments, and the project's former name
 [group('lint')]
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
     {{ python }} ci/lint/words.py
+    {{ python }} ci/lint/openings.py
     {{ python }} ci/lint/former_name.py
 
 # Lints the scripts that run inside the server

@@ -160,9 +160,13 @@ def test_a_parent_may_declare_a_child_and_show_its_items(own: str) -> None:
         "fn f() { assert_eq!(child::PART, 1); }",
     ],
 )
-def test_a_parent_that_uses_a_child_which_uses_the_parent_is_a_circle(own: str) -> None:
-    (found,) = circles(lib="mod a;", a=f"mod child; {own} pub struct Thing;", a__child=CHILD)
-    assert "crate::a → crate::a::child → crate::a\n" in found
+def test_a_file_and_the_files_in_its_folder_are_one_module(own: str) -> None:
+    assert not circles(lib="mod a;", a=f"mod child; {own} pub struct Thing;", a__child=CHILD)
+
+
+def test_a_circle_through_another_module_is_one_whatever_part_it_leaves_by() -> None:
+    a = "mod child; use self::child::Part; use crate::b::B; pub struct Thing;"
+    assert len(circles(lib="mod a; mod b;", a=a, a__child=CHILD, b="use crate::a::Thing; pub struct B;")) == 1
 
 
 def test_children_may_meet_by_what_their_parent_imports() -> None:

@@ -1,0 +1,66 @@
+"""Which walks walk.py believes."""
+
+from pathlib import Path
+
+import pytest
+import walk
+
+DOCUMENT = """
+2 files down, 2 back, 3 different, 1 of them in `core/protocol`
+
+| down | where | passes | what it adds |
+|---|---|---|---|
+| 1 | `a.py` | `acquire` | a |
+| 2 | `core/protocol/b.rs` | `send`, `call` | b |
+
+| back | where | passes | what it adds |
+|---|---|---|---|
+| 1 | `core/protocol/b.rs` | `reply` | b |
+| 2 | `c.py` | `take` | c |
+
+No row: | 3 | `d.py` | `none` |
+"""
+FILES = {
+    "a.py": "def acquire():\n    send()\n",
+    "core/protocol/b.rs": "fn send() {}\nfn call() {}\nfn reply() {}\n",
+    "c.py": "def take():\n    return reply()\n",
+}
+
+
+def complaints(tmp_path: Path, document: str = DOCUMENT, **changed: str) -> list[str]:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(changed.get(path.stem, text))
+    return walk.complaints(document, tmp_path)
+
+
+def test_a_walk_is_followed_by_calls_and_by_results(tmp_path: Path) -> None:
+    assert not complaints(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"a": "def acquire():\n    other()\n"}, "nothing leads from a.py to send of core/protocol/b.rs"),
+        ({"b": "fn send() {}\nfn reply() {}\n"}, "core/protocol/b.rs has no function call"),
+        ({"c": "def take():\n    pass\n"}, "nothing leads from core/protocol/b.rs to take of c.py"),
+    ],
+)
+def test_a_row_that_is_not_true_is_found(tmp_path: Path, changed: dict[str, str], expected: str) -> None:
+    assert expected in complaints(tmp_path, **changed)
+
+
+def test_a_file_that_is_gone_is_found(tmp_path: Path) -> None:
+    assert "gone.py has no function take" in complaints(tmp_path, DOCUMENT.replace("c.py", "gone.py"))
+
+
+def test_the_numbers_are_compared_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (wrong,) = complaints(tmp_path, DOCUMENT.replace("3 different", "4 different"))
+    assert "3 different" in wrong
+    monkeypatch.setattr(walk, "MOST", 2)
+    assert any("may have 2" in one for one in complaints(tmp_path))
+
+
+def test_the_walk_of_the_document_is_true() -> None:
+    assert not walk.complaints(walk.DOCUMENT.read_text(), walk.ROOT)
