@@ -1,4 +1,4 @@
-//! What is called now and then, as uniffi functions.
+//! Rare calls, as uniffi functions.
 //!
 //! Functions that start an operation do nothing if the handle was dropped.
 
@@ -11,112 +11,114 @@ use steadlock::host::{
 
 use crate::client::Client;
 
-/// What a client is opened with; `None` is the default of the core.
+/// The options of a new client. `None` means the default of the core.
 #[derive(uniffi::Record)]
 pub struct NativeOptions {
     /// The server's URL.
     pub url: Option<String>,
     /// The URLs of several primaries, in place of `url`.
     pub primaries: Option<Vec<String>>,
-    /// The watchdog's lease.
+    /// The default length of a lease, in milliseconds.
     pub lease_ms: Option<f64>,
-    /// How long an answer may take.
+    /// The command timeout: how long a reply of the server may take.
     pub command_timeout_ms: Option<f64>,
-    /// How long connecting may take.
+    /// The connect timeout.
     pub connect_timeout_ms: Option<f64>,
-    /// The shortest time between two questions of a waiter.
+    /// The shortest time between two polls of a waiter.
     pub retry_interval_min_ms: Option<f64>,
-    /// The longest time between two questions of a waiter.
+    /// The longest time between two polls of a waiter.
     pub retry_interval_max_ms: Option<f64>,
-    /// Put before each name.
+    /// A prefix for the name of each lock.
     pub key_prefix: Option<String>,
-    /// A file of the authorities to trust instead of the system's.
+    /// A PEM file of the authorities to trust instead of the system's.
     pub tls_ca_file: Option<String>,
-    /// A file of the client's certificate.
+    /// A PEM file of the client's certificate.
     pub tls_cert_file: Option<String>,
-    /// A file of its private key.
+    /// A PEM file of the private key of that certificate.
     pub tls_key_file: Option<String>,
-    /// What the servers' certificates are to be for.
+    /// The host name that the certificates of all servers must have.
     pub tls_server_name: Option<String>,
-    /// Where announced addresses are reached.
+    /// Maps the addresses that nodes and sentinels announce to addresses that the program can
+    /// reach.
     pub address_map: Option<HashMap<String, String>>,
-    /// Whether to connect at the first use; then no event says how connecting went.
+    /// Whether to connect at the first use. No event reports the result of connecting then.
     pub lazy: bool,
-    /// So many failures in a row open a circuit breaker.
+    /// The number of consecutive failures that opens a circuit breaker.
     pub breaker_failures: Option<u32>,
-    /// The time between two probes while it is open.
+    /// The time between two probes while a circuit breaker is open.
     pub breaker_pause_ms: Option<f64>,
-    /// The word for what becomes of an acquisition while it is open.
+    /// The policy for acquisitions while a circuit breaker is open: a word of
+    /// `NativeVocabulary.on_unavailable`.
     pub on_unavailable: Option<String>,
-    /// The name of the level from which on lines for the log come.
+    /// The name of the lowest level of log lines to report.
     pub log: Option<String>,
-    /// Whether it counts metrics.
+    /// Whether the client counts metrics.
     pub metrics: bool,
-    /// How many groups of locks they tell apart.
+    /// The number of groups of locks that the metrics tell apart.
     pub metrics_groups: Option<f64>,
-    /// Fair locks whose queues are counted.
+    /// The fair locks whose wait queues the metrics count.
     pub metrics_queues: Option<Vec<String>>,
-    /// Whether it says which program it is.
+    /// Whether the client tells the servers which program it is.
     pub client_info: bool,
-    /// What else it says.
+    /// A label of the program's choice, which the client publishes together with its name.
     pub client_label: Option<String>,
-    /// The program's name, if it is known.
+    /// The name of the program, if known.
     pub program: Option<String>,
-    /// The language and its version.
+    /// The language of the program and its version.
     pub language: String,
 }
 
 /// An error as plain data.
 #[derive(uniffi::Record)]
 pub struct NativeFailure {
-    /// The kind's name.
+    /// The name of the error's kind.
     pub kind: String,
-    /// What was being done.
+    /// The operation that failed.
     pub operation: String,
-    /// The whole message.
+    /// The complete message.
     pub message: String,
-    /// What the server or the network said, or why nothing came.
+    /// The message of the server or the network, or the reason why no reply came.
     pub cause: Option<String>,
-    /// The server that has to do with it.
+    /// The server that the error is about, if any.
     pub node: Option<String>,
-    /// Whether the same call may go well later.
+    /// Whether the same call may succeed later.
     pub is_retryable: bool,
 }
 
-/// A new client: its handle, or why there is none.
+/// The handle of a new client, or the reason why opening failed.
 #[derive(uniffi::Record)]
 pub struct NativeOpened {
-    /// Stands for the client in every other call.
+    /// Identifies the client in every other call.
     pub handle: u64,
     /// Set if opening failed.
     pub failure: Option<NativeFailure>,
 }
 
-/// What a client has counted, or why that is not known.
+/// The metrics of a client, or the reason why there are none.
 #[derive(uniffi::Record)]
 pub struct NativeMetrics {
-    /// In Prometheus' text format; empty if there is none.
+    /// The metrics in Prometheus' text format; empty if `failure` is set.
     pub text: String,
-    /// Set if there is none.
+    /// Set if there are no metrics.
     pub failure: Option<NativeFailure>,
 }
 
-/// The words that cross the border.
+/// All words that this library exchanges with the JVM.
 #[derive(uniffi::Record)]
 pub struct NativeVocabulary {
-    /// Names of all error kinds.
+    /// The names of all error kinds.
     pub error_kinds: Vec<String>,
     /// All release outcomes.
     pub release_outcomes: Vec<String>,
-    /// All reasons of a loss.
+    /// All reasons for the loss of a lease.
     pub lost_reasons: Vec<String>,
-    /// Names of all kinds of lock.
+    /// The names of all kinds of lock.
     pub kinds: Vec<String>,
-    /// What may become of an acquisition in an outage, in the order of their numbers.
+    /// All policies for acquisitions while a server is unavailable, in the order of their numbers.
     pub on_unavailable: Vec<String>,
 }
 
-/// Checks the options and starts to connect; the first event, of request 0, says how that went.
+/// Checks the options and starts to connect. The first event, of request 0, reports the result.
 #[uniffi::export]
 pub fn open(options: NativeOptions) -> NativeOpened {
     let retry_interval_ms = match (options.retry_interval_min_ms, options.retry_interval_max_ms) {
@@ -159,7 +161,7 @@ pub fn open(options: NativeOptions) -> NativeOpened {
     }
 }
 
-/// Starts to make a lease last longer.
+/// Starts to extend a lease.
 #[uniffi::export]
 pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
     start(client, tag, Op::Extend { lease, by_ms })
@@ -171,13 +173,13 @@ pub fn inspect(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::Inspect { lock: lock.into() })
 }
 
-/// Starts to take a lock from its holder.
+/// Starts to release a lock on behalf of its holder.
 #[uniffi::export]
 pub fn force_release(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::ForceRelease { lock: lock.into() })
 }
 
-/// Starts to change a semaphore's limit to that of the address.
+/// Starts to change the limit of a semaphore to the one in the address.
 #[uniffi::export]
 pub fn set_limit(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::SetLimit { lock: lock.into() })
@@ -189,15 +191,17 @@ pub fn close(client: u64, tag: u64) -> bool {
     start(client, tag, Op::Close)
 }
 
-/// Whether a coroutine that holds the lock of the one address would wait for itself if it asked for that of the
-/// other. An address that is none is told of by the acquisition itself.
+/// Returns whether a coroutine that holds the lock of the address `held` would wait for itself if
+/// it tried to acquire the lock of the address `wanted`. Returns `false` for an invalid address,
+/// because the acquisition itself reports that.
 #[uniffi::export]
 pub fn keeps_out(client: u64, held: String, wanted: String) -> bool {
     let client = Client::get(client);
     client.is_some_and(|client| client.host.keeps_out(held.into(), wanted.into()).unwrap_or(false))
 }
 
-/// The caller of an acquisition went away; `request` is the number that starting it gave.
+/// Cancels an acquisition whose caller no longer waits for it. `request` is the number that the
+/// start of the acquisition returned.
 #[uniffi::export]
 pub fn cancel(client: u64, request: u64) {
     if let Some(client) = Client::get(client) {
@@ -205,7 +209,7 @@ pub fn cancel(client: u64, request: u64) {
     }
 }
 
-/// The JVM has nothing any more of a lease that was lost.
+/// Forgets a lost lease, because the JVM has no object of it any more.
 #[uniffi::export]
 pub fn forget(client: u64, lease: u64) {
     if let Some(client) = Client::get(client) {
@@ -213,7 +217,7 @@ pub fn forget(client: u64, lease: u64) {
     }
 }
 
-/// Releases leases of threads that have ended, at the process's end.
+/// Releases leases of ended threads when the process ends.
 #[uniffi::export]
 pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     if let Some(client) = Client::get(client) {
@@ -221,7 +225,7 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     }
 }
 
-/// What a client has counted; nothing if it was dropped.
+/// Returns the metrics of a client, or `None` if it was dropped.
 #[uniffi::export]
 pub fn metrics(client: u64) -> Option<NativeMetrics> {
     let client = Client::get(client)?;
@@ -234,32 +238,34 @@ pub fn metrics(client: u64) -> Option<NativeMetrics> {
     })
 }
 
-/// The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+/// Returns the group of the locks with this name in the metrics, or `None` if the client counts no
+/// metrics or was dropped.
 #[uniffi::export]
 pub fn metrics_group(client: u64, name: String) -> Option<String> {
     let group = Client::get(client)?.host.metrics_group(&name).ok()?;
     Some(group.as_ref().to_owned())
 }
 
-/// Forgets a client, and sends home the thread that waits for its events.
+/// Forgets a client. The thread that waits for its events returns.
 #[uniffi::export]
 pub fn drop_client(client: u64) {
     Client::drop_handle(client);
 }
 
-/// What a release throws if the lease was lost for this reason.
+/// Returns the error that a release throws if the lease was lost for this reason.
 #[uniffi::export]
 pub fn lost_error(name: String, reason: String) -> NativeFailure {
     failure(&steadlock::host::lost_error(&name, &reason, false, Operation::Release))
 }
 
-/// A lock's name as messages show it.
+/// Returns a lock's name as messages show it.
 #[uniffi::export]
 pub fn shown(name: String) -> String {
     steadlock::host::shown(&name).into_owned()
 }
 
-/// All words that cross the border, so that a test finds one that is not known.
+/// Returns all words that this library exchanges with the JVM, so that a test finds a word that
+/// Kotlin does not know.
 #[uniffi::export]
 pub fn vocabulary() -> NativeVocabulary {
     NativeVocabulary {

@@ -1169,32 +1169,32 @@ public object FfiConverterString: FfiConverter<String, RustBuffer.ByValue> {
  */
 data class NativeFailure (
     /**
-     * The kind's name.
+     * The name of the error's kind.
      */
     val `kind`: kotlin.String
     , 
     /**
-     * What was being done.
+     * The operation that failed.
      */
     val `operation`: kotlin.String
     , 
     /**
-     * The whole message.
+     * The complete message.
      */
     val `message`: kotlin.String
     , 
     /**
-     * What the server or the network said, or why nothing came.
+     * The message of the server or the network, or the reason why no reply came.
      */
     val `cause`: kotlin.String?
     , 
     /**
-     * The server that has to do with it.
+     * The server that the error is about, if any.
      */
     val `node`: kotlin.String?
     , 
     /**
-     * Whether the same call may go well later.
+     * Whether the same call may succeed later.
      */
     val `isRetryable`: kotlin.Boolean
     
@@ -1244,16 +1244,16 @@ public object FfiConverterTypeNativeFailure: FfiConverterRustBuffer<NativeFailur
 
 
 /**
- * What a client has counted, or why that is not known.
+ * The metrics of a client, or the reason why there are none.
  */
 data class NativeMetrics (
     /**
-     * In Prometheus' text format; empty if there is none.
+     * The metrics in Prometheus' text format; empty if `failure` is set.
      */
     val `text`: kotlin.String
     , 
     /**
-     * Set if there is none.
+     * Set if there are no metrics.
      */
     val `failure`: NativeFailure?
     
@@ -1291,11 +1291,11 @@ public object FfiConverterTypeNativeMetrics: FfiConverterRustBuffer<NativeMetric
 
 
 /**
- * A new client: its handle, or why there is none.
+ * The handle of a new client, or the reason why opening failed.
  */
 data class NativeOpened (
     /**
-     * Stands for the client in every other call.
+     * Identifies the client in every other call.
      */
     val `handle`: kotlin.ULong
     , 
@@ -1338,7 +1338,7 @@ public object FfiConverterTypeNativeOpened: FfiConverterRustBuffer<NativeOpened>
 
 
 /**
- * What a client is opened with; `None` is the default of the core.
+ * The options of a new client. `None` means the default of the core.
  */
 data class NativeOptions (
     /**
@@ -1352,117 +1352,119 @@ data class NativeOptions (
     val `primaries`: List<kotlin.String>?
     , 
     /**
-     * The watchdog's lease.
+     * The default length of a lease, in milliseconds.
      */
     val `leaseMs`: kotlin.Double?
     , 
     /**
-     * How long an answer may take.
+     * The command timeout: how long a reply of the server may take.
      */
     val `commandTimeoutMs`: kotlin.Double?
     , 
     /**
-     * How long connecting may take.
+     * The connect timeout.
      */
     val `connectTimeoutMs`: kotlin.Double?
     , 
     /**
-     * The shortest time between two questions of a waiter.
+     * The shortest time between two polls of a waiter.
      */
     val `retryIntervalMinMs`: kotlin.Double?
     , 
     /**
-     * The longest time between two questions of a waiter.
+     * The longest time between two polls of a waiter.
      */
     val `retryIntervalMaxMs`: kotlin.Double?
     , 
     /**
-     * Put before each name.
+     * A prefix for the name of each lock.
      */
     val `keyPrefix`: kotlin.String?
     , 
     /**
-     * A file of the authorities to trust instead of the system's.
+     * A PEM file of the authorities to trust instead of the system's.
      */
     val `tlsCaFile`: kotlin.String?
     , 
     /**
-     * A file of the client's certificate.
+     * A PEM file of the client's certificate.
      */
     val `tlsCertFile`: kotlin.String?
     , 
     /**
-     * A file of its private key.
+     * A PEM file of the private key of that certificate.
      */
     val `tlsKeyFile`: kotlin.String?
     , 
     /**
-     * What the servers' certificates are to be for.
+     * The host name that the certificates of all servers must have.
      */
     val `tlsServerName`: kotlin.String?
     , 
     /**
-     * Where announced addresses are reached.
+     * Maps the addresses that nodes and sentinels announce to addresses that the program can
+     * reach.
      */
     val `addressMap`: Map<kotlin.String, kotlin.String>?
     , 
     /**
-     * Whether to connect at the first use; then no event says how connecting went.
+     * Whether to connect at the first use. No event reports the result of connecting then.
      */
     val `lazy`: kotlin.Boolean
     , 
     /**
-     * So many failures in a row open a circuit breaker.
+     * The number of consecutive failures that opens a circuit breaker.
      */
     val `breakerFailures`: kotlin.UInt?
     , 
     /**
-     * The time between two probes while it is open.
+     * The time between two probes while a circuit breaker is open.
      */
     val `breakerPauseMs`: kotlin.Double?
     , 
     /**
-     * The word for what becomes of an acquisition while it is open.
+     * The policy for acquisitions while a circuit breaker is open: a word of
+     * `NativeVocabulary.on_unavailable`.
      */
     val `onUnavailable`: kotlin.String?
     , 
     /**
-     * The name of the level from which on lines for the log come.
+     * The name of the lowest level of log lines to report.
      */
     val `log`: kotlin.String?
     , 
     /**
-     * Whether it counts metrics.
+     * Whether the client counts metrics.
      */
     val `metrics`: kotlin.Boolean
     , 
     /**
-     * How many groups of locks they tell apart.
+     * The number of groups of locks that the metrics tell apart.
      */
     val `metricsGroups`: kotlin.Double?
     , 
     /**
-     * Fair locks whose queues are counted.
+     * The fair locks whose wait queues the metrics count.
      */
     val `metricsQueues`: List<kotlin.String>?
     , 
     /**
-     * Whether it says which program it is.
+     * Whether the client tells the servers which program it is.
      */
     val `clientInfo`: kotlin.Boolean
     , 
     /**
-     * What else it says.
+     * A label of the program's choice, which the client publishes together with its name.
      */
     val `clientLabel`: kotlin.String?
     , 
     /**
-     * The program's name, if it is known.
+     * The name of the program, if known.
      */
     val `program`: kotlin.String?
     , 
     /**
-     * The language and its version.
+     * The language of the program and its version.
      */
     val `language`: kotlin.String
     
@@ -1569,11 +1571,11 @@ public object FfiConverterTypeNativeOptions: FfiConverterRustBuffer<NativeOption
 
 
 /**
- * The words that cross the border.
+ * All words that this library exchanges with the JVM.
  */
 data class NativeVocabulary (
     /**
-     * Names of all error kinds.
+     * The names of all error kinds.
      */
     val `errorKinds`: List<kotlin.String>
     , 
@@ -1583,17 +1585,17 @@ data class NativeVocabulary (
     val `releaseOutcomes`: List<kotlin.String>
     , 
     /**
-     * All reasons of a loss.
+     * All reasons for the loss of a lease.
      */
     val `lostReasons`: List<kotlin.String>
     , 
     /**
-     * Names of all kinds of lock.
+     * The names of all kinds of lock.
      */
     val `kinds`: List<kotlin.String>
     , 
     /**
-     * What may become of an acquisition in an outage, in the order of their numbers.
+     * All policies for acquisitions while a server is unavailable, in the order of their numbers.
      */
     val `onUnavailable`: List<kotlin.String>
     
@@ -1956,7 +1958,8 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     }
 }
         /**
-         * The caller of an acquisition went away; `request` is the number that starting it gave.
+         * Cancels an acquisition whose caller no longer waits for it. `request` is the number that the
+         * start of the acquisition returned.
          */ fun `cancel`(`client`: kotlin.ULong, `request`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -1985,7 +1988,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Forgets a client, and sends home the thread that waits for its events.
+         * Forgets a client. The thread that waits for its events returns.
          */ fun `dropClient`(`client`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -1998,7 +2001,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Starts to make a lease last longer.
+         * Starts to extend a lease.
          */ fun `extend`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lease`: kotlin.ULong, `byMs`: kotlin.Double?): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2015,7 +2018,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Starts to take a lock from its holder.
+         * Starts to release a lock on behalf of its holder.
          */ fun `forceRelease`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2031,7 +2034,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * The JVM has nothing any more of a lease that was lost.
+         * Forgets a lost lease, because the JVM has no object of it any more.
          */ fun `forget`(`client`: kotlin.ULong, `lease`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -2061,8 +2064,9 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Whether a coroutine that holds the lock of the one address would wait for itself if it asked for that of the
-         * other. An address that is none is told of by the acquisition itself.
+         * Returns whether a coroutine that holds the lock of the address `held` would wait for itself if
+         * it tried to acquire the lock of the address `wanted`. Returns `false` for an invalid address,
+         * because the acquisition itself reports that.
          */ fun `keepsOut`(`client`: kotlin.ULong, `held`: kotlin.String, `wanted`: kotlin.String): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2078,7 +2082,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * What a release throws if the lease was lost for this reason.
+         * Returns the error that a release throws if the lease was lost for this reason.
          */ fun `lostError`(`name`: kotlin.String, `reason`: kotlin.String): NativeFailure {
             return FfiConverterTypeNativeFailure.lift(
     uniffiRustCall() { _status ->
@@ -2093,7 +2097,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * What a client has counted; nothing if it was dropped.
+         * Returns the metrics of a client, or `None` if it was dropped.
          */ fun `metrics`(`client`: kotlin.ULong): NativeMetrics? {
             return FfiConverterOptionalTypeNativeMetrics.lift(
     uniffiRustCall() { _status ->
@@ -2107,7 +2111,8 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+         * Returns the group of the locks with this name in the metrics, or `None` if the client counts no
+         * metrics or was dropped.
          */ fun `metricsGroup`(`client`: kotlin.ULong, `name`: kotlin.String): kotlin.String? {
             return FfiConverterOptionalString.lift(
     uniffiRustCall() { _status ->
@@ -2122,7 +2127,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Checks the options and starts to connect; the first event, of request 0, says how that went.
+         * Checks the options and starts to connect. The first event, of request 0, reports the result.
          */ fun `open`(`options`: NativeOptions): NativeOpened {
             return FfiConverterTypeNativeOpened.lift(
     uniffiRustCall() { _status ->
@@ -2136,7 +2141,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Releases leases of threads that have ended, at the process's end.
+         * Releases leases of ended threads when the process ends.
          */ fun `releaseNow`(`client`: kotlin.ULong, `leases`: List<kotlin.ULong>, `timeoutMs`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -2151,7 +2156,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * Starts to change a semaphore's limit to that of the address.
+         * Starts to change the limit of a semaphore to the one in the address.
          */ fun `setLimit`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2167,7 +2172,7 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * A lock's name as messages show it.
+         * Returns a lock's name as messages show it.
          */ fun `shown`(`name`: kotlin.String): kotlin.String {
             return FfiConverterString.lift(
     uniffiRustCall() { _status ->
@@ -2181,7 +2186,8 @@ public object FfiConverterMapStringString: FfiConverterRustBuffer<Map<kotlin.Str
     
 
         /**
-         * All words that cross the border, so that a test finds one that is not known.
+         * Returns all words that this library exchanges with the JVM, so that a test finds a word that
+         * Kotlin does not know.
          */ fun `vocabulary`(): NativeVocabulary {
             return FfiConverterTypeNativeVocabulary.lift(
     uniffiRustCall() { _status ->

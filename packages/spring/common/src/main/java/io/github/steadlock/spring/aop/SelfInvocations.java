@@ -25,9 +25,9 @@ import org.objectweb.asm.tree.analysis.SourceValue;
 import org.springframework.util.ClassUtils;
 
 /**
- * Finds calls on {@code this} in the bytecode of a class, which go past the proxy. Only what is
- * certainly {@code this} counts: a call on another object of the class, such as its own proxy, is
- * no fault.
+ * The search for calls on {@code this} in the bytecode of a class, which bypass the proxy. Only
+ * calls that are certainly on {@code this} count: a call on another object of the class, such as
+ * its own proxy, is no mistake.
  */
 final class SelfInvocations {
     private SelfInvocations() {}
@@ -35,16 +35,16 @@ final class SelfInvocations {
     /**
      * A call of an annotated method on {@code this}.
      *
-     * @param caller the method that makes it; of a lambda, the one that it is written in
-     * @param callee name and descriptor
+     * @param caller the method that makes the call; for a lambda, the method that contains it
+     * @param callee the name and descriptor of the called method
      */
     record Call(String caller, String callee) {}
 
     /**
-     * The calls in {@code type} and its superclasses. Empty where a class file cannot be read: this
-     * is advice only.
+     * Returns the calls in {@code type} and its superclasses. Ignores class files that cannot be
+     * read, because the result is only for warnings.
      *
-     * @param annotated names with descriptors
+     * @param annotated the names and descriptors of the annotated methods
      */
     static Set<Call> in(Class<?> type, Set<String> annotated) {
         Set<Call> calls = new LinkedHashSet<>();
@@ -67,7 +67,7 @@ final class SelfInvocations {
             new ClassReader(file).accept(node, ClassReader.SKIP_DEBUG | ClassReader.SKIP_FRAMES);
             return node;
         } catch (IOException | RuntimeException unreadable) {
-            return null; // Of a newer JDK than this library knows, or not there at run time.
+            return null; // Too new for this library, or missing at run time.
         }
     }
 
@@ -106,11 +106,14 @@ final class SelfInvocations {
                 }
             }
         } catch (AnalyzerException | RuntimeException unreadable) {
-            // As above.
+            // Ignored, like a class file that cannot be read.
         }
     }
 
-    /** Most methods call nothing of interest, and need no analysis. */
+    /**
+     * Returns whether the method calls an annotated one at all. Most methods do not, so they need
+     * no analysis.
+     */
     private static boolean mentions(MethodNode method, Set<String> annotated) {
         for (AbstractInsnNode instruction : method.instructions) {
             String callee = calleeOf(instruction, null);
@@ -122,12 +125,12 @@ final class SelfInvocations {
     }
 
     /**
-     * @param family the classes whose methods count; null for all
+     * @param family the names of the classes whose methods count; null for all
      */
     private static String calleeOf(AbstractInsnNode instruction, Set<String> family) {
         if (instruction instanceof MethodInsnNode call
                 && call.getOpcode() != Opcodes.INVOKESTATIC) {
-            // A call by super is of a method that the proxy's own target overrides.
+            // A call by super calls a method that the class of the bean overrides.
             boolean isSuper = call.getOpcode() == Opcodes.INVOKESPECIAL;
             return !isSuper && (family == null || family.contains(call.owner))
                     ? call.name + call.desc
@@ -146,14 +149,14 @@ final class SelfInvocations {
         return null;
     }
 
-    /** Null if there is none, as in {@code Shop::buy}. */
+    /** Returns the receiver of a call, or null if there is none, as in {@code Shop::buy}. */
     private static SourceValue receiverOf(AbstractInsnNode instruction, Frame<SourceValue> frame) {
         String descriptor =
                 instruction instanceof MethodInsnNode call
                         ? call.desc
                         : ((InvokeDynamicInsnNode) instruction).desc;
         int arguments = Type.getArgumentTypes(descriptor).length;
-        // The first captured value of a method reference is the object that it is of.
+        // The first captured value of a method reference is its receiver.
         int depth = instruction instanceof MethodInsnNode ? arguments + 1 : arguments;
         return depth == 0 ? null : frame.getStack(frame.getStackSize() - depth);
     }
@@ -171,7 +174,10 @@ final class SelfInvocations {
                                         && load.var == 0);
     }
 
-    /** Lambdas of Java are {@code lambda$caller$0}, of Kotlin {@code caller$lambda$0}. */
+    /**
+     * Returns the name of the method that contains a lambda. Java names lambdas {@code
+     * lambda$caller$0}, Kotlin {@code caller$lambda$0}.
+     */
     private static String writtenIn(String method) {
         if (method.startsWith("lambda$")) {
             return method.substring(

@@ -25,8 +25,8 @@ import org.springframework.util.ClassUtils;
 import org.springframework.util.function.SingletonSupplier;
 
 /**
- * Reads all annotated methods once the beans are there. What cannot work stops the start; what
- * works otherwise than it looks is a warning.
+ * The scan of all annotated methods after the beans are made. An annotation that cannot work stops
+ * the start. An annotation that works differently than it looks is a warning.
  */
 final class StartScan implements SmartInitializingSingleton {
     private static final Logger LOG = LoggerFactory.getLogger(StartScan.class);
@@ -63,7 +63,7 @@ final class StartScan implements SmartInitializingSingleton {
 
     private Class<?> classOf(String beanName) {
         if (beans.containsBean(ScopedProxyUtils.getTargetBeanName(beanName))) {
-            return null; // A proxy of a scope, whose target has its own name.
+            return null; // A scoped proxy: its target is a bean of its own.
         }
         Class<?> type = AutoProxyUtils.determineTargetClass(beans, beanName);
         return type == null ? null : ClassUtils.getUserClass(type);
@@ -74,8 +74,8 @@ final class StartScan implements SmartInitializingSingleton {
             TransactionOrder.check(beans, order);
         }
         Map<String, Method> bySignature = new HashMap<>();
-        // Null if there is no object of it yet, or only what makes it: then it is taken to be a
-        // proxy.
+        // Null if the bean has no object yet, or only its factory. The object is assumed to be a
+        // proxy then.
         boolean isThere = beans.containsSingleton(beanName) && !isOfFactory(beanName);
         Object singleton = isThere ? beans.getSingleton(beanName) : null;
         boolean isIntercepted = singleton == null || AopUtils.isAopProxy(singleton);
@@ -101,7 +101,10 @@ final class StartScan implements SmartInitializingSingleton {
         return beans.containsBean(beanName) && beans.isFactoryBean(beanName);
     }
 
-    /** Spring begins and ends a bean without its proxy. */
+    /**
+     * Logs a warning if Spring calls the method to begin or to end the bean, because it does so
+     * without the proxy.
+     */
     private void warnOfLifecycle(String beanName, Class<?> type, Method method) {
         BeanDefinition bean =
                 beans.containsBeanDefinition(beanName)
