@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the native library for this machine.
 #
-# usage: build-native.sh TARGET [--built]     TARGET is Maven's build directory; --built takes what cargo has built already
+# usage: build-native.sh TARGET [--built]     TARGET is Maven's build directory; --built uses cargo's last release build
 #
-# It is in TARGET/classes/<os>-<arch>/, where JNA looks for it, in a jar too.
+# Puts the library into TARGET/classes/<os>-<arch>/, the folder in which JNA looks for it, in a jar too.
 set -euo pipefail
 
 target=$1
@@ -28,8 +28,8 @@ if [ "${2:-}" != --built ]; then
   cargo build --quiet --locked --release --package steadlock-jvm
 fi
 
-# Written aside and renamed, as a JVM may have the old one mapped. Maven copies resources onto the old file, so this
-# one is no resource.
+# Writes a new file and renames it, because a JVM may have the old one mapped. For the same reason the library is no
+# Maven resource: Maven overwrites the old file in place.
 classes=$target/classes/$platform
 aside=$target/$library.new
 mkdir -p "$classes"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Writes the Kotlin that calls the native library, after bindings/jvm or the version of uniffi has changed.
+# Writes the Kotlin code that calls the native library. Run it after a change of bindings/jvm or of the version of
+# uniffi.
 #
-# usage: generate-kotlin.sh [--check]     --check compares it, and changes nothing
+# usage: generate-kotlin.sh [--check]     --check compares the code and changes nothing
 #
-# It is committed since uniffi's generator takes minutes to build. Kotlin that does not fit its library is refused when
-# that is loaded, by a sum over each function.
+# The code is committed, because uniffi's generator takes minutes to build. Code that does not match the library fails
+# when the library is loaded, because uniffi compares a checksum of each function.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,7 +19,7 @@ esac
 
 cd "$root"
 cargo build --quiet --locked --release --package steadlock-jvm
-# The generator runs once: building it fast is worth more than a fast generator.
+# A debug build, because the generator runs only once: a short build matters more than a fast generator.
 cargo build --quiet --locked --package steadlock-uniffi-bindgen
 
 fresh=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the home of the newest JDK from 22 on that is on this machine, for STEADLOCK_TEST_JAVA_HOME; fails, and says
-# so, if there is none. The variable itself, if set, is the answer.
+# Prints the home of the newest JDK on this machine, for STEADLOCK_TEST_JAVA_HOME. Ignores JDKs before 22, and fails
+# with a message if there is no other. Prints the variable itself if it is set.
 set -euo pipefail
 
 oldest=22

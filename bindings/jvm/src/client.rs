@@ -1,4 +1,4 @@
-//! One client: the host, and what the JVM must be told about it.
+//! One client: the host and the events that the JVM has not fetched yet.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,29 +9,29 @@ use steadlock::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Opt
 
 use crate::wire;
 
-/// A client and the queue of events that one Java thread takes from it.
+/// A client and the queue of events that one Java thread fetches from it.
 pub(crate) struct Client {
     pub(crate) host: Host,
     bell: Arc<Bell>,
     state: Mutex<State>,
-    /// Translated events that did not fit into the caller's last buffer.
+    /// Encoded events that did not fit into the caller's last buffer.
     undelivered: Mutex<VecDeque<Vec<u8>>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The host's number of a request to the JVM's.
+    /// Maps the host's number of a request to the JVM's number.
     requests: HashMap<u64, u64>,
-    /// Leases that the JVM may ask about. Those that were lost stay until the JVM has forgotten them,
-    /// as the engine answers by them.
+    /// Leases that the JVM may ask about. A lost lease stays until the JVM forgets it, because the
+    /// engine needs this object to answer calls about the lease.
     leases: HashMap<u64, Arc<Lease>>,
 }
 
-/// The number of a request that nobody has made.
+/// The request number of events that answer no request.
 const NOBODY: u64 = u64::MAX;
 
 impl Client {
-    /// Opens a client and gives its handle.
+    /// Opens a client and returns its handle.
     pub(crate) fn open(options: Options) -> Result<u64, Error> {
         let bell = Arc::new(Bell::default());
         let ring = Arc::clone(&bell);
@@ -52,13 +52,13 @@ impl Client {
         Ok(handle)
     }
 
-    /// The client of a handle, if it was not dropped.
+    /// Returns the client of a handle, or `None` if it was dropped.
     pub(crate) fn get(handle: u64) -> Option<Arc<Self>> {
         let clients = CLIENTS.read().unwrap_or_else(PoisonError::into_inner);
         clients.get(&handle).cloned()
     }
 
-    /// Forgets a handle; the thread that waits for its events is sent home.
+    /// Forgets a handle. The thread that waits for its events returns.
     pub(crate) fn drop_handle(handle: u64) {
         let client = clients_mut().remove(&handle);
         if let Some(client) = client {
@@ -66,8 +66,8 @@ impl Client {
         }
     }
 
-    /// Starts an operation; gives the number that cancels it. Under the lock, so that no event is
-    /// translated before its request is known.
+    /// Starts an operation and returns the number that cancels it. Holds the mutex meanwhile, so
+    /// that no event is encoded before its request is in the table.
     pub(crate) fn start(&self, tag: u64, op: Op) -> u64 {
         let mut state = self.state();
         let request = self.host.submit(op);
@@ -75,18 +75,18 @@ impl Client {
         request
     }
 
-    /// The caller of a request went away.
+    /// Cancels a request whose caller no longer waits for it.
     pub(crate) fn cancel(&self, request: u64) {
         self.state().requests.remove(&request);
         self.host.cancel(request);
     }
 
-    /// The JVM has nothing any more of a lease that was lost.
+    /// Forgets a lost lease, because the JVM has no object of it any more.
     pub(crate) fn forget(&self, lease: u64) {
         self.state().leases.remove(&lease);
     }
 
-    /// How long a lease may be relied on; zero if the JVM released it.
+    /// Returns how long the caller may rely on a lease; zero if the JVM released it.
     pub(crate) fn remaining(&self, lease: u64) -> Duration {
         let state = self.state();
         state
@@ -95,8 +95,8 @@ impl Client {
             .map_or(Duration::ZERO, |lease| lease.remaining())
     }
 
-    /// Waits for events, `timeout` at the most, and writes as many as fit into
-    /// `buffer`. Gives the bytes written, or `None` if the handle was dropped.
+    /// Waits up to `timeout` for events and writes as many as fit into `buffer`. Returns the number
+    /// of bytes written, or `None` if the handle was dropped.
     pub(crate) fn next(&self, timeout: Duration, buffer: &mut [u8]) -> Option<usize> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
@@ -138,7 +138,7 @@ impl Client {
                     reason,
                     is_forgotten,
                 } => {
-                    // A closed client answers all the same.
+                    // A closed client needs no lease objects for its answers.
                     if reason == LostReason::Closed {
                         state.leases.remove(&lease);
                     }
@@ -148,7 +148,8 @@ impl Client {
                 Event::Completed { request, result } => match state.requests.remove(&request) {
                     Some(tag) => {
                         if matches!(result, Ok(Completion::Closed)) {
-                            // The JVM drops the client now, and answers releases by these itself.
+                            // The JVM drops the client after this event. From then on it answers
+                            // releases itself, by these outcomes.
                             let endings = self.host.endings().into_iter().map(Completion::Released);
                             undelivered.extend(endings.map(|ending| wire::completed(NOBODY, &Ok(ending))));
                         }
@@ -160,7 +161,8 @@ impl Client {
         }
     }
 
-    /// A grant whose caller went away after it was queued.
+    /// Releases a lease that was granted to a request whose caller cancelled it after the grant was
+    /// queued.
     fn give_back(&self, result: Result<Completion, Error>) {
         if let Ok(Completion::Granted(lease)) = result {
             self.host.submit(Op::Release { lease: lease.id() });
@@ -190,7 +192,7 @@ impl State {
     }
 }
 
-/// Wakes the one thread that takes events.
+/// Wakes the one thread that fetches events.
 #[derive(Default)]
 struct Bell {
     state: Mutex<u8>,

@@ -1,4 +1,4 @@
-//! What is called now and then, as uniffi functions.
+//! Rare calls, as uniffi functions.
 //!
 //! Functions that start an operation do nothing if the handle was dropped.
 
@@ -64,50 +64,50 @@ impl From<NativeValue> for OptionValue {
 /// An error as plain data.
 #[derive(uniffi::Record)]
 pub struct NativeFailure {
-    /// The kind's name.
+    /// The name of the error's kind.
     pub kind: String,
-    /// What was being done.
+    /// The operation that failed.
     pub operation: String,
-    /// The whole message.
+    /// The complete message.
     pub message: String,
-    /// What the server or the network said, or why nothing came.
+    /// The message of the server or the network, or the reason why no reply came.
     pub cause: Option<String>,
-    /// The server that has to do with it.
+    /// The server that the error is about, if any.
     pub node: Option<String>,
-    /// Whether the same call may go well later.
+    /// Whether the same call may succeed later.
     pub is_retryable: bool,
 }
 
-/// A new client: its handle, or why there is none.
+/// The handle of a new client, or the reason why opening failed.
 #[derive(uniffi::Record)]
 pub struct NativeOpened {
-    /// Stands for the client in every other call.
+    /// Identifies the client in every other call.
     pub handle: u64,
     /// Set if opening failed.
     pub failure: Option<NativeFailure>,
 }
 
-/// What a client has counted, or why that is not known.
+/// The metrics of a client, or the reason why there are none.
 #[derive(uniffi::Record)]
 pub struct NativeMetrics {
-    /// In Prometheus' text format; empty if there is none.
+    /// The metrics in Prometheus' text format; empty if `failure` is set.
     pub text: String,
-    /// Set if there is none.
+    /// Set if there are no metrics.
     pub failure: Option<NativeFailure>,
 }
 
-/// The words that cross the border.
+/// All words that this library exchanges with the JVM.
 #[derive(uniffi::Record)]
 pub struct NativeVocabulary {
-    /// Names of all error kinds.
+    /// The names of all error kinds.
     pub error_kinds: Vec<String>,
     /// All release outcomes.
     pub release_outcomes: Vec<String>,
-    /// All reasons of a loss.
+    /// All reasons for the loss of a lease.
     pub lost_reasons: Vec<String>,
-    /// Names of all kinds of lock.
+    /// The names of all kinds of lock.
     pub kinds: Vec<String>,
-    /// What may become of an acquisition in an outage, in the order of their numbers.
+    /// All policies for acquisitions while a server is unavailable, in the order of their numbers.
     pub on_unavailable: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ pub fn open(options: HashMap<String, NativeValue>) -> NativeOpened {
     }
 }
 
-/// Starts to make a lease last longer.
+/// Starts to extend a lease.
 #[uniffi::export]
 pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
     start(client, tag, Op::Extend { lease, by_ms })
@@ -141,13 +141,13 @@ pub fn inspect(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::Inspect { lock: lock.into() })
 }
 
-/// Starts to take a lock from its holder.
+/// Starts to release a lock on behalf of its holder.
 #[uniffi::export]
 pub fn force_release(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::ForceRelease { lock: lock.into() })
 }
 
-/// Starts to change a semaphore's limit to that of the address.
+/// Starts to change the limit of a semaphore to the one in the address.
 #[uniffi::export]
 pub fn set_limit(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::SetLimit { lock: lock.into() })
@@ -159,15 +159,17 @@ pub fn close(client: u64, tag: u64) -> bool {
     start(client, tag, Op::Close)
 }
 
-/// Whether a coroutine that holds the lock of the one address would wait for itself if it asked for that of the
-/// other. An address that is none is told of by the acquisition itself.
+/// Returns whether a coroutine that holds the lock of the address `held` would wait for itself if
+/// it tried to acquire the lock of the address `wanted`. Returns `false` for an invalid address,
+/// because the acquisition itself reports that.
 #[uniffi::export]
 pub fn keeps_out(client: u64, held: String, wanted: String) -> bool {
     let client = Client::get(client);
     client.is_some_and(|client| client.host.keeps_out(held.into(), wanted.into()).unwrap_or(false))
 }
 
-/// The caller of an acquisition went away; `request` is the number that starting it gave.
+/// Cancels an acquisition whose caller no longer waits for it. `request` is the number that the
+/// start of the acquisition returned.
 #[uniffi::export]
 pub fn cancel(client: u64, request: u64) {
     if let Some(client) = Client::get(client) {
@@ -175,7 +177,7 @@ pub fn cancel(client: u64, request: u64) {
     }
 }
 
-/// The JVM has nothing any more of a lease that was lost.
+/// Forgets a lost lease, because the JVM has no object of it any more.
 #[uniffi::export]
 pub fn forget(client: u64, lease: u64) {
     if let Some(client) = Client::get(client) {
@@ -183,7 +185,7 @@ pub fn forget(client: u64, lease: u64) {
     }
 }
 
-/// Releases leases of threads that have ended, at the process's end.
+/// Releases leases of ended threads when the process ends.
 #[uniffi::export]
 pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     if let Some(client) = Client::get(client) {
@@ -191,7 +193,7 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     }
 }
 
-/// What a client has counted; nothing if it was dropped.
+/// Returns the metrics of a client, or `None` if it was dropped.
 #[uniffi::export]
 pub fn metrics(client: u64) -> Option<NativeMetrics> {
     let client = Client::get(client)?;
@@ -204,32 +206,34 @@ pub fn metrics(client: u64) -> Option<NativeMetrics> {
     })
 }
 
-/// The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+/// Returns the group of the locks with this name in the metrics, or `None` if the client counts no
+/// metrics or was dropped.
 #[uniffi::export]
 pub fn metrics_group(client: u64, name: String) -> Option<String> {
     let group = Client::get(client)?.host.metrics_group(&name).ok()?;
     Some(group.as_ref().to_owned())
 }
 
-/// Forgets a client, and sends home the thread that waits for its events.
+/// Forgets a client. The thread that waits for its events returns.
 #[uniffi::export]
 pub fn drop_client(client: u64) {
     Client::drop_handle(client);
 }
 
-/// What a release throws if the lease was lost for this reason.
+/// Returns the error that a release throws if the lease was lost for this reason.
 #[uniffi::export]
 pub fn lost_error(name: String, reason: String) -> NativeFailure {
     failure(&steadlock::host::lost_error(&name, &reason, false, Operation::Release))
 }
 
-/// A lock's name as messages show it.
+/// Returns a lock's name as messages show it.
 #[uniffi::export]
 pub fn shown(name: String) -> String {
     steadlock::host::shown(&name).into_owned()
 }
 
-/// All words that cross the border, so that a test finds one that is not known.
+/// Returns all words that this library exchanges with the JVM, so that a test finds a word that
+/// Kotlin does not know.
 #[uniffi::export]
 pub fn vocabulary() -> NativeVocabulary {
     NativeVocabulary {

@@ -1,8 +1,8 @@
-//! What each lock and unlock calls, as C functions.
+//! The C functions that each lock and unlock calls.
 //!
-//! A function that starts an operation gives the number that cancels it, or
-//! [`DROPPED`], [`NOT_UTF8`] or [`PANICKED`]. `tag` is the caller's own number
-//! for the request and comes back in its event. −1 and NaN stand for "none".
+//! A function that starts an operation returns the number that cancels it, or [`DROPPED`],
+//! [`NOT_UTF8`] or [`PANICKED`]. `tag` is the caller's own number for the request; the event that
+//! ends the request repeats it. −1 and NaN stand for "none".
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,14 +11,15 @@ use steadlock::host::{Acquire, OnUnavailable, Op};
 
 use crate::client::Client;
 
-/// The handle is not, or no longer, a client's.
+/// The handle belongs to no client, or its client was dropped.
 const DROPPED: i64 = -1;
-/// An address is not UTF-8.
+/// The address of a lock is not UTF-8.
 const NOT_UTF8: i64 = -2;
-/// A defect in the native part; nothing is known about the operation.
+/// The native part panicked. The state of the operation is unknown.
 const PANICKED: i64 = -3;
 
-/// Starts an acquisition. `on_unavailable` is a place in [`OnUnavailable::ALL`], or −1.
+/// Starts an acquisition. `on_unavailable` is an index into [`OnUnavailable::ALL`], or −1 for the
+/// client's own policy.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
@@ -37,7 +38,7 @@ pub unsafe extern "C" fn steadlock_acquire(
     fencing: i32,
     on_unavailable: i32,
 ) -> i64 {
-    // SAFETY: the caller keeps the promise above.
+    // SAFETY: the caller meets the requirements of the section above.
     let lock = unsafe { text(lock, length) };
     start(client, |client| {
         let acquire = Acquire {
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn steadlock_release_innermost(
     length: i32,
     context: u64,
 ) -> i64 {
-    // SAFETY: the caller keeps the promise above.
+    // SAFETY: the caller meets the requirements of the section above.
     let lock = unsafe { text(lock, length) };
     start(client, |client| {
         let lock = lock?.into();
@@ -82,13 +83,13 @@ pub unsafe extern "C" fn steadlock_release_innermost(
     })
 }
 
-/// Starts to look up what a context holds, without the server.
+/// Starts to look up what a context holds: a local check, no server call.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steadlock_held(client: u64, tag: u64, lock: *const u8, length: i32, context: u64) -> i64 {
-    // SAFETY: the caller keeps the promise above.
+    // SAFETY: the caller meets the requirements of the section above.
     let lock = unsafe { text(lock, length) };
     start(client, |client| {
         Some(client.start(
@@ -101,18 +102,18 @@ pub unsafe extern "C" fn steadlock_held(client: u64, tag: u64, lock: *const u8, 
     })
 }
 
-/// Waits for events and writes them into `buffer`; gives the bytes written, 0
-/// after `timeout_ms` without an event, −1 if the handle was dropped.
+/// Waits for events and writes them into `buffer`. Returns the number of bytes written, 0 after
+/// `timeout_ms` without an event, or −1 if the handle was dropped.
 ///
 /// # Safety
-/// `buffer` points to `capacity` bytes that nobody else uses during the call.
+/// `buffer` points to `capacity` bytes that no other code uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steadlock_next(client: u64, timeout_ms: i64, buffer: *mut u8, capacity: i32) -> i32 {
     let length = usize::try_from(capacity).unwrap_or_default();
     if buffer.is_null() || length == 0 {
         return 0;
     }
-    // SAFETY: not null, and the caller keeps the promise above.
+    // SAFETY: the pointer is not null, and the caller meets the requirements of the section above.
     let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or_default());
     let written = catch_unwind(AssertUnwindSafe(|| Client::get(client)?.next(timeout, buffer)));
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn steadlock_next(client: u64, timeout_ms: i64, buffer: *m
     }
 }
 
-/// How long a lease may be relied on, in nanoseconds; reads the clock.
+/// Returns how long the caller may rely on a lease, in nanoseconds. Reads the clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn steadlock_remaining(client: u64, lease: u64) -> i64 {
     let remaining = catch_unwind(|| Client::get(client).map(|client| client.remaining(lease)));
@@ -132,7 +133,7 @@ pub extern "C" fn steadlock_remaining(client: u64, lease: u64) -> i64 {
     }
 }
 
-/// Runs `submit` on the client of a handle. A panic must not unwind into C.
+/// Runs `submit` on the client of a handle. Catches panics, which must not unwind into C.
 fn start(client: u64, submit: impl FnOnce(&Client) -> Option<u64>) -> i64 {
     let request = catch_unwind(AssertUnwindSafe(|| Client::get(client).map(|client| submit(&client))));
     match request {
@@ -150,7 +151,7 @@ unsafe fn text(bytes: *const u8, length: i32) -> Option<String> {
     if bytes.is_null() || length == 0 {
         return Some(String::new());
     }
-    // SAFETY: not null, and the caller keeps the promise above.
+    // SAFETY: the pointer is not null, and the caller meets the requirements of the section above.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }

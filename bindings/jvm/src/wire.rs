@@ -1,29 +1,31 @@
-//! Events as bytes, read by `Events.kt`.
+//! The encoding of events as bytes, which `Events.kt` reads.
 //!
-//! Numbers are little-endian. A text is its length in bytes as `u32`, then
-//! UTF-8. Each event begins with a tag byte and a `u64`, the request's number
-//! (for `LOST`: the lease's):
+//! Numbers are little-endian. A text is its length in bytes as `u32`, then UTF-8. Each event begins
+//! with a tag byte and a `u64`, the request's number (for `LOST`: the lease's number):
 //!
 //! | tag | event | then |
 //! |---|---|---|
 //! | 1 | connected | |
-//! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if it is degraded |
+//! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if the lease is degraded |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
-//! | 5 | released (number 2^64 − 1: what a release comes to now that the client is closed) | lease `u64`, outcome text, why the lease was lost if it was expired or stolen as text (else empty) |
+//! | 5 | released (number 2^64 − 1: the outcome of a release after the client was closed) | lease `u64`, outcome text, reason of the loss as text if the lease was expired or stolen (else empty) |
 //! | 6 | extended | |
-//! | 7 | state | holder, permits held and limit `i64` each (−1: not a semaphore that is held) |
+//! | 7 | state | holder, permits held and limit `i64` each (−1: no semaphore, or no permit is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
-//! | 10 | lost | reason text, `u8`: 1 if nobody need release it |
-//! | 11 | forced | `u8`: 1 if it was held |
-//! | 12 | observed (number 0) | level and sentence as texts, then what it says by name: how many as `u32`, and of each the name as text and `u8` 0 and a text, or 1 and an `i64` |
+//! | 10 | lost | reason text, `u8`: 1 if the lease needs no release |
+//! | 11 | forced | `u8`: 1 if the lock was held |
+//! | 12 | observed (number 0) | level and sentence as texts, then the named fields: their number as `u32`, and for each field its name as text, then `u8` 0 and a text, or `u8` 1 and an `i64` |
 //!
-//! An error is kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and a
-//! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
-//! `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped. A holder is 0, or `u8` 1, its owner as text, what is left of its record in milliseconds as `i64` (−1: no TTL), and
-//! `u8` 0, or 1 and what its client says: host, program, language, version and label as texts, process id and since
-//! when as `i64`.
+//! An error is its kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and
+//! a text, or `u8` 0), a holder, the reason of the loss as text (empty: not lost), the server as
+//! text (empty: none), `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped.
+//!
+//! A holder is `u8` 0 for none. Otherwise `u8` 1, its owner id as text, the remaining time of its
+//! record in milliseconds as `i64` (−1: no TTL), and then `u8` 0, or `u8` 1 and the description
+//! that its client published: host, program, language, version and label as texts, process id and
+//! start time as `i64`.
 
 use std::time::Duration;
 
@@ -42,7 +44,7 @@ const LOST: u8 = 10;
 const FORCED: u8 = 11;
 const OBSERVED: u8 = 12;
 
-/// Says that a lease is lost, and whether nobody need release it.
+/// Encodes the loss of a lease. `is_forgotten` means that the lease needs no release.
 pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8> {
     let mut out = Event::new(LOST, lease);
     out.text(reason.as_str());
@@ -50,7 +52,7 @@ pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8
     out.0
 }
 
-/// Something for the log.
+/// Encodes a line for the log.
 pub(crate) fn observed(line: &Line) -> Vec<u8> {
     let mut out = Event::new(OBSERVED, 0);
     out.text(line.level().as_str());
@@ -73,7 +75,7 @@ pub(crate) fn observed(line: &Line) -> Vec<u8> {
     out.0
 }
 
-/// Says how a request ended.
+/// Encodes the result of a request.
 pub(crate) fn completed(request: u64, result: &Result<Completion, Error>) -> Vec<u8> {
     let event = |tag| Event::new(tag, request);
     let out = match result {
@@ -127,7 +129,7 @@ pub(crate) fn completed(request: u64, result: &Result<Completion, Error>) -> Vec
     out.0
 }
 
-/// Whole milliseconds, as Java's `Duration` takes them.
+/// Converts to whole milliseconds, from which Kotlin makes a Java `Duration`.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
@@ -154,12 +156,13 @@ impl Event {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Ids and tokens are below 2⁵³.
+    /// Writes −1 for none. Ids and tokens are below 2⁵³, so they fit into an `i64`.
     fn optional(&mut self, value: Option<u64>) {
         self.i64(value.and_then(|value| i64::try_from(value).ok()).unwrap_or(-1));
     }
 
-    /// No text here is long; a cut keeps one event within the reader's buffer.
+    /// Cuts the text at [`MAX_TEXT`] bytes, so that one event always fits into the reader's buffer.
+    /// Texts are rarely that long.
     fn text(&mut self, text: &str) {
         let end = (0..=MAX_TEXT.min(text.len()))
             .rev()

@@ -1,4 +1,5 @@
-//! uniffi's generator: it reads the built library and writes Kotlin that calls it.
+//! The code generator of uniffi: reads the built library and writes the Kotlin code that calls its
+//! functions.
 
 #![warn(clippy::too_many_lines)]
 

@@ -34,7 +34,7 @@ import kotlin.time.Duration.Companion.seconds
 
 private val SLF4J = org.slf4j.Logger::class.java
 
-/** What a Kotlin program does with the library, compiled and run by the versions that its pom names. */
+/** Uses the library like a Kotlin program, compiled and run with the versions in the pom. */
 class ConsumerTest {
     private val client = Steadlock.builder().url("memory://").lease(Duration.ofSeconds(5)).connect()
 
@@ -115,7 +115,8 @@ class ConsumerTest {
                 val refused = runCatching { client.withLock("name") {} }.exceptionOrNull()
                 assertTrue(refused is InvalidArgumentException, "$refused")
             }
-            // How it is found that a block waits for the caller is a matter of each version of the coroutines.
+            // The check whether a block waits for the caller depends on internals of the coroutines library, so it is
+            // tested with each version.
             val numbers = flow { client.withLock("name") { emit(1) } }
             assertEquals(listOf(1), numbers.toList())
             for (context in listOf(Dispatchers.Default, NonCancellable)) {

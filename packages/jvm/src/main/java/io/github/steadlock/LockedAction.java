@@ -1,10 +1,10 @@
 package io.github.steadlock;
 
 /**
- * What runs while a lock is held.
+ * An action that runs while a lock is held.
  *
- * @param <T> what it gives
- * @param <E> the checked exception that it throws, and that comes out with its type
+ * @param <T> the result of the action
+ * @param <E> the checked exception that the action throws; callers see it with its own type
  */
 @FunctionalInterface
 public interface LockedAction<T, E extends Exception> {

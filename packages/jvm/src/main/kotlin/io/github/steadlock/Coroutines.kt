@@ -27,29 +27,32 @@ import kotlin.coroutines.resume
 import kotlin.time.Duration
 
 /**
- * Runs [block] while holding the lock [name], and releases it in the end, however [block] ends.
+ * Runs [block] while holding the lock [name]. Releases the lock at the end, however [block] ends.
  *
- * Coroutines have no identity that could re-enter: two of them exclude each other, also on one thread. A call inside a
- * [block] that holds the same name must re-enter with [within]; without it, it fails at once, as it would wait for
- * itself; so it does on a thread that acts as the owner of the lock ([Lease.makeCurrent]). Only a read inside a read is
- * another reader's: it is granted, but waits while a writer is ahead of it. A
- * coroutine that the [block] starts fails likewise if the [block] waits for it as for a child. In another scope, and
- * inside of `withContext(NonCancellable)`, a coroutine is no child: it waits.
+ * A coroutine has no identity by which it could re-enter a lock: two coroutines exclude each other, also on one thread.
+ * A call inside a [block] that holds the same name must re-enter with [within]. Without [within] it would wait for
+ * itself, so it fails at once. It also fails on a thread that acts as the owner of the lock ([Lease.makeCurrent]). Only
+ * a read inside a read needs no [within]: it counts as another reader, which waits while a writer is ahead of it. A
+ * coroutine that the [block] starts fails likewise if it is a child, because the [block] waits for its children. A
+ * coroutine in another scope, or one that is started inside `withContext(NonCancellable)`, is no child: it waits.
  *
- * A `flow` may emit inside a [block]. Its collector then runs while the lock is held.
+ * A `flow` can emit inside a [block]. Its collector then runs while the lock is held.
  *
- * If the lock is lost, [block] is cancelled and [LockLostException] is thrown, unless [block] threw something else:
- * that comes out then, with the other among its suppressed exceptions. Cancelling the caller while it waits leaves nothing behind.
+ * If the lock is lost, this function cancels [block] and throws [LockLostException]. If [block] threw another
+ * exception, the function throws that one, with [LockLostException] among its suppressed exceptions. If the caller is
+ * cancelled while it waits, the attempt leaves nothing behind on the server.
  *
  * Needs `kotlinx-coroutines-core` on the class path.
  *
- * @param wait how long to wait; null waits as long as the server answers, zero tries once
- * @param lease a fixed lease, 100 ms to 24 h; null for the client's, renewed until the end of [block]
- * @param renew whether [lease] is renewed until the end of [block], too; it is 300 ms to 24 h then
- * @param within the held lease of the same lock to re-enter
+ * @param wait how long to wait; null waits as long as the server answers, zero makes a single attempt
+ * @param lease the length of a fixed lease, 100 ms to 24 h; null for the client's lease, renewed until the end of
+ * [block]
+ * @param renew whether [lease] is renewed until the end of [block]; it must be 300 ms to 24 h then
+ * @param within a held lease of the same lock, to re-enter it
  * @throws LockTimeoutException if the lock is not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or an enclosing [block] holds [name]
- * @throws UnavailableException if the server does not answer, or it is skipped ([OnUnavailable.SKIP]); [block] does not run
+ * @throws UnavailableException if the server does not answer, or the lock is skipped ([OnUnavailable.SKIP]); [block]
+ * does not run then
  * @throws ClosedException if the client was closed
  */
 public suspend fun <T> SteadlockClient.withLock(
@@ -62,13 +65,13 @@ public suspend fun <T> SteadlockClient.withLock(
 ): T = withLock(lock(name), wait, lease, renew, within, block)
 
 /**
- * Runs [block] while holding [lock], of any kind, and releases it in the end, however [block] ends. As the other
- * [withLock].
+ * Runs [block] while holding [lock], which can be of any kind. Releases the lock at the end, however [block] ends. The
+ * rules of the other [withLock] apply.
  *
- * A lease of a write side re-enters its read side. A mutex, and several locks as one, are not re-entered.
+ * A lease of a write side also re-enters its read side. A mutex and a composite lock cannot be re-entered.
  *
- * @param lock of this client; its own options count where the arguments say nothing
- * @throws InvalidArgumentException also if [lock] is not of this client
+ * @param lock a lock of this client; its own options apply where the arguments set nothing
+ * @throws InvalidArgumentException also if [lock] belongs to another client
  */
 public suspend fun <T> SteadlockClient.withLock(
     lock: NamedLock,
@@ -86,23 +89,25 @@ public suspend fun <T> SteadlockClient.withLock(
             renew = renew,
             within = within,
         ).over(own.options)
-    // An endless wait is none, also where the lock's own options bound it.
+    // An infinite wait overrides a bound in the lock's own options, so it is set after the options are merged.
     return own.holding(if (wait?.isInfinite() == true) options.copy(waitMs = null) else options, block)
 }
 
 /**
- * Runs [block] while holding [permits] permits of [semaphore], and releases them in the end, however [block] ends. As
- * [withLock], but a call inside another one takes new permits.
+ * Runs [block] while holding [permits] permits of [semaphore]. Releases them at the end, however [block] ends. The
+ * rules of [withLock] apply, except that a call inside another one acquires further permits.
  *
- * @param semaphore of this client; its own options count where the arguments say nothing
+ * @param semaphore a semaphore of this client; its own options apply where the arguments set nothing
  * @param permits 1 to 1,000, and no more than the limit
- * @param wait how long to wait; null waits as long as the server answers, zero tries once
- * @param lease a fixed lease, 100 ms to 24 h; null for the client's, renewed until the end of [block]
- * @param renew whether [lease] is renewed until the end of [block], too; it is 300 ms to 24 h then
+ * @param wait how long to wait; null waits as long as the server answers, zero makes a single attempt
+ * @param lease the length of a fixed lease, 100 ms to 24 h; null for the client's lease, renewed until the end of
+ * [block]
+ * @param renew whether [lease] is renewed until the end of [block]; it must be 300 ms to 24 h then
  * @throws LockTimeoutException if the permits are not granted within [wait]
- * @throws InvalidArgumentException if an argument is out of its range, or [semaphore] is not of this client
- * @throws MisconfiguredException if permits are held that agreed on another limit
- * @throws UnavailableException if the server does not answer, or it is skipped ([OnUnavailable.SKIP]); [block] does not run
+ * @throws InvalidArgumentException if an argument is out of its range, or [semaphore] belongs to another client
+ * @throws MisconfiguredException if permits are held that were acquired with another limit
+ * @throws UnavailableException if the server does not answer, or the lock is skipped ([OnUnavailable.SKIP]); [block]
+ * does not run then
  * @throws ClosedException if the client was closed
  */
 public suspend fun <T> SteadlockClient.withPermits(
@@ -139,7 +144,10 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
     return result
 }
 
-/** Runs [block] in a scope that a loss cancels. A flow may emit in a scope, but not where the context differs otherwise. */
+/**
+ * Runs [block] in a scope of its own, which a loss of the lease cancels. The scope is the only change to the context,
+ * because a `flow` refuses to emit if its context has other changes.
+ */
 private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Lease) -> T): T {
     currentCoroutineContext().ensureActive()
     var hold: CoroutineHold? = null
@@ -153,7 +161,11 @@ private suspend fun <T> ThreadLock.inScope(held: HeldLease, block: suspend (Leas
     }
 }
 
-/** What [failure] says goes before what a release may say, or the lease's loss, which ends a block by cancelling it. */
+/**
+ * Releases the lease after [failure] ended the block. [failure] is thrown to the caller, so an error of the release or
+ * the loss of the lease becomes one of its suppressed exceptions. A [CancellationException] gets no loss, because the
+ * loss itself may have cancelled the block; the caller handles that case.
+ */
 private suspend fun HeldLease.releaseAfter(failure: Throwable) {
     try {
         releaseSuspending()
@@ -175,21 +187,28 @@ private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions)
         try {
             reply(request) { cancel(request) }
         } catch (cancelled: CancellationException) {
-            // A grant that came first is not handed out by a coroutine that was cancelled.
+            // If the grant came before the cancellation, the cancelled coroutine cannot return its lease, so the lease
+            // is released.
             if (!cancel(request)) (request.getNow(null) as? Reply.Granted)?.lease?.startRelease()
             throw cancelled
         }
     return reply.expect<Reply.Granted>().lease
 }
 
-/** Waits for the reply. Dispatchers, and what runs undispatched, are users' code: it does not run where events are fetched. */
+/**
+ * Waits for the reply. Resumes on a thread for callbacks, because dispatchers and undispatched coroutines are the
+ * program's code, which must not block the thread that fetches events.
+ */
 private suspend fun Engine.reply(request: Request, cancelled: () -> Unit = {}): Reply =
     suspendCancellableCoroutine { waiting ->
         waiting.invokeOnCancellation { cancelled() }
         request.thenAccept { reply -> callbacks.runHere { waiting.resumeOrRelease(reply) } }
     }
 
-/** A dispatcher that throws never runs the coroutine, which then has no use for what it was granted. */
+/**
+ * Resumes the coroutine with [reply]. If its dispatcher throws, the coroutine never runs, so a granted lease is
+ * released.
+ */
 private fun CancellableContinuation<Reply>.resumeOrRelease(reply: Reply) {
     try {
         resume(reply)

@@ -8,33 +8,33 @@ import java.time.Duration
 import java.util.concurrent.CompletionStage
 import java.util.function.Consumer
 
-/** How a release ended. */
+/** The outcome of a release. */
 public enum class ReleaseOutcome {
-    /** The record is gone by our hand, or an outer level still holds it. */
+    /** The release removed the record, or an outer level still holds the lock. */
     RELEASED,
 
-    /** The record was gone already. */
+    /** The record had ended already. */
     EXPIRED,
 
-    /** The record is another owner's, and was left alone. */
+    /** The record belongs to another owner. The release did not touch it. */
     STOLEN,
 
     /** The server did not answer in time. The release is retried in the background. */
     UNKNOWN,
 }
 
-/** Why a lease was lost. */
+/** The reason for the loss of a lease. */
 public enum class LostReason {
-    /** Its deadline came without a renewal that the server confirmed. */
+    /** The deadline passed without a renewal that the server confirmed. */
     EXPIRED,
 
-    /** The server has no record of it. */
+    /** The server has no record of the lease. */
     REMOVED,
 
-    /** The server's record is another owner's. */
+    /** The record on the server belongs to another owner. */
     STOLEN,
 
-    /** Its longest hold time has passed. */
+    /** The longest time that the hold may last has passed. */
     MAX_HOLD,
 
     /** The client was closed. */
@@ -44,9 +44,9 @@ public enum class LostReason {
 /**
  * One grant of a lock or of permits, or one re-entry. Safe for use by several threads.
  *
- * A lease taken by a thread through [NamedLock.lock] and the like belongs to that thread. If the thread has
- * ended and the program has no [Lease] object of it any more, it is released, with a warning. One taken by
- * [NamedLock.lockAsync] or a coroutine belongs to nobody, and can be handed on.
+ * A lease that a thread acquired by [NamedLock.lock] or a similar method belongs to that thread. If the thread has
+ * ended and the program has no [Lease] object of it any more, the client releases it and logs a warning. A lease that
+ * [NamedLock.lockAsync] or a coroutine acquired belongs to no thread, so the program can hand it to other code.
  */
 public class Lease internal constructor(
     internal val held: HeldLease,
@@ -56,87 +56,93 @@ public class Lease internal constructor(
         get() = held.name
 
     /**
-     * The fencing token: rises with each grant of the lock, so that a resource can refuse a holder that was paused too
-     * long. Null if the lock draws none; readers, permits and several locks as one never do.
+     * The fencing token, which rises with each grant of the lock, so that a resource can refuse a holder that was
+     * paused too long. Null if the lock draws no token. Readers, permits and composite locks never have one.
      */
     public val token: Long?
         get() = held.token
 
     /**
-     * Whether the lease excludes others of this client alone: its server was unavailable, and it was granted without
-     * ([OnUnavailable.LOCAL]). It has no [token] then, and other processes may hold the lock at the same time. Of
-     * several locks as one, whether any of them is so. Stays as it was granted.
+     * Whether the lease excludes only other callers of this client, because the client granted it alone while the
+     * server was unavailable ([OnUnavailable.LOCAL]). Such a lease has no [token], and other processes can hold the
+     * lock at the same time. For a composite lock, whether this is so for any of its members. The value does not change
+     * after the grant.
      */
     public val isDegraded: Boolean
         get() = held.isDegraded
 
     /**
-     * How long the lease may be relied on if nothing renews it; zero if it was lost or released. The deadline behind
-     * it counts from before the server was asked. Its clock counts what the machine slept, and what it was paused as
-     * soon as its wall clock was set to the time.
+     * How long the holder may rely on the lease if nothing renews it; zero if the lease was lost or released. The
+     * deadline counts from before the request was sent. Its clock also counts the time for which the machine slept. The
+     * time for which a virtual machine was paused counts once the machine's wall clock has been corrected.
      */
     public val remaining: Duration
         get() = Duration.ofNanos(held.remainingNanos)
 
     /**
-     * Whether the lease may be relied on at this moment. Reads the clock, so it is right at once after a pause of the
-     * process or a sleep of the machine; for a pause of a virtual machine see [remaining].
+     * Whether the holder may rely on the lease at this moment. Reads the clock, so the answer is right even directly
+     * after a pause of the process or a sleep of the machine. For the pause of a virtual machine see [remaining].
      */
     public val isValid: Boolean
         get() = held.remainingNanos > 0
 
-    /** Why the lease was lost, or null if it was not. */
+    /** The reason for the loss of the lease, or null if it was not lost. */
     public val lostReason: LostReason?
         get() = held.lostReason
 
     /**
-     * Calls [listener] once if the lease is lost, at once if it is lost already, never after it was released. It runs
-     * on a thread of the client, or on the executor of [SteadlockBuilder.callbackExecutor].
+     * Calls [listener] once if the lease is lost: at once if it is lost already, and never after its release. The
+     * listener runs on a thread of the client, or on the executor of [SteadlockBuilder.callbackExecutor].
      *
-     * @return closing it takes the listener away
+     * @return closing it removes the listener
      */
     public fun onLost(listener: Consumer<LostReason>): AutoCloseable = held.onLost(listener)
 
     /**
-     * Makes the lease last its own length from now, if that is later than it lasts already. One call to the server.
+     * Extends the lease to its own length from now. Does nothing if the lease already lasts longer. Makes one call to
+     * the server.
      *
-     * @throws LockLostException if it was lost
-     * @throws NotOwnerException if it was released
+     * @throws LockLostException if the lease was lost
+     * @throws NotOwnerException if the lease was released
      * @throws UnavailableException if the server does not answer within the command timeout
      * @throws ClosedException if the client was closed
      */
     public fun extend(): Unit = held.extend(null)
 
     /**
-     * Makes the lease last [by] from now, if that is later than it lasts already. One call to the server.
+     * Extends the lease to last [by] from now. Does nothing if the lease already lasts longer. Makes one call to the
+     * server.
      *
      * @param by 100 ms to 24 h
      * @throws InvalidArgumentException if [by] is out of its range
-     * @throws LockLostException if it was lost
-     * @throws NotOwnerException if it was released
+     * @throws LockLostException if the lease was lost
+     * @throws NotOwnerException if the lease was released
      * @throws UnavailableException if the server does not answer within the command timeout
      * @throws ClosedException if the client was closed
      */
     public fun extend(by: Duration): Unit = held.extend(by.millis())
 
     /**
-     * Gives the lease back, from any thread, and says how that ended; a lost lease is no exception here. A second call
-     * does nothing and gives the first one's outcome. Waits one command timeout at the most; an interrupt is kept for
-     * later. After the client was closed it says what the close, which released it, came to.
+     * Releases the lease and returns the outcome. Any thread can call it. Throws nothing for a lost lease. A second
+     * call does nothing and returns the outcome of the first. Waits one command timeout at the most. An interrupt does
+     * not end the wait: the thread's interrupt status is set again afterwards. After the client was closed, returns the
+     * outcome of the release that the close made.
      *
-     * @throws MisconfiguredException if the server's user may not release it; it is retried in the background
+     * @throws MisconfiguredException if the server does not permit the client's user to release the lock; the release
+     * is retried in the background
      */
     public fun release(): ReleaseOutcome = held.release()
 
-    /** Like [release], without waiting. */
+    /** Starts a [release] without waiting for its outcome. */
     public fun releaseAsync(): CompletionStage<ReleaseOutcome> = held.releaseAsync()
 
     /**
-     * Makes the calling thread the owner of this lease's hold, for this lock alone: [NamedLock.lock] and
+     * Makes the calling thread the owner of this lease's hold, for this lock only: [NamedLock.lock] and
      * [NamedLock.lockAsync] re-enter, [NamedLock.unlock] releases the innermost level, and
-     * [NamedLock.isHeldByCurrentThread] is true. Without it a thread waits for a lease that `lockAsync` or a coroutine
-     * acquired as for anybody else's. `lockAsync` does not re-enter by a lease that a thread acquired. Does not ask the
-     * server. A thread unlocks what it locks before the scope ends: afterwards it is not the owner any more.
+     * [NamedLock.isHeldByCurrentThread] is true. Without this call, a thread waits for a lease that `lockAsync` or a
+     * coroutine acquired, as for the lease of any other owner. `lockAsync` does not re-enter a lease that a thread
+     * acquired. Makes no server call. The thread must unlock what it locked before the scope ends, because afterwards
+     * it is not the owner any more.
      *
      * ```java
      * lock.lockAsync().thenAccept(lease -> {
@@ -148,23 +154,23 @@ public class Lease internal constructor(
      * });
      * ```
      *
-     * @return closing it ends that, from any thread; the lease stays held
+     * @return closing the scope ends the ownership, from any thread; the lease stays held
      */
     public fun makeCurrent(): Scope {
         val leave = CurrentLeases.enter(held)
         return Scope { leave.run() }
     }
 
-    /** A thread's time as the owner of a lease; see [makeCurrent]. */
+    /** The time during which a thread is the owner of a lease; see [makeCurrent]. */
     public fun interface Scope : AutoCloseable {
-        /** Ends it. The second time it does nothing. */
+        /** Ends the scope. A second call does nothing. */
         override fun close()
     }
 
     /**
-     * Gives the lease back at the end of a `try` with resources or of `use`, which keep what the body throws.
+     * Releases the lease at the end of `try`-with-resources or of `use`. Both keep the exception of the body.
      *
-     * @throws LockLostException if the lease was lost before, so that a block that relied on it does not end well
+     * @throws LockLostException if the lease was lost before, so that a block that relied on it does not end normally
      */
     override fun close() {
         held.release()

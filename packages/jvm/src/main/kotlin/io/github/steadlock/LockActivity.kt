@@ -14,8 +14,8 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
 
 /**
- * What one client does with locks: which leases it holds, what it waits for, and which leases it lost. For a page or an
- * endpoint that people look at. Nothing of it asks the server.
+ * The lock activity of one client: the leases that it holds, the acquisitions that wait, and the leases that it lost.
+ * For a page or an endpoint that people look at. Makes no server call.
  *
  * ```java
  * try (var activity = LockActivity.watch(client)) {
@@ -23,8 +23,8 @@ import java.util.concurrent.atomic.AtomicBoolean
  * }
  * ```
  *
- * It knows what was asked for since [watch]. While nobody watches, a client keeps no such record. It does not keep a
- * client open that the program has dropped.
+ * The activity begins with [watch]; without a watcher, a client records nothing. A watcher does not keep a client open
+ * that the program has dropped.
  */
 public class LockActivity private constructor(private val engine: Engine) : AutoCloseable {
     private val waits: MutableSet<Waiting> = ConcurrentHashMap.newKeySet()
@@ -32,16 +32,16 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
     private val losses = ArrayDeque<Loss>()
     private val observer = Watching()
 
-    /** The leases that are held, those of re-entries too, the oldest first. What was lost is not among them. */
+    /** Returns the leases that are held, oldest first. Includes the leases of re-entries, but no lost leases. */
     public fun held(): List<Hold> = holds.map(Holding::told).sortedBy(Hold::since)
 
-    /** The acquisitions under way, the oldest first. */
+    /** Returns the acquisitions that wait, oldest first. */
     public fun waiting(): List<Wait> = waits.map(Waiting::told).sortedBy(Wait::since)
 
-    /** The leases that were lost, the latest 100, the oldest first. */
+    /** Returns the last 100 leases that were lost, oldest first. */
     public fun lost(): List<Loss> = synchronized(losses) { losses.toList() }
 
-    /** Watches no longer; the second time it does nothing. [held] and [waiting] are empty from then on. */
+    /** Stops watching. [held] and [waiting] are empty from then on. A second call does nothing. */
     override fun close() {
         engine.unobserve(observer)
         observer.isClosed = true
@@ -52,13 +52,13 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
     /**
      * A lease that is held.
      *
-     * @property name the lock, without the userinfo of a URL
+     * @property name the name of the lock; the userinfo of a URL in it is left out
      * @property kind `lock`, `mutex`, `fair_lock`, `read_lock`, `write_lock`, `semaphore` or `multi_lock`
-     * @property since when it was granted, by this machine's clock
-     * @property remaining how long it may be relied on if nothing renews it; zero if it is just over
-     * @property token its fencing token, or null if it has none
-     * @property isDegraded whether it excludes others of this client alone, see [Lease.isDegraded]
-     * @property thread the name of the thread that holds it, or null of a stage or a coroutine, which have none
+     * @property since the time of the grant, by this machine's clock
+     * @property remaining how long the holder may rely on the lease if nothing renews it; zero if it has just ended
+     * @property token the fencing token, or null if there is none
+     * @property isDegraded whether the lease excludes only other callers of this client, see [Lease.isDegraded]
+     * @property thread the name of the thread that holds it, or null for a stage or a coroutine
      */
     public data class Hold(
         val name: String,
@@ -71,24 +71,24 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
     )
 
     /**
-     * An acquisition under way.
+     * An acquisition that is not granted yet.
      *
-     * @property name the lock, without the userinfo of a URL
-     * @property kind as of a [Hold]
-     * @property since when it was asked for, by this machine's clock
-     * @property thread the name of the thread that waits, or null of a stage or a coroutine
+     * @property name the name of the lock; the userinfo of a URL in it is left out
+     * @property kind the kind, as in [Hold]
+     * @property since the time of the request, by this machine's clock
+     * @property thread the name of the thread that waits, or null for a stage or a coroutine
      */
     public data class Wait(val name: String, val kind: String, val since: Instant, val thread: String?)
 
     /**
      * A lease that was lost.
      *
-     * @property name the lock, without the userinfo of a URL
-     * @property kind as of a [Hold]
-     * @property since when it was granted, by this machine's clock
-     * @property at when the client found out, by this machine's clock
-     * @property reason why
-     * @property thread the name of the thread that held it, or null of a stage or a coroutine
+     * @property name the name of the lock; the userinfo of a URL in it is left out
+     * @property kind the kind, as in [Hold]
+     * @property since the time of the grant, by this machine's clock
+     * @property at when the client noticed the loss, by this machine's clock
+     * @property reason the reason for the loss
+     * @property thread the name of the thread that held it, or null for a stage or a coroutine
      */
     public data class Loss(
         val name: String,
@@ -169,9 +169,9 @@ public class LockActivity private constructor(private val engine: Engine) : Auto
         private const val MOST_LOSSES = 100
 
         /**
-         * Watches [client] from now on. Several may watch one client.
+         * Watches [client] from now on. One client can have several watchers.
          *
-         * @return closing it ends that; it need not be closed before the client
+         * @return closing it stops the watching; it need not be closed before the client
          * @throws ClosedException if [client] is closed
          */
         @JvmStatic

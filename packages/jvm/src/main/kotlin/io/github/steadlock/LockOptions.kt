@@ -5,13 +5,14 @@ import java.time.Duration
 import java.util.concurrent.TimeUnit
 
 /**
- * How a lock is taken. Immutable: each `with…` gives a changed copy. What is not set is the default.
+ * The options for acquiring a lock. Immutable: each method returns a changed copy. An option that is not set has its
+ * default.
  *
  * ```java
  * LockOptions.DEFAULT.withWait(Duration.ofSeconds(5)).withMaxHold(Duration.ofMinutes(10))
  * ```
  *
- * The values are checked when a lock is taken: [InvalidArgumentException] says that one is out of its range.
+ * The values are checked when a lock is acquired: a value out of its range throws [InvalidArgumentException].
  */
 public class LockOptions private constructor(
     internal val waitMs: Double?,
@@ -22,17 +23,18 @@ public class LockOptions private constructor(
     internal val fencing: Boolean,
     internal val onUnavailable: OnUnavailable?,
 ) {
-    /** How long to wait for the lock; zero tries once. Default: as long as the server answers. */
+    /** Sets how long to wait for the lock. Zero makes a single attempt. Default: as long as the server answers. */
     public fun withWait(wait: Duration): LockOptions = copy(waitMs = wait.millis())
 
     /**
-     * A fixed lease, 100 ms to 24 h, that is not renewed, unless these options say [renewed] too. Default: the
-     * client's lease, renewed until the release.
+     * Sets the length of a fixed lease, 100 ms to 24 h. The lease is not renewed unless [renewed] is set too. Default:
+     * the client's lease, renewed until the release.
      */
     public fun withLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis())
 
     /**
-     * Renew the lease of [withLease], then 300 ms to 24 h, until the release. Says nothing new without a lease.
+     * Renews the lease of [withLease] until the release; its length must be 300 ms to 24 h then. Changes nothing
+     * without [withLease], because such a lease is renewed anyway.
      *
      * ```java
      * LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()
@@ -40,19 +42,25 @@ public class LockOptions private constructor(
      */
     public fun renewed(): LockOptions = copy(renew = true)
 
-    /** The longest the hold may last, counted from its first grant; it is lost then. Default: no bound. */
+    /**
+     * Sets the longest time that the hold may last, counted from its first grant. The lease is lost when that time has
+     * passed. Default: no bound.
+     */
     public fun withMaxHold(maxHold: Duration): LockOptions = copy(maxHoldMs = maxHold.millis())
 
-    /** The held lease of the same lock to re-enter. For callers without a thread of their own. */
+    /**
+     * Re-enters the hold of [lease], a held lease of the same lock. For callers that are no thread, such as stages and
+     * coroutines.
+     */
     public fun within(lease: Lease): LockOptions = copy(within = lease)
 
-    /** Draw no fencing token. */
+    /** Acquires the lock without a fencing token. */
     public fun withoutFencing(): LockOptions = copy(fencing = false)
 
     /**
-     * What becomes of the acquisition while the server is unavailable. The client must have a circuit breaker
+     * Sets how an acquisition ends while the server is unavailable. The client must have a circuit breaker
      * ([SteadlockBuilder.breaker] or [SteadlockBuilder.onUnavailable]): without one, acquiring the lock throws
-     * [InvalidArgumentException]. Default: what the client has.
+     * [InvalidArgumentException]. Default: the setting of the client.
      */
     public fun onUnavailable(onUnavailable: OnUnavailable): LockOptions = copy(onUnavailable = onUnavailable)
 
@@ -66,10 +74,13 @@ public class LockOptions private constructor(
         onUnavailable: OnUnavailable? = this.onUnavailable,
     ): LockOptions = LockOptions(waitMs, leaseMs, renew, maxHoldMs, within, fencing, onUnavailable)
 
-    /** A lease that is not renewed, whatever these options say. */
+    /** Sets a fixed lease and clears [renewed]. */
     internal fun withFixedLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis(), renew = false)
 
-    /** A fixed lease; -1 is one that is renewed, of the length of [withLease] if that is [renewed], or the client's. */
+    /**
+     * Sets a fixed lease. -1 stands for an auto-renewed lease: that of these options if it is [renewed], or else the
+     * client's.
+     */
     internal fun withLease(lease: Long, unit: TimeUnit): LockOptions =
         when {
             lease != AUTO_RENEWED -> copy(leaseMs = unit.millis(lease), renew = false)
@@ -77,19 +88,19 @@ public class LockOptions private constructor(
             else -> copy(leaseMs = null)
         }
 
-    /** A time as a `Lock` takes it: one that is negative does not wait. */
+    /** Sets a wait with the rule of `Lock`: a negative time does not wait. */
     internal fun withWait(wait: Long, unit: TimeUnit): LockOptions =
         copy(waitMs = unit.millis(wait.coerceAtLeast(0)))
 
-    /** A time to wait as those of a `Lock`: one that is negative does not wait. */
+    /** Sets a wait with the rule of `Lock`: a negative time does not wait. */
     internal fun withWaitFrom(wait: Duration): LockOptions = withWait(if (wait.isNegative) Duration.ZERO else wait)
 
-    /** These options, and where they set nothing, [defaults]. */
+    /** Returns these options, completed by [defaults] where they set nothing. */
     internal fun over(defaults: LockOptions): LockOptions =
         LockOptions(
             waitMs ?: defaults.waitMs,
             leaseMs ?: defaults.leaseMs,
-            // A lease and who renews it go together.
+            // The renewal belongs to the lease: it comes from the options that set the lease.
             renew || (leaseMs == null && defaults.renew),
             maxHoldMs ?: defaults.maxHoldMs,
             within ?: defaults.within,
@@ -98,7 +109,7 @@ public class LockOptions private constructor(
         )
 
     public companion object {
-        /** All defaults. */
+        /** The options with all defaults. */
         @JvmField
         public val DEFAULT: LockOptions = LockOptions(null, null, false, null, null, true, null)
         private const val AUTO_RENEWED = -1L

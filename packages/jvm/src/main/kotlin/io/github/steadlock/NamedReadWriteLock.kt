@@ -4,13 +4,14 @@ import io.github.steadlock.internal.shown
 import java.util.concurrent.locks.ReadWriteLock
 
 /**
- * Two locks of one name: many may hold the read side, or one the write side.
+ * Two locks of one name: many owners can hold the read side, or one owner the write side.
  *
- * A waiting writer keeps new readers out, for two seconds at a time, so that neither side starves. A thread that holds
- * the write side may take the read side inside it, and keeps that when it gives the write side back. The other way
- * round is refused with [InvalidArgumentException], as it would wait for itself.
+ * A waiting writer keeps new readers out for two seconds at a time, so that neither side starves. A thread that holds
+ * the write side may acquire the read side inside it, and keeps the read side when it releases the write side.
+ * Acquiring the write side inside the read side throws [InvalidArgumentException], because the thread would wait for
+ * itself.
  *
- * Each side is a lock like any other; leases of the read side have no token.
+ * Each side is an ordinary lock, except that leases of the read side have no token.
  *
  * ```java
  * var catalogue = client.readWriteLock("catalogue");
@@ -18,21 +19,21 @@ import java.util.concurrent.locks.ReadWriteLock
  * ```
  */
 public class NamedReadWriteLock internal constructor(
-    /** The side that many may hold. From Java: [readLock]. */
+    /** The side that many owners can hold at once. In Java: [readLock]. */
     @get:JvmSynthetic
     public val read: NamedLock,
-    /** The side that one holds alone. From Java: [writeLock]. */
+    /** The side that one owner holds alone. In Java: [writeLock]. */
     @get:JvmSynthetic
     public val write: NamedLock,
 ) : ReadWriteLock {
-    /** The name that other programs know this lock by. */
+    /** The name under which other programs know this lock. */
     public val name: String
         get() = write.name
 
-    /** The side that many may hold. */
+    /** Returns the side that many owners can hold at once. */
     override fun readLock(): NamedLock = read
 
-    /** The side that one holds alone. */
+    /** Returns the side that one owner holds alone. */
     override fun writeLock(): NamedLock = write
 
     override fun toString(): String = "NamedReadWriteLock(name=${shown(name)})"

@@ -4,52 +4,53 @@ import java.time.Duration
 import java.util.concurrent.CompletionStage
 
 /**
- * So many permits, which programs in all languages of Steadlock share by the semaphore's name. Each lease holds the
- * permits that it was taken for, all or none; leases have no token.
+ * A semaphore: a number of permits that programs in all languages of Steadlock share under its name. Each lease holds
+ * all permits that its call asked for. Leases have no token.
  *
- * The limit is agreed on the server while any permit is held: who then asks with another limit gets
- * [MisconfiguredException]. Permits of a process that died come back when their lease ends, and those of a thread that
- * ended once their [Lease] is garbage. Not reentrant: each call takes new permits.
+ * The server keeps the limit while any permit is held: a call with another limit throws [MisconfiguredException] then.
+ * Permits of a process that died become free when their lease ends. Permits of a thread that ended become free when
+ * their [Lease] is garbage. A semaphore is not reentrant: each call acquires further permits.
  *
- * Without a lease of your own, or with one that is [LockOptions.renewed], permits are renewed until they are released.
- * If they are lost all the same, [Lease.onLost] says so.
+ * Without a lease of your own, or with one that is [LockOptions.renewed], the client renews permits until they are
+ * released. If they are lost nevertheless, [Lease.onLost] reports the loss.
  *
- * All methods that take permits throw [InvalidArgumentException] for a bad name, number or duration, with nothing
- * sent, [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the
- * client without any answer), [MisconfiguredException] for another limit or a key of another type, [ClosedException]
- * on a closed client, and, those without a wait of their own, [LockTimeoutException] if the semaphore's options bound
- * the wait.
+ * All methods that acquire permits throw [InvalidArgumentException] for a bad name, number or duration (nothing is sent
+ * then), [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the
+ * client without any reply), [MisconfiguredException] for another limit or if the key has another type, and
+ * [ClosedException] on a closed client. Methods without a wait of their own throw [LockTimeoutException] if the
+ * semaphore's options bound the wait.
  *
- * With a circuit breaker ([SteadlockBuilder.breaker]), they throw [UnavailableException] at once while the server is
- * known not to answer, also with [OnUnavailable.LOCAL], as only the server can count permits. With [OnUnavailable.SKIP]
- * those that give null for "not free" give null then, and of the others the exception [SteadlockException.isSkipped].
+ * With a circuit breaker ([SteadlockBuilder.breaker]), these methods throw [UnavailableException] at once while the
+ * breaker is open. This is so with [OnUnavailable.LOCAL] too, because only the server can count permits. With
+ * [OnUnavailable.SKIP], methods that return null for "not free" return null, and the others throw
+ * [UnavailableException] with [SteadlockException.isSkipped] set.
  */
 public interface NamedSemaphore : PermitScope {
-    /** The name that other programs know this semaphore by. */
+    /** The name under which other programs know this semaphore. */
     public val name: String
 
-    /** How many permits there are. */
+    /** The number of permits. */
     public val limit: Int
 
-    /** Takes one permit. See the other [acquire]. */
+    /** Acquires one permit. See the other [acquire]. */
     @Throws(InterruptedException::class)
     public fun acquire(): Lease = acquire(1)
 
     /**
-     * Takes [permits] permits by one lease, and waits for them as long as the server answers.
+     * Acquires [permits] permits with one lease and waits for them as long as the server answers.
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
      */
     @Throws(InterruptedException::class)
     public fun acquire(permits: Int): Lease
 
-    /** Takes one permit if it is free now. See the other [tryAcquire]. */
+    /** Acquires one permit if it is free now. See the other [tryAcquire]. */
     public fun tryAcquire(): Lease? = tryAcquire(1)
 
     /**
-     * Takes [permits] permits if they are free now: one call to the server, which may take as long as the command
-     * timeout. An interrupt is kept for later.
+     * Acquires [permits] permits if they are free now. Makes one call to the server, which can take as long as the
+     * command timeout. An interrupt does not end the call: the thread's interrupt status is set again afterwards.
      *
      * @param permits 1 to 1,000, and no more than [limit]
      * @return null if they are not free
@@ -57,54 +58,59 @@ public interface NamedSemaphore : PermitScope {
     public fun tryAcquire(permits: Int): Lease?
 
     /**
-     * Takes [permits] permits if they become free within [wait].
+     * Acquires [permits] permits if they become free within [wait].
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @param wait zero or less tries once
+     * @param wait how long to wait; zero or less makes a single attempt
      * @return null if they did not become free
-     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
      */
     @Throws(InterruptedException::class)
     public fun tryAcquire(permits: Int, wait: Duration): Lease?
 
     /**
-     * Takes [permits] permits with a fixed [lease], which is not renewed, if they become free within [wait].
+     * Acquires [permits] permits with a fixed [lease], which is not renewed, if they become free within [wait].
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @param wait zero or less tries once
+     * @param wait how long to wait; zero or less makes a single attempt
      * @param lease 100 ms to 24 h
      * @return null if they did not become free
-     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     * @throws InterruptedException if the thread is interrupted; the attempt leaves nothing behind on the server
      */
     @Throws(InterruptedException::class)
     public fun tryAcquire(permits: Int, wait: Duration, lease: Duration): Lease?
 
-    /** Takes one permit for nobody in particular. See the other [acquireAsync]. */
+    /** Acquires one permit with no thread as its owner. See the other [acquireAsync]. */
     public fun acquireAsync(): CompletionStage<Lease> = acquireAsync(1)
 
-    /** Takes [permits] permits for nobody in particular, with this semaphore's options. See the other [acquireAsync]. */
+    /**
+     * Acquires [permits] permits with no thread as their owner, with this semaphore's options. See the other
+     * [acquireAsync].
+     */
     public fun acquireAsync(permits: Int): CompletionStage<Lease> = acquireAsync(permits, LockOptions.DEFAULT)
 
     /**
-     * Acquires [permits] permits for no thread: any code that has the lease may release it.
+     * Acquires [permits] permits with no thread as their owner: any code that has the lease may release it.
      *
-     * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor],
-     * exceptionally with what the other methods throw, or with [LockTimeoutException] if [options] bound the wait.
-     * Cancelling its `toCompletableFuture()`, or a stage that depends on it, before the grant gives the attempt up, and
-     * nothing of it stays behind. Keep the lease, as [NamedLock.lockAsync] says.
+     * The stage completes on a thread of its own or on the executor of [SteadlockBuilder.callbackExecutor]. It
+     * completes exceptionally with the exceptions of the other methods, or with [LockTimeoutException] if [options]
+     * bound the wait. To give up the attempt before the grant, cancel the stage's `toCompletableFuture()` or a stage
+     * that depends on it; the attempt leaves nothing behind on the server. Keep the lease, as [NamedLock.lockAsync]
+     * describes.
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @param options what they set goes before this semaphore's own options
+     * @param options the options of this call; they override this semaphore's own options
      */
     public fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease>
 
     /**
-     * Releases the permits that the calling thread acquired last and still holds, all of that call. Waits one
-     * command timeout at the most; if the server does not answer by then, the release is retried in the background.
+     * Releases all permits of the last call by which the calling thread acquired permits that it still holds. Waits one
+     * command timeout at the most. If the server does not answer by then, the client retries the release in the
+     * background.
      *
      * @throws IllegalMonitorStateException if the calling thread holds no permits, with [NotOwnerException] as its
-     * cause. Nobody else's permits are touched
-     * @throws LockLostException if they were lost before, also if this release is the first to find that out
+     * cause. Permits of other owners are not touched
+     * @throws LockLostException if the permits were lost before, also if this release is the first to notice the loss
      */
     public fun release()
 
@@ -113,20 +119,21 @@ public interface NamedSemaphore : PermitScope {
     public fun <T> withPermit(action: (Lease) -> T): T = withPermits(1, action)
 
     /**
-     * Runs [action] while the calling thread holds [permits] permits. An interrupt during the wait is kept for later.
+     * Runs [action] while the calling thread holds [permits] permits. An interrupt does not end the wait: the thread's
+     * interrupt status is set again afterwards.
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @throws LockLostException if the permits were lost meanwhile, unless [action] threw: what it threw comes out,
-     * with the other among its suppressed exceptions
+     * @throws LockLostException if the permits were lost meanwhile. If [action] threw, its exception is thrown instead,
+     * with this one among its suppressed exceptions
      * @throws UnavailableException if the server does not answer, or the permits are skipped ([OnUnavailable.SKIP]);
-     * [action] does not run
+     * [action] does not run then
      */
     @JvmSynthetic
     public fun <T> withPermits(permits: Int, action: (Lease) -> T): T =
         withPermits(permits, LockedAction<T, RuntimeException> { action(it) })
 
     /**
-     * Asks the server how many permits are free. One call to the server.
+     * Returns how many permits are free. Makes one call to the server.
      *
      * @throws UnavailableException if the server does not answer within the command timeout
      * @throws ClosedException if the client was closed
@@ -134,10 +141,11 @@ public interface NamedSemaphore : PermitScope {
     public fun available(): Int
 
     /**
-     * [permits] permits as a lock, as [SteadlockClient.multiLock] takes it. It is held once at a time by each lease,
-     * not reentrant, and [NamedLock.isLocked] if anybody holds any permit.
+     * Returns [permits] permits as a lock, for [SteadlockClient.multiLock]. This lock is not reentrant: each
+     * acquisition has a lease of its own and holds further permits. [NamedLock.isLocked] is true if any owner holds any
+     * permit.
      *
-     * @param permits 1 to 1,000, and no more than [limit]; checked when it is used
+     * @param permits 1 to 1,000, and no more than [limit]; checked when the lock is used
      */
     public fun permits(permits: Int): NamedLock
 }

@@ -1,33 +1,33 @@
 package io.github.steadlock
 
 /**
- * What becomes of an acquisition while the circuit breaker of its server is open; see [SteadlockBuilder.breaker]. Here
- * and in [SteadlockBuilder.onUnavailable] for a client, in [LockOptions.onUnavailable] for a lock.
+ * How an acquisition ends while the circuit breaker of its server is open; see [SteadlockBuilder.breaker].
+ * [SteadlockBuilder.onUnavailable] sets it for a client, [LockOptions.onUnavailable] for a lock.
  *
- * From configuration by its name: `OnUnavailable.valueOf("SKIP")`, which throws [IllegalArgumentException] for another
- * word.
+ * To read it from configuration, use `OnUnavailable.valueOf("SKIP")`, which throws [IllegalArgumentException] for an
+ * unknown name.
  */
 public enum class OnUnavailable {
-    /** It fails at once with [UnavailableException]. The default. */
+    /** The acquisition fails at once with [UnavailableException]. The default. */
     FAIL,
 
     /**
-     * It is granted a *degraded* lease, which excludes others of this client alone: other processes do not know of it.
-     * [Lease.isDegraded] is true then, and there is no [Lease.token].
+     * The client grants a *degraded* lease, which excludes only other callers of this client: other processes do not
+     * know of it. [Lease.isDegraded] is true then, and there is no [Lease.token].
      *
-     * For `lock`, `mutex`, `fairLock` and several of these as one; acquisitions of the others fail. With several
-     * primaries it is refused with [InvalidArgumentException].
+     * Works for `lock`, `mutex`, `fairLock` and composite locks of these. Acquisitions of other kinds fail as with
+     * [FAIL]. A client of several primaries refuses it with [InvalidArgumentException].
      */
     LOCAL,
 
     /**
-     * It is not granted, and what the lock guards is not to be run then. Methods that say whether the lock was taken
-     * give false or null, at once; the others throw [UnavailableException], which [SteadlockException.isSkipped], so
-     * that the body of a `withLock` does not run.
+     * The lock is not granted, and the program should skip the work that the lock guards. Methods that report a refusal
+     * by their result return false or null at once. The others throw [UnavailableException] with
+     * [SteadlockException.isSkipped] set, so that the body of a `withLock` does not run.
      */
     SKIP,
     ;
 
-    /** The word that programs in all languages, and the native part, have for it. */
+    /** The name of the policy in all other languages and in the native part. */
     internal val word: String = name.lowercase()
 }

@@ -12,138 +12,148 @@ import io.github.steadlock.internal.invalidArgument
 import io.github.steadlock.internal.shown
 
 /**
- * A connection to one Redis or Valkey, or to several primaries ([Steadlock.redlock]), through which locks are taken.
- * Make one per process and share it: it is safe for use by several threads, and a lock object costs next to nothing.
+ * A client of one Redis or Valkey server, or of several primaries ([Steadlock.redlock]), through which a program
+ * acquires locks. Make one client per process and share it: it is safe for use by several threads. Lock objects are
+ * cheap to make.
  *
- * A lock's name is 1 to 512 bytes of UTF-8 without NUL, checked when the lock is taken; braces only as one non-empty
- * `{tag}`; not beginning with `steadlock:` or `redisson_`. Locks of different kinds with one name are different locks,
- * with two exceptions. [lock] and [fairLock] exclude each other. And [mutex] has the same key as these two, so that a
- * name is for the one or for the others: taking the one while the other is held throws [MisconfiguredException].
+ * A lock's name is 1 to 512 bytes of UTF-8 without NUL, with braces only as one non-empty `{tag}`, and not beginning
+ * with `steadlock:` or `redisson_`. The name is checked when the lock is acquired. Locks of different kinds with one
+ * name are different locks, with two exceptions: [lock] and [fairLock] exclude each other, and [mutex] has the same key
+ * as these two. Use a name either for a [mutex] or for the other two: acquiring one while the other is held throws
+ * [MisconfiguredException].
  *
- * A client that is dropped without [close] says so in a warning, and closes when nothing is held by it any more.
+ * A client that the program drops without [close] logs a warning. It closes when it holds no lock any more.
  *
- * An idle client, and also one that holds locks, does not keep the JVM from ending. When it ends, holds of threads
- * that have ended are released; threads that still run keep theirs until the process is gone.
+ * A client does not keep the JVM from ending, even if it holds locks. When the JVM ends, the client releases the holds
+ * of threads that have ended; threads that still run keep their holds until the process is gone.
  */
 public class SteadlockClient internal constructor(internal val engine: Engine) : AutoCloseable {
-    /** Its locks refer to it, so it is garbage only if nobody can use them any more. */
+    /**
+     * Drops the engine when this object is garbage. Lock objects refer to their client, so it becomes garbage only when
+     * the program has none of them any more.
+     */
     private val drop = cleaner.register(this, engine::drop)
 
-    /** The reentrant lock of that name; of [Steadlock.redlock] the one that is not reentrant. */
+    /**
+     * Returns the reentrant lock [name]. For a client of [Steadlock.redlock], returns its lock, which is not reentrant.
+     */
     public fun lock(name: String): NamedLock = lock(name, LockOptions.DEFAULT)
 
-    /** The reentrant lock of that name, taken with [options] unless a call says otherwise. */
+    /** Returns the reentrant lock [name] with [options], which a call can override. */
     public fun lock(name: String, options: LockOptions): NamedLock = lockOf(Kind.LOCK, name, options)
 
     /**
-     * The simple lock of that name, in the layout of most other lock libraries: it excludes those of the same key, so
-     * that a team can move one service at a time. Not reentrant: a thread that holds it and asks again without a bound
-     * is refused with [InvalidArgumentException]; with one it ends as timed out. It shares its key with [lock] and [fairLock] of the name: each finds the other's record to be
-     * [MisconfiguredException], and never waits for it.
+     * Returns the mutex [name], a simple lock whose record has the format of most other lock libraries. It excludes
+     * locks of these libraries with the same key, so that a team can migrate one service at a time. A mutex is not
+     * reentrant: if the thread that holds it acquires it again without a bounded wait, the call throws
+     * [InvalidArgumentException]; with a bounded wait it times out. A mutex shares its key with [lock] and [fairLock]
+     * of the same name: acquiring one while the other is held throws [MisconfiguredException] without a wait.
      */
     public fun mutex(name: String): NamedLock = mutex(name, LockOptions.DEFAULT)
 
-    /** The simple lock of that name, taken with [options] unless a call says otherwise. */
+    /** Returns the mutex [name] with [options], which a call can override. */
     public fun mutex(name: String, options: LockOptions): NamedLock = lockOf(Kind.MUTEX, name, options)
 
     /**
-     * The reentrant lock of that name whose waiters are served in order of arrival, whatever their process. It
-     * excludes [lock] of the name, whose waiters may overtake.
+     * Returns the fair lock [name]: a reentrant lock whose waiters are served in order of arrival, across all
+     * processes. It excludes [lock] of the same name, whose waiters may overtake.
      */
     public fun fairLock(name: String): NamedLock = fairLock(name, LockOptions.DEFAULT)
 
-    /** The fair lock of that name, taken with [options] unless a call says otherwise. */
+    /** Returns the fair lock [name] with [options], which a call can override. */
     public fun fairLock(name: String, options: LockOptions): NamedLock = lockOf(Kind.FAIR, name, options)
 
-    /** The read-write lock of that name. */
+    /** Returns the read-write lock [name]. */
     public fun readWriteLock(name: String): NamedReadWriteLock = readWriteLock(name, LockOptions.DEFAULT)
 
-    /** The read-write lock of that name, both sides taken with [options] unless a call says otherwise. */
+    /** Returns the read-write lock [name]. Both sides have [options], which a call can override. */
     public fun readWriteLock(name: String, options: LockOptions): NamedReadWriteLock =
         NamedReadWriteLock(lockOf(Kind.READ, name, options), lockOf(Kind.WRITE, name, options))
 
     /**
-     * The semaphore of that name.
+     * Returns the semaphore [name].
      *
-     * @param limit how many permits there are, 1 to 1,000,000, checked when permits are taken; all clients give the
-     * same, and [setLimit] changes it
+     * @param limit the number of permits, 1 to 1,000,000, checked when permits are acquired; all clients must give the
+     * same limit, and [setLimit] changes it
      */
     public fun semaphore(name: String, limit: Int): NamedSemaphore = semaphore(name, limit, LockOptions.DEFAULT)
 
-    /** The semaphore of that name, whose permits are taken with [options] unless a call says otherwise. */
+    /** Returns the semaphore [name] with [options], which a call can override. */
     public fun semaphore(name: String, limit: Int, options: LockOptions): NamedSemaphore =
         ThreadSemaphore(this, name, limit, options)
 
-    /** Several locks as one. See the other [multiLock]. */
+    /** Returns a composite lock of [locks]. See the other [multiLock]. */
     public fun multiLock(vararg locks: NamedLock): NamedLock = multiLock(locks.asList())
 
-    /** Several locks as one, with all defaults. See the other [multiLock]. */
+    /** Returns a composite lock of [locks], with all defaults. See the other [multiLock]. */
     public fun multiLock(locks: Collection<NamedLock>): NamedLock = multiLock(locks, LockOptions.DEFAULT)
 
     /**
-     * Several locks as one, all or none. They are taken in the order of their keys, so that two programs never wait
-     * for each other; kinds may be mixed, a semaphore by [NamedSemaphore.permits]. Its lease has no token, and
-     * is lost if one of the locks is. Who holds it cannot be asked: [NamedLock.isLocked] and
-     * [NamedLock.holder] throw [InvalidArgumentException].
+     * Returns a composite lock of [locks]: it holds all of its members or none. Members are acquired in the order of
+     * their keys, so that two programs never wait for each other. Kinds can be mixed; for a semaphore use
+     * [NamedSemaphore.permits]. The lease has no token, and is lost if one member is lost. A composite lock has no
+     * holder to ask for: [NamedLock.isLocked] and [NamedLock.holder] throw [InvalidArgumentException].
      *
-     * Taking it throws [InvalidArgumentException] for no locks, for one that is named twice or is itself several.
+     * Acquiring it throws [InvalidArgumentException] if there are no members, if a lock is a member twice, or if a
+     * member is itself a composite lock.
      *
-     * @param locks of this client; their own options do not count
-     * @param options how the whole is taken unless a call says otherwise
-     * @throws InvalidArgumentException if a lock is not of this client
+     * @param locks locks of this client; their own options are ignored
+     * @param options the options of the composite lock, which a call can override
+     * @throws InvalidArgumentException if a lock belongs to another client
      */
     public fun multiLock(locks: Collection<NamedLock>, options: LockOptions): NamedLock =
         ThreadLock(this, LockKey.several(locks.map { own(it, "acquire").key }), options)
 
     /**
-     * Takes a lock from its holder; of a read side, from all readers. For operators: the holder goes on until
-     * its next renewal tells it of the loss. One call to the server.
+     * Removes the record of a lock, so that its holder loses it; for a read side, removes the records of all readers.
+     * For operators: the holder does not notice the loss before its next renewal. Makes one call to the server.
      *
-     * @param lock of this client; not several as one
-     * @return whether anybody held it
-     * @throws InvalidArgumentException if the name is bad, or [lock] is several as one or not of this client
-     * @throws UnavailableException if the answer did not come: look whether it is still held
-     * @throws MisconfiguredException if a key of another type is in the lock's place
+     * @param lock a lock of this client; not a composite lock
+     * @return whether the lock was held
+     * @throws InvalidArgumentException if the name is bad, [lock] is a composite lock, or [lock] belongs to another
+     * client
+     * @throws UnavailableException if no reply came; check whether the lock is still held
+     * @throws MisconfiguredException if the key of the lock has another type
      * @throws ClosedException if the client was closed
      */
     public fun forceRelease(lock: NamedLock): Boolean =
         engine.forceRelease(own(lock, "release").key).await().expect<Reply.Forced>().wasHeld
 
-    /** Takes all permits of [semaphore] from their holders. See the other [forceRelease]. */
+    /** Removes the records of all permits of [semaphore]. See the other [forceRelease]. */
     public fun forceRelease(semaphore: NamedSemaphore): Boolean = forceRelease(semaphore.permits(1))
 
     /**
-     * Changes the limit of the semaphore of that name. For operators: who holds permits keeps them; while more are
-     * held than the new limit allows, none is granted. From then on who asks with the old limit gets
-     * [MisconfiguredException]. One call to the server.
+     * Changes the limit of the semaphore [name]. For operators: holders keep their permits, and none is granted while
+     * more are held than the new limit allows. From then on, calls with the old limit throw [MisconfiguredException].
+     * Makes one call to the server.
      *
-     * @param limit how many permits there are from now on, 1 to 1,000,000
-     * @return whether it was changed: while nobody holds a permit there is no limit to change, and the next one to
-     * take some brings its own
+     * @param limit the number of permits from now on, 1 to 1,000,000
+     * @return whether the limit was changed. The server has no limit to change while no permit is held: the next
+     * acquisition sets its own
      * @throws InvalidArgumentException if the name is bad, or [limit] is out of its range
-     * @throws UnavailableException if the answer did not come: ask again, it is idempotent
-     * @throws MisconfiguredException if a key of another type is in the semaphore's place
+     * @throws UnavailableException if no reply came; call again, because the call is idempotent
+     * @throws MisconfiguredException if the key of the semaphore has another type
      * @throws ClosedException if the client was closed
      */
     public fun setLimit(name: String, limit: Int): Boolean =
         engine.setLimit(Kind.SEMAPHORE.key(name, 1, limit)).await().expect<Reply.Forced>().wasHeld
 
     /**
-     * What this client has counted since it was made, in Prometheus' text format, to be served with the content type
-     * `text/plain; version=0.0.4`. A local look that asks no server; also of a client that was closed.
+     * Returns the metrics of this client since it was made, in Prometheus' text format. Serve them with the content
+     * type `text/plain; version=0.0.4`. Makes no server call, and works for a closed client too.
      *
      * @throws InvalidArgumentException if the client was made without [SteadlockBuilder.metrics]
      */
     public fun metrics(): String = engine.metrics()
 
-    /** Whether [close] was called, or the client failed. */
+    /** Whether [close] was called or the client failed. */
     public val isClosed: Boolean
         get() = engine.isClosed
 
     /**
-     * Closes the client: waiters get [ClosedException], held leases are lost for the reason [LostReason.CLOSED] and
-     * are then released, of which a warning tells. Takes 500 ms at the most, whatever the server does. The second time it
-     * does nothing.
+     * Closes the client. Waiters get [ClosedException]. Held leases are lost for the reason [LostReason.CLOSED] and
+     * then released, with a warning in the log. Takes 500 ms at the most, even if the server does not answer. A second
+     * call does nothing.
      */
     override fun close() {
         try {
@@ -153,7 +163,7 @@ public class SteadlockClient internal constructor(internal val engine: Engine) :
         }
     }
 
-    /** [lock] as this client made it. */
+    /** Returns [lock] as the class that this client makes, or throws if it belongs to another client. */
     internal fun own(lock: NamedLock, operation: String): ThreadLock {
         if (lock is ThreadLock && lock.engine === engine) {
             return lock

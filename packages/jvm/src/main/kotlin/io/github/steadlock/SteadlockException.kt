@@ -8,19 +8,20 @@ import java.time.Duration
 import java.time.Instant
 
 /**
- * The root of all that Steadlock throws. Unchecked. The message names the lock, the operation, the cause and what to
- * do, and never holds a password.
+ * The root of all exceptions of Steadlock, unchecked. The message names the lock, the operation, the cause and a
+ * remedy, and never contains a password.
  *
- * @property lockName the lock, without the userinfo of a URL, or null if none was involved
- * @property operation what was being done: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`
- * @property node the server that did not answer, or that is set up so that locks cannot work: its address without user
- * and password, of several primaries all; null if no server has to do with it
- * @property isRetryable whether the same call may go well later though nobody changes anything
- * @property isSkipped whether the lock was skipped ([OnUnavailable.SKIP]): its server is unavailable, and what the lock
- * guards was not to be run then. Only an [UnavailableException] can be
- * @property causeText what the server or the network said, or why nothing came, without advice; of [LockLostException],
- * how the lease was lost; null if nothing of that kind is behind it, as with a bad argument. It is a text, and so it is
- * not called `cause`: that is every [Throwable]'s name for another one
+ * @property lockName the name of the lock, or null if no lock is involved; the userinfo of a URL in the name is left
+ * out
+ * @property operation the operation that failed: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`
+ * @property node the address of the server that did not answer or is misconfigured, without user and password; for
+ * several primaries, all addresses; null if the error is not about a server
+ * @property isRetryable whether the same call may succeed later without any change
+ * @property isSkipped whether the lock was skipped ([OnUnavailable.SKIP]) because its server is unavailable; true only
+ * for an [UnavailableException]
+ * @property causeText the message of the server or the network, or the reason why no reply came, without advice; for
+ * [LockLostException], how the lease was lost; null for errors without such a cause, such as a bad argument. The name
+ * is not `cause`, because [Throwable] has a property of that name
  */
 public sealed class SteadlockException(
     message: String,
@@ -47,7 +48,10 @@ public class ClosedException internal constructor(failure: Failure) :
         failure.cause,
     )
 
-/** The object was made before the process was forked. A JVM does not fork, so this is here for completeness. */
+/**
+ * The object was made before the process was forked. A JVM does not fork, so this exception exists only for
+ * completeness.
+ */
 public class ForkedException internal constructor(failure: Failure) :
     SteadlockException(
         failure.message,
@@ -72,10 +76,10 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
     )
 
 /**
- * The lease ended before its holder was done with it.
+ * The lease ended before its holder released it.
  *
- * @property reason why, or null if that is not known; by a release that was the first to notice, [LostReason.EXPIRED]
- * or [LostReason.STOLEN]
+ * @property reason the reason for the loss, or null if unknown; if a release was the first to notice the loss, it is
+ * [LostReason.EXPIRED] or [LostReason.STOLEN]
  */
 public class LockLostException internal constructor(
     failure: Failure,
@@ -93,14 +97,14 @@ public class LockLostException internal constructor(
     public val reason: LostReason? = failure.reason
 }
 
-/** A lease of [name] that ended before its release, for [reason]. */
+/** Returns the exception for a lease of lock [name] that was lost for [reason]. */
 internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException =
     LockLostException(LoadedFace.instance.lostError(name, reason), cause)
 
 /**
- * Timed out; another owner holds the lock.
+ * The wait timed out, because another owner holds the lock.
  *
- * @property holder who held it at the server's last answer, or null if that is not known
+ * @property holder the holder according to the last reply of the server, or null if unknown
  */
 public class LockTimeoutException internal constructor(
     failure: Failure,
@@ -116,7 +120,7 @@ public class LockTimeoutException internal constructor(
     public val holder: Holder? = failure.holder
 }
 
-/** The server is set up in a way the lock cannot work with, or a key of another type is in the lock's place. */
+/** The server is configured in a way that does not work for locks, or the key of the lock has another type. */
 public class MisconfiguredException internal constructor(failure: Failure) :
     SteadlockException(
         failure.message,
@@ -128,7 +132,7 @@ public class MisconfiguredException internal constructor(failure: Failure) :
         failure.cause,
     )
 
-/** The caller does not hold the lock that it wants to release or extend. */
+/** The caller tried to release or extend a lock that it does not hold. */
 public class NotOwnerException internal constructor(failure: Failure) :
     SteadlockException(
         failure.message,
@@ -141,8 +145,8 @@ public class NotOwnerException internal constructor(failure: Failure) :
     )
 
 /**
- * The server did not answer in time, could not be reached, or cannot serve for now; or its circuit breaker is open, and
- * it was not asked.
+ * The server did not answer in time, could not be reached, or cannot serve at present; or its circuit breaker is open,
+ * and no call was sent.
  */
 public class UnavailableException internal constructor(failure: Failure) :
     SteadlockException(
@@ -156,11 +160,11 @@ public class UnavailableException internal constructor(failure: Failure) :
     )
 
 /**
- * Who holds a lock.
+ * The holder of a lock.
  *
- * @property owner the holder's owner id as the server has it
- * @property remaining what was left of its record, or null if the record has no end
- * @property client which program it is, or null if that is not known, as of other libraries' holders
+ * @property owner the holder's owner id in the record on the server
+ * @property remaining the time until the record ends, or null if the record has no TTL
+ * @property client the program that holds the lock, or null if unknown, for example if it uses another library
  */
 public data class Holder(val owner: String, val remaining: Duration?, val client: ClientInfo? = null) : Serializable {
     private companion object {
@@ -169,15 +173,16 @@ public data class Holder(val owner: String, val remaining: Duration?, val client
 }
 
 /**
- * Which program on which machine a client is, as it says itself: for people, since nothing vouches for it.
+ * The program and the machine of a client, as the client itself published them. For people only, because the
+ * information is not verified.
  *
- * @property host the machine's name
- * @property pid the process's id there
- * @property program the program's name, without its folder and its arguments
- * @property language the language that it uses Steadlock from, and its version: `java 17.0.15`
- * @property version Steadlock's version
+ * @property host the name of the machine
+ * @property pid the process id on that machine
+ * @property program the name of the program, without folder and arguments
+ * @property language the language of the program and its version, such as `java 17.0.15`
+ * @property version the version of Steadlock
  * @property since when the client was made, by that machine's clock
- * @property label what else it says, by [SteadlockBuilder.clientLabel]; empty for nothing
+ * @property label the label of [SteadlockBuilder.clientLabel], or empty
  */
 public data class ClientInfo(
     val host: String,

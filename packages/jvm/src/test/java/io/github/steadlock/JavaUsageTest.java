@@ -33,7 +33,7 @@ import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
 import org.junit.jupiter.api.Test;
 
-/** The library as a Java program uses it. */
+/** Tests the library as a Java program uses it. */
 class JavaUsageTest {
     @Test
     void the_java_snippet_of_the_readme_runs() {
@@ -82,7 +82,7 @@ class JavaUsageTest {
         assertTrue(registry.getMeters().isEmpty());
     }
 
-    /** The reason for the form that README shows. */
+    /** Shows why README uses its form and not an unlock in a finally block. */
     @Test
     void the_form_of_the_readme_keeps_the_error_of_the_body_and_unlock_in_a_finally_does_not() {
         try (SteadlockClient client = Steadlock.connect("memory://")) {
@@ -138,7 +138,7 @@ class JavaUsageTest {
             assertEquals(3, caught);
             assertFalse(lock.isLocked());
             assertEquals(2, semaphore.available());
-            // What throws nothing need not be caught.
+            // An action without checked exceptions needs no catch block.
             assertEquals("done", lock.withLock(lease -> "done"));
         }
     }

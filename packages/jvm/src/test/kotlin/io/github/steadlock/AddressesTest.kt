@@ -6,7 +6,10 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
 
-/** `addressMap`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`. */
+/**
+ * Tests `addressMap` with a node that announces an address without a server. The tests in `core/client/tests/addresses`
+ * cover the rest.
+ */
 class AddressesTest {
     @Test
     fun `a table says where an announced node is`() {
@@ -29,7 +32,7 @@ class AddressesTest {
     private fun builder() = Steadlock.builder().url("redis+cluster://$HERE")
 
     private fun works(builder: SteadlockBuilder, wait: Duration = Duration.ofSeconds(10)) =
-        // Connecting ends before the wait does, so that its cause is known.
+        // The connect timeout ends before the wait, so that the error contains its cause.
         builder.connectTimeout(wait.dividedBy(2)).connect().use { client ->
             val lock = client.lock("a", LockOptions.DEFAULT.withWait(wait))
             lock.lock()

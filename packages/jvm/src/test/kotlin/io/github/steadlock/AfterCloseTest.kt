@@ -15,7 +15,7 @@ import java.time.Duration
 import java.util.UUID
 import java.util.concurrent.TimeUnit
 
-/** What becomes of leases whose client is closed before their release, in a block or outside of one. */
+/** Tests leases whose client is closed before their release, inside and outside a block. */
 class AfterCloseTest {
     enum class Made(val lock: (SteadlockClient) -> NamedLock) {
         LOCK({ it.lock("a") }),
@@ -193,7 +193,7 @@ class AfterCloseTest {
     }
 
     private companion object {
-        /** The ways to hold a lock for the time of a block. */
+        /** The ways to hold a lock during a block. */
         val holds: List<(NamedLock, () -> Unit) -> Unit> =
             listOf(
                 { lock, block -> lock.withLock { block() } },

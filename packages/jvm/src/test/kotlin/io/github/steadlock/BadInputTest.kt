@@ -10,7 +10,7 @@ import java.nio.file.Path
 import java.time.Duration
 import java.util.concurrent.TimeUnit
 
-/** Bad input gives a typed error, and nothing is written. */
+/** Tests that bad input throws a typed error and writes nothing to the server. */
 class BadInputTest {
     private val server = RedisServer("--requirepass", PASSWORD)
     private val url = "redis://:$PASSWORD@127.0.0.1:${server.port}"
@@ -112,7 +112,7 @@ class BadInputTest {
             assertTrue(server.ask { it.dbSize() } == 0L, "another database")
             assertTrue(client.lock("name").tryLock())
         }
-        // Its own password, on localhost.
+        // Only port and password: the host is localhost then.
         Steadlock.builder().port(server.port).password(PASSWORD).connect().close()
     }
 

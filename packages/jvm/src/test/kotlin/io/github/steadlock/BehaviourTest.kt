@@ -20,14 +20,15 @@ import java.util.concurrent.atomic.AtomicInteger
 import kotlin.reflect.KClass
 
 /**
- * The behaviour suite of all languages: every scenario of `ci/behaviour` for every kind of lock, on every transport
- * that `STEADLOCK_BEHAVIOUR` names, by threads that own their locks and by stages that own nothing.
+ * Runs the behaviour suite of all languages: every scenario of `ci/behaviour` for every kind of lock, on every
+ * transport that `STEADLOCK_BEHAVIOUR` names. Each runs with threads, which own their locks, and with stages, which own
+ * nothing.
  */
 class BehaviourTest {
     private val suite = JsonParser.parseString(Files.readString(SCENARIOS)).asJsonObject
     private val kinds = suite.texts("kinds")
 
-    // Most of the time they wait, each for a lock of its own.
+    // The scenarios run in parallel: each mostly waits, and each has a lock of its own.
     @TestFactory
     @Execution(ExecutionMode.CONCURRENT)
     fun scenarios(): List<DynamicNode> =
@@ -51,7 +52,7 @@ class BehaviourTest {
         return dynamicContainer("$transport, $callers", tests)
     }
 
-    /** Whether it is the first scenario of a kind that so many servers are enough for. */
+    /** Returns whether this is the first scenario of a kind for which [servers] are enough. */
     private fun isFirst(scenario: JsonObject, kind: String, servers: Int): Boolean {
         val isPossible = kind != REDLOCK || servers >= SERVERS
         return isPossible && scenario === suite.objects("scenarios").first { kind in it.texts("kinds") }
@@ -67,12 +68,12 @@ class BehaviourTest {
         }
 
     companion object {
-        /** As many as a RedLock needs; other kinds use the first. */
+        /** The number of servers that a RedLock needs; other kinds use only the first. */
         private const val SERVERS = 3
         private val SCENARIOS = Path.of("../../ci/behaviour/scenarios.json")
         private val CALLERS: List<KClass<out Callers>> = listOf(Threads::class, Stages::class)
 
-        /** Servers that are given, on which each kind plays one scenario. */
+        /** The URLs of servers from the environment. On these, each kind runs only one scenario. */
         private val GIVEN: List<String>? = System.getenv("STEADLOCK_BEHAVIOUR_URLS")?.split(' ')
         private val counts = ConcurrentHashMap<String, Count>()
         private val memory = List(SERVERS) { "memory://${UUID.randomUUID()}" }
@@ -110,7 +111,7 @@ private class Count {
     val passed = AtomicInteger()
 }
 
-/** `steadlock serve` on a free port. */
+/** A process of `steadlock serve` on a free port. */
 private class ServeProcess : AutoCloseable {
     private val process: Process = ProcessBuilder(command(), "serve", "--port", "0").start()
     val url: String = process.inputReader().readLine().orEmpty().substringAfter("listening on ")

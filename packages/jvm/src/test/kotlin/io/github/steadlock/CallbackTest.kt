@@ -38,10 +38,13 @@ import kotlin.coroutines.CoroutineContext
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
-/** A program's own code never runs where events are fetched, so whatever it does, everything else goes on. */
+/**
+ * Tests that the program's code never runs on the thread that fetches events, so that it cannot block or end anything
+ * else.
+ */
 @Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
 class CallbackTest {
-    /** Executors that run tasks where they are called, or that fail. */
+    /** Executors that run tasks on the calling thread, or that fail. */
     enum class Trouble(val executor: () -> Executor) {
         RUNS_INLINE({ Executor(Runnable::run) }),
         CALLER_RUNS({
@@ -61,7 +64,8 @@ class CallbackTest {
             val warnings = Warnings()
             repeat(Callbacks.MOST) { number ->
                 val lock = client.lock("blocked:$number")
-                // A stage that is granted already would run its function here.
+                // The lock is held during `lockAsync`: a stage that is already granted would run its function on this
+                // thread.
                 lock.withLock {
                     lock.lockAsync().thenAccept { lease ->
                         blocked.countDown()
@@ -201,7 +205,7 @@ class CallbackTest {
         val face = OverflowingFace()
         val engine = Engine.connect(ClientOptions(mapOf("url" to shared)), Callbacks(null), face)
         val (client, other) = SteadlockClient(engine) to Steadlock.connect(shared)
-        // The grant may come before and after.
+        // The grant can come before or after the failure.
         for (pauseMs in listOf(0L, 100L)) {
             face.pauseMs = pauseMs
             face.overflows = true
@@ -251,7 +255,7 @@ class CallbackTest {
         other.close()
     }
 
-    /** A native part whose event thread runs out of memory when it is told to. */
+    /** A native part whose event thread runs out of memory once [breaks] is set. */
     private class BreakingFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
         @Volatile
         var breaks = false
@@ -263,7 +267,7 @@ class CallbackTest {
         }
     }
 
-    /** A native part whose caller's stack is full when it comes back. */
+    /** A native part that overflows the caller's stack while [overflows] is set. */
     private class OverflowingFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
         @Volatile
         var overflows = false
@@ -280,7 +284,7 @@ class CallbackTest {
         }
 
         private fun overflow() {
-            // Not where events are fetched.
+            // Only threads of the program overflow, not the event thread.
             if (overflows &&
                 !Thread.currentThread().name.startsWith("steadlock")
             ) {
@@ -290,7 +294,7 @@ class CallbackTest {
         }
     }
 
-    /** Runs tasks where they are called, until it is told to throw. */
+    /** Runs tasks on the calling thread, and throws once [breaks] is set. */
     private class BreakingDispatcher : CoroutineDispatcher() {
         @Volatile
         var breaks = false

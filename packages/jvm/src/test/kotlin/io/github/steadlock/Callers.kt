@@ -7,34 +7,34 @@ import java.util.concurrent.ExecutionException
 import java.util.concurrent.LinkedBlockingQueue
 import java.util.concurrent.TimeUnit
 
-/** Who calls: each task of a scenario by its name. */
+/** Makes the calls of a scenario, in the name of its tasks. */
 interface Callers : AutoCloseable {
-    /** Whether a task owns what it takes. */
+    /** Whether a task owns the locks that it acquires. */
     val areOwners: Boolean
 
     fun acquire(task: String, wanted: Wanted): Lease
 
     fun tryAcquire(task: String, wanted: Wanted, wait: Duration): Lease?
 
-    /** Comes back when the call is made. */
+    /** Starts a call in the background. Returns when the call waits or has ended. */
     fun start(task: String, wanted: Wanted): Call
 
-    /** Tries beside others, without waiting for the outcome. */
+    /** Starts an attempt that races with others, without waiting for the outcome. */
     fun startTry(task: String, wanted: Wanted, wait: Duration): CompletableFuture<Lease?>
 
-    /** How to enter [lease] again. */
+    /** Returns the options to re-enter [lease]. */
     fun within(options: LockOptions, lease: Lease): LockOptions
 
     fun <T> run(task: String, work: () -> T): T
 
-    /** Comes back when the task is over. */
+    /** Ends a task. Returns when it has ended. */
     fun end(task: String)
 }
 
 /** A call in the background. */
 class Call(val granted: CompletableFuture<Lease>, val cancel: () -> Unit)
 
-/** What a step wants to hold. */
+/** The lock or the permits that a step acquires. */
 interface Wanted {
     fun acquire(): Lease
 
@@ -42,7 +42,7 @@ interface Wanted {
 
     fun acquireAsync(options: LockOptions = LockOptions.DEFAULT): CompletableFuture<Lease>
 
-    /** Releases what the calling thread acquired last. */
+    /** Releases the lease that the calling thread acquired last. */
     fun leave()
 }
 
@@ -75,7 +75,7 @@ class Permits(private val semaphore: NamedSemaphore, private val permits: Int) :
     override fun leave() = unwrapped(semaphore::release)
 }
 
-/** Throws the cause of what `java.util.concurrent` wants to be thrown. */
+/** Throws the cause of an `IllegalMonitorStateException`, the type that `java.util.concurrent` requires. */
 private fun unwrapped(unlock: () -> Unit) {
     try {
         unlock()
@@ -84,7 +84,7 @@ private fun unwrapped(unlock: () -> Unit) {
     }
 }
 
-/** Each task is a thread, which owns what it takes. */
+/** Makes each task a thread, which owns the locks that it acquires. */
 class Threads : Callers {
     private val tasks = mutableMapOf<String, Task>()
 
@@ -114,7 +114,7 @@ class Threads : Callers {
     override fun startTry(task: String, wanted: Wanted, wait: Duration): CompletableFuture<Lease?> =
         of(task).submit { wanted.tryAcquire(wait) }
 
-    // The thread owns it.
+    // The thread owns the lock, so a re-entry needs no lease.
     override fun within(options: LockOptions, lease: Lease): LockOptions = options
 
     override fun <T> run(task: String, work: () -> T): T =
@@ -166,7 +166,7 @@ class Threads : Callers {
     }
 }
 
-/** The tasks are only names: any caller that has a lease owns it. */
+/** Makes the calls by stages. The tasks are only names: any code that has a lease owns it. */
 class Stages : Callers {
     override val areOwners = false
 

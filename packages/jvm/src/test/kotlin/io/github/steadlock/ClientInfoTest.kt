@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test
 import java.time.Duration
 import java.time.Instant
 
-/** Which program on which machine holds a lock, as its client says. */
+/** Tests what clients publish about their program and machine. */
 class ClientInfoTest {
     private fun connect(change: SteadlockBuilder.() -> SteadlockBuilder) =
         Steadlock.builder().url("memory://client-info").change().connect()

@@ -40,7 +40,7 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
-/** What `withLock` does for coroutines on every transport. */
+/** Tests `withLock` for coroutines, on every transport. */
 abstract class CoroutineBehaviour {
     protected abstract val url: String
     private val name = "lock-${UUID.randomUUID()}"
@@ -69,7 +69,7 @@ abstract class CoroutineBehaviour {
             }
             val permits = client.semaphore(name, 1)
             client.withPermits(permits, lease = 5.seconds, renew = true) { assertTrue(it.isValid) }
-            // Long enough for a fixed lease, and too short for an auto-renewed one.
+            // 200 ms are long enough for a fixed lease and too short for an auto-renewed one.
             val renewed = client.lock(name, LockOptions.DEFAULT.renewed())
             client.withLock(renewed, lease = 200.milliseconds) { assertTrue(it.isValid) }
             assertThrows(InvalidArgumentException::class.java) {
@@ -441,7 +441,7 @@ abstract class CoroutineBehaviour {
                 runBlocking {
                     withTimeout(10_000) {
                         client.withLock(name) {
-                            // On the thread of the block, so after its end.
+                            // Uses the thread of the block, so it runs after the block's end.
                             CoroutineScope(currentCoroutineContext()).launch {
                                 client.close()
                                 delay(Long.MAX_VALUE)

@@ -12,7 +12,7 @@ import java.time.Duration
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 
-/** Threads that act as the owner of a lease which no thread acquired, or another one. */
+/** Tests threads that act as the owner of a lease that no thread or another thread acquired. */
 class CurrentLeaseTest {
     private val client = Steadlock.connect("memory://")
 

@@ -20,7 +20,10 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicInteger
 
-/** Stages and leases that nobody wants any more. None is granted in secret, and none is held without a word. */
+/**
+ * Tests stages and leases that the program no longer uses. No such stage acquires a lock, and no such lease stays held
+ * without a warning.
+ */
 class DroppedGrantTest {
     private val client = Steadlock.connect("memory://")
     private val lock = client.lock("door")
@@ -32,7 +35,7 @@ class DroppedGrantTest {
         warnings.close()
     }
 
-    /** Ways to end a stage that waits. */
+    /** The ways to end a stage that waits. */
     enum class End(val of: (CompletableFuture<Lease>) -> CompletableFuture<*>) {
         CANCEL_OF_ITSELF({ it.apply { cancel(true) } }),
         CANCEL_OF_A_DEPENDENT({ future -> future.thenApply { it.name }.apply { cancel(true) } }),
@@ -74,7 +77,7 @@ class DroppedGrantTest {
         }
     }
 
-    /** Dependents whose function has not begun when the lease is there. */
+    /** Dependents whose function has not begun when the lock is granted. */
     enum class Later(val of: (CompletableFuture<Lease>, Executor, AtomicInteger) -> CompletableFuture<*>) {
         APPLY({ future, executor, seen -> future.thenApplyAsync({ seen.incrementAndGet() }, executor) }),
         ACCEPT({ future, executor, seen -> future.thenAcceptAsync({ seen.incrementAndGet() }, executor) }),
@@ -237,7 +240,7 @@ class DroppedGrantTest {
 
     private fun dropped() = warnings.count { it.contains("dropped without a release") }
 
-    /** Collects garbage and waits until the client has looked for what was dropped. */
+    /** Collects garbage and waits until the client has looked for dropped leases. */
     private fun sweep() {
         val other = client.lock("other")
         onAnotherThread { other.lock() }

@@ -10,7 +10,10 @@ import java.lang.ref.WeakReference
 import java.util.UUID
 import java.util.concurrent.CountDownLatch
 
-/** Who can release no more: threads that ended, and clients that were dropped. Each is told by a warning. */
+/**
+ * Tests locks whose owner cannot release them any more: threads that ended, and clients that were dropped. A warning
+ * reports each.
+ */
 class EndedOwnerTest {
     private val url = "memory://${UUID.randomUUID()}"
     private val client = Steadlock.connect(url)
@@ -113,7 +116,7 @@ class EndedOwnerTest {
         assertFalse(warnings.any { it.contains("dropped") })
     }
 
-    /** The threads of a client that nothing refers to after [use]. */
+    /** Returns the event threads of a client that nothing refers to after [use]. */
     private fun dropped(use: (SteadlockClient) -> Unit): List<Thread> {
         val before = events()
         use(Steadlock.connect(url))

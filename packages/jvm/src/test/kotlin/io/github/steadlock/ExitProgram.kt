@@ -3,7 +3,7 @@ package io.github.steadlock
 import java.time.Duration
 import java.util.concurrent.CountDownLatch
 
-/** A program that ends in the way its first argument names. It says `ready` when nothing is left but to end. */
+/** A program that ends in the way that its first argument names. It prints `ready` when only the end is left. */
 object ExitProgram {
     @JvmStatic
     fun main(arguments: Array<String>) {
@@ -26,7 +26,7 @@ object ExitProgram {
         }
     }
 
-    /** As a service does: a worker goes on with its work, and a hook of the program's own waits for it. */
+    /** Drains like a service: a worker finishes its work, and a shutdown hook of the program waits for it. */
     private fun drain(client: SteadlockClient) {
         val holding = CountDownLatch(1)
         val stopping = CountDownLatch(1)

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test
 import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 
-/** How a JVM ends, seen from outside: each test starts one that runs [ExitProgram]. */
+/** Tests how a JVM ends, from outside: each test starts a JVM that runs [ExitProgram]. */
 @Tag("timing")
 class ExitTest {
     private val server = RedisServer()
@@ -60,7 +60,7 @@ class ExitTest {
         awaitTrue("the lock lapses when the process is gone", 1_600) { !server.ask { it.exists("held-live") } }
     }
 
-    /** Starts the program and waits until it says that it is ready to end. */
+    /** Starts the program and waits until it prints `ready`. */
     private fun start(how: String): Process {
         val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
         val classPath = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")

@@ -8,7 +8,7 @@ import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicInteger
 
-/** 1,000 rounds of reading a number, sleeping, and writing it back one higher: the lock alone prevents lost updates. */
+/** Runs 1,000 rounds that read a number, sleep, and write the number plus one. Only the lock prevents lost updates. */
 class GuardedRoundsTest {
     @Test
     fun `10,000 virtual threads lose no update`() {
@@ -25,7 +25,10 @@ class GuardedRoundsTest {
     @Test
     fun `200 platform threads lose no update`() = loseNoUpdate(200) { Thread(it).start() }
 
-    /** Every thread acquires the lock; each has its share of the rounds, and the many who have none only look. */
+    /**
+     * Divides the rounds among the threads. Every thread acquires the lock at least once; a thread without a round only
+     * checks that it is alone.
+     */
     private fun loseNoUpdate(threads: Int, start: (Runnable) -> Unit) {
         val number = AtomicInteger()
         val (begin, done) = CountDownLatch(1) to CountDownLatch(threads)

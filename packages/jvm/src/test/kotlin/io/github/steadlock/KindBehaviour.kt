@@ -16,7 +16,7 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.TimeUnit
 
-/** What the locks of the other kinds do on every transport, beyond what the behaviour suite of all languages says. */
+/** Tests the other kinds of lock on every transport, beyond the behaviour suite of all languages. */
 abstract class KindBehaviour {
     protected abstract val url: String
     private val name = "kind-${UUID.randomUUID()}"
@@ -98,7 +98,7 @@ abstract class KindBehaviour {
                 Thread { from.fairLock(name).withLock { served.add(number) } }.also { thread ->
                     thread.start()
                     awaitTrue("it waits") { thread.state == Thread.State.WAITING }
-                    // The server answers a client's calls in order: it has the waiter in its queue before it says this.
+                    // The server answers a client's calls in order, so the waiter is in its queue before this reply.
                     assertTrue(from.fairLock(name).isLocked)
                 }
             }

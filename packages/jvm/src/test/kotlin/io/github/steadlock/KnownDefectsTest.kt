@@ -13,22 +13,22 @@ import java.time.Duration
 import kotlin.reflect.KClass
 
 /**
- * Defects of other lock libraries, each made again and found.
+ * Shows that these tests find a known defect of other lock libraries.
  *
- * Each check passes on the real code, and fails on a stand-in that has the defect. The core proves the same for the
- * defects that are its own; here is the one that can be in a scope.
+ * Each check passes on the real code and fails on a stand-in that has the defect. The tests of the core do the same for
+ * defects of the core; here is the one defect that a scope can have.
  */
 class KnownDefectsTest {
-    /** What goes wrong inside of a scope, and what the end of the scope, or an `unlock`, says of that. */
+    /** A mishap inside a scope, and the errors that the end of the scope and an `unlock` throw for it. */
     enum class Mishap(
         val said: KClass<out RuntimeException>,
         val unlockSays: KClass<out RuntimeException>,
         val happen: (SteadlockClient) -> Unit,
     ) {
-        /** The lease, which nobody renews, comes to its end. */
+        /** The fixed lease expires. */
         LEASE_LOST(LockLostException::class, IllegalMonitorStateException::class, {}),
 
-        /** The close has released what was held. */
+        /** The client is closed, which releases the lock. */
         CLIENT_CLOSED(LockLostException::class, ClosedException::class, SteadlockClient::close),
     }
 
@@ -87,7 +87,7 @@ class KnownDefectsTest {
     private fun SteadlockClient.door(): NamedLock =
         lock("door", LockOptions.DEFAULT.withLease(Duration.ofMillis(100)))
 
-    /** The scope that the JDK's documentation shows for its own locks, whose `unlock` never fails. */
+    /** The scope that the JDK's documentation shows for the JDK's locks, whose `unlock` never fails. */
     private class MaskingLock(private val lock: NamedLock) : NamedLock by lock {
         override fun <T> withLock(action: (Lease) -> T): T {
             lock.lock()
@@ -99,7 +99,7 @@ class KnownDefectsTest {
         }
     }
 
-    /** The same for coroutines. */
+    /** The same scope for coroutines. */
     private suspend fun maskingWithLock(client: SteadlockClient, block: suspend (Lease) -> Unit) {
         val lease = client.door().lockAsync().await()
         try {
@@ -109,6 +109,6 @@ class KnownDefectsTest {
         }
     }
 
-    /** What a program throws of its own. */
+    /** An exception of the program itself. */
     private class ProgramException : RuntimeException("mine")
 }

@@ -23,7 +23,7 @@ import java.time.Duration
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration.Companion.milliseconds
 
-/** What a fixed lease that expired leaves behind: only what the program still uses. */
+/** Tests that an expired fixed lease leaves nothing behind that the program does not use. */
 class LapsingTest {
     private val client = Steadlock.connect("memory://")
 
@@ -116,7 +116,7 @@ class LapsingTest {
         client.close()
     }
 
-    /** The number of a lease that expired; nobody has it any more. */
+    /** Returns the number of a lease that expired and that the program no longer has. */
     private fun lapsed(client: SteadlockClient, name: String, use: (HeldLease) -> Unit): Long {
         val lease = client.lock(name).lock(SHORT)
         awaitTrue("the lease is lost") { lease.lostReason != null && !lease.held.isKept }
@@ -124,7 +124,7 @@ class LapsingTest {
         return lease.held.id
     }
 
-    /** A native part that does not answer a release. */
+    /** A native part that never answers a release. */
     private class SilentFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
         val forgotten: MutableSet<Long> = ConcurrentHashMap.newKeySet()
 

@@ -6,7 +6,7 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
-/** Clients that connect at their first use. */
+/** Tests clients that connect at their first use. */
 class LazyTest {
     private fun nowhere(): String = "redis://127.0.0.1:${freePort()}"
 

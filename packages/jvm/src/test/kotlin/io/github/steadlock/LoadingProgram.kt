@@ -3,7 +3,7 @@ package io.github.steadlock
 import java.time.Duration
 import java.util.concurrent.CountDownLatch
 
-/** A program that uses the library, or says why it cannot. */
+/** A program that uses the library, or prints the reason why it cannot. */
 object LoadingProgram {
     @JvmStatic
     fun main(arguments: Array<String>) {
@@ -12,7 +12,7 @@ object LoadingProgram {
         }
     }
 
-    /** All that leaves something behind: callbacks, owners, waits, losses. */
+    /** Uses everything that could leave something behind: callbacks, owners, waits, losses. */
     @JvmStatic
     fun use() {
         val lost = CountDownLatch(1)

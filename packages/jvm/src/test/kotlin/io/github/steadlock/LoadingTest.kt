@@ -12,7 +12,7 @@ import java.nio.file.Files
 import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 
-/** How the library comes into a program and out of it again. */
+/** Tests how a program loads the library and unloads it again. */
 class LoadingTest {
     private val classPath =
         (System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path"))
@@ -37,7 +37,7 @@ class LoadingTest {
         )
     }
 
-    /** Nobody, not even root, makes a folder in /proc. */
+    /** Not even root can make a folder in /proc. */
     @Test
     fun `a folder for temporary files that cannot be written to says so`() {
         val said = say(classPath, "-Djna.tmpdir=/proc/steadlock", "-Djna.nosys=true")
@@ -49,7 +49,7 @@ class LoadingTest {
         assertEquals(listOf("connected", "connected"), say(classPath))
     }
 
-    /** As an application server undeploys a program, while its own threads go on. */
+    /** Does what an application server does when it undeploys a program while the server's own threads go on. */
     @Test
     fun `a class loader whose program closed its clients is unloaded`() {
         val queue = ReferenceQueue<ClassLoader>()
@@ -61,7 +61,7 @@ class LoadingTest {
     }
 
     private fun usedAndClosed(): ClassLoader {
-        // JNA keeps the classes that it knows, so the library is where JNA is: with the server.
+        // JNA keeps the classes that it knows, so the library must be where JNA is: in the class loader of the server.
         val (own, shared) = classPath.partition { Files.exists(it.resolve("io/github/steadlock/LoadingProgram.class")) }
         val server = URLClassLoader(urls(shared), ClassLoader.getPlatformClassLoader())
         val program = URLClassLoader(urls(own), server)

@@ -16,7 +16,7 @@ import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
 
-/** What a client says of its leases, waits and losses. */
+/** Tests what a client reports about its leases, waits and losses. */
 class LockActivityTest {
     private fun watched(url: String = "memory://", work: (SteadlockClient, LockActivity) -> Unit) =
         Steadlock.connect(url).use { client ->

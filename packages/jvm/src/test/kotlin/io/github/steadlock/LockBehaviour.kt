@@ -20,7 +20,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.LockSupport
 
-/** What a lock does on every transport. */
+/** Tests the reentrant lock on every transport. */
 abstract class LockBehaviour {
     protected abstract val url: String
     private val name = "lock-${UUID.randomUUID()}"
@@ -42,7 +42,7 @@ abstract class LockBehaviour {
         assertTrue(other.lock(name).tryLock())
     }
 
-    /** 200 ms are too short for an auto-renewed lease, and long enough for a fixed one. */
+    /** Uses 200 ms, which are too short for an auto-renewed lease and long enough for a fixed one. */
     @Test
     fun `a lease is renewed as the options say that give it`() {
         val short = Duration.ofMillis(200)
@@ -57,7 +57,7 @@ abstract class LockBehaviour {
         }
         assertRefused(renewed.lockAsync(LockOptions.DEFAULT.withLease(short).renewed()))
         assertRefused(client.lock(name, LockOptions.DEFAULT.withLease(short)).lockAsync(LockOptions.DEFAULT.renewed()))
-        // A lease that is the call's own is fixed.
+        // A lease that only the call sets is fixed.
         renewed.lockAsync(LockOptions.DEFAULT.withLease(short)).toCompletableFuture().get().release()
         renewed.lock(short).release()
         assertTrue(renewed.tryLock(Duration.ZERO, short))
@@ -290,7 +290,7 @@ abstract class LockBehaviour {
                         lock.lockInterruptibly()
                         lock.unlock()
                     } catch (_: InterruptedException) {
-                        // What this test is about.
+                        // The interrupt of this test.
                     }
                 }
             trying.start()
@@ -451,7 +451,7 @@ abstract class LockBehaviour {
         assertEquals(400, counter)
     }
 
-    /** A virtual thread where the JVM has them. */
+    /** Starts a virtual thread, or a platform thread if the JVM has no virtual ones. */
     private fun startLight(task: Runnable): Thread =
         try {
             Thread::class.java.getMethod("startVirtualThread", Runnable::class.java).invoke(null, task) as Thread

@@ -21,8 +21,8 @@ import java.util.concurrent.locks.Lock
 import java.util.concurrent.locks.ReentrantLock
 
 /**
- * What the JDK promises of a `Lock`, as a table: each row for the JDK's own lock and for each of ours that is
- * reentrant, on the embedded store and on a server.
+ * Tests the contract of the JDK's `Lock`, as a table. Each row runs for the JDK's own lock and for each reentrant lock
+ * of this library, on the embedded store and on a server.
  */
 class LockContractTest {
     @TestFactory
@@ -31,14 +31,14 @@ class LockContractTest {
             ROWS.map { (row, check) -> dynamicTest("$subject: $row") { make().use { check(it) } } }
         }
 
-    /** A lock, and how it tells the calling thread's holds. */
+    /** A lock under test. [holds] returns the number of the calling thread's holds. */
     class Subject(val lock: Lock, val holds: () -> Int, private val close: () -> Unit) : AutoCloseable {
         val isHeld: Boolean
             get() = holds() > 0
 
         override fun close() = close.invoke()
 
-        /** Has another thread hold the lock while [work] runs. */
+        /** Runs [work] while another thread holds the lock. */
         fun <T> whileAnotherHolds(work: () -> T): T {
             val (held, done) = CountDownLatch(1) to CountDownLatch(1)
             val holder =
@@ -241,7 +241,7 @@ class LockContractTest {
 
         private fun <T> inBackground(work: () -> T): CompletableFuture<T> = started(work).second
 
-        /** Starts [work] and comes back when it waits. */
+        /** Starts [work] and returns when it waits or has ended. */
         private fun <T> waiting(work: () -> T): Pair<Thread, CompletableFuture<T>> =
             started(work).also { (thread, result) ->
                 awaitTrue("the thread waits") { result.isDone || thread.state in WAITING }

@@ -11,7 +11,7 @@ import java.util.logging.Level
 import java.util.logging.LogRecord
 import java.util.logging.Logger
 
-/** What the log says when locks are lost, and when servers go and come back. */
+/** Tests the log lines for lost locks, lost connections and reconnects. */
 class LogTest {
     @Test
     fun `the log tells a loss, a disconnect and a reconnect, without secrets`() {

@@ -17,7 +17,7 @@ import java.util.logging.Handler
 import java.util.logging.LogRecord
 import java.util.logging.Logger
 
-/** Whatever a program's logger does, locks go on. */
+/** Tests that a blocking or failing logger of the program does not affect locks. */
 @Timeout(60, threadMode = ThreadMode.SEPARATE_THREAD)
 class LoggerTest {
     @Test
@@ -136,7 +136,7 @@ class LoggerTest {
         val SHORT: Duration = Duration.ofMillis(100)
         const val EXCESS = 234
 
-        /** Far more than close waits, far less than for ever. */
+        /** Far more than the time limit of close. */
         const val CLOSE_MS = 5_000L
     }
 }

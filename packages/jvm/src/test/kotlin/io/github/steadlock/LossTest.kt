@@ -16,7 +16,10 @@ import java.time.Duration
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.TimeUnit
 
-/** A lock that is taken away, and one that is not. The client's lease is 1 s, so a loss shows within 833 ms. */
+/**
+ * Tests locks that are lost and locks that are not. The client's lease is 1 s, so the client notices a loss within 833
+ * ms.
+ */
 @Tag("timing")
 class LossTest {
     private val server = RedisServer()
@@ -198,7 +201,7 @@ class LossTest {
     }
 
     private companion object {
-        /** A third of the lease and half a second. */
+        /** A third of the lease plus half a second. */
         const val TOLD_WITHIN_MS = 834L
     }
 }

@@ -7,8 +7,8 @@ import java.nio.file.Path
 import java.time.Duration
 
 /**
- * What was used and is over takes no memory, neither on the heap nor in the native part. 10,000 of each, or 100,000
- * if `STEADLOCK_LONG` is set.
+ * Tests that locks and leases that have ended use no memory, neither on the heap nor in the native part. Uses 10,000 of
+ * each, or 100,000 if `STEADLOCK_LONG` is set.
  */
 class MemoryTest {
     private val many = if (System.getenv("STEADLOCK_LONG") == null) 10_000 else 100_000
@@ -21,7 +21,7 @@ class MemoryTest {
     fun `many leases that lapsed leave nothing behind`() =
         assertFlat { client, number -> client.lock("lapsed-$number").lock(SHORT) }
 
-    /** The first round fills caches and pools; from then on each costs nothing that stays. */
+    /** Measures several rounds. The first round fills caches and pools; later rounds must not add to the memory. */
     private fun assertFlat(use: (SteadlockClient, Int) -> Unit) {
         RedisServer().use { server ->
             Steadlock.connect(server.url).use { client ->
@@ -34,7 +34,7 @@ class MemoryTest {
                 round()
                 val (heap, resident) = round()
                 round()
-                // What is cleaned up after garbage is garbage itself only then.
+                // The clean-up actions for garbage become garbage themselves only after they ran.
                 awaitTrue("the heap is as large as before: $heap kB, then ${used().first} kB", 10_000) {
                     used().first - heap < ALLOWED_KB
                 }
@@ -45,7 +45,7 @@ class MemoryTest {
         }
     }
 
-    /** Kilobytes of the heap and of the process. */
+    /** Returns the kilobytes of the heap and of the process. */
     private fun used(): Pair<Long, Long> {
         repeat(3) { System.gc() }
         val runtime = Runtime.getRuntime()
@@ -64,10 +64,10 @@ class MemoryTest {
     private companion object {
         val SHORT: Duration = Duration.ofMillis(100)
 
-        /** A hundred bytes each would be 1,000 kB. */
+        /** A leak of a hundred bytes per name would be 1,000 kB. */
         const val ALLOWED_KB = 500L
 
-        /** The heap itself breathes. */
+        /** The JVM itself grows and shrinks its heap by some megabytes. */
         const val RESIDENT_KB = 24_000L
     }
 }

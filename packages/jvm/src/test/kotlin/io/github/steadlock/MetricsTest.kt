@@ -7,9 +7,9 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
 
-/** What a client counts, as Prometheus reads it. */
+/** Tests the metrics of a client in Prometheus' text format. */
 class MetricsTest {
-    /** The sum of the samples of a name that have these labels. */
+    /** Returns the sum of the samples with this name and these labels. */
     private fun SteadlockClient.number(name: String, vararg labels: Pair<String, String>): Double =
         metrics()
             .lines()

@@ -10,7 +10,10 @@ import java.io.IOException
 import java.nio.file.Files
 import java.nio.file.Path
 
-/** What is said where the native library cannot be loaded; LoadingTest has it said by a JVM that cannot. */
+/**
+ * Tests the error messages for a native library that cannot be loaded. `LoadingTest` tests them in a JVM that cannot
+ * load it.
+ */
 class MissingLibraryTest {
     @Test
     fun `a jar that is missing is named by its classifier`() {

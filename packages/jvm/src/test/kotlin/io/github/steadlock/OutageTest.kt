@@ -16,7 +16,7 @@ import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit.MILLISECONDS
 import java.util.concurrent.TimeUnit.SECONDS
 
-/** What becomes of acquisitions while a server does not answer, and after that. */
+/** Tests acquisitions during an outage of the server and after it. */
 class OutageTest {
     private val server = RedisServer()
 
@@ -38,7 +38,7 @@ class OutageTest {
                         assertNotNull(refused.node)
                     }
                 }
-            // Each would have waited for the server, some of them as long as it takes.
+            // Without the circuit breaker, each call would have waited for the server, some of them without bound.
             assertTrue(took < SOON_MS, "took $took ms")
             assertTrue(kept.isValid && !kept.isDegraded)
             server.resume()
@@ -86,7 +86,7 @@ class OutageTest {
             lock.unlock()
             assertFalse(onAnotherThread { lock.tryLock() })
             assertTrue(runBlocking { client.withLock("b") { lease -> lease.isDegraded } })
-            // What only the server can count.
+            // Only the server can count permits.
             val refused = refusal { client.semaphore("s", 2).acquire() }
             assertFalse(refused.isSkipped, refused.message)
             server.startAgain()
@@ -110,7 +110,7 @@ class OutageTest {
             assertTrue(client.fairLock("f", local).withLock { lease -> lease.isDegraded })
             val both = client.multiLock(listOf(client.lock("x"), client.lock("y")), local)
             assertTrue(both.withLock { lease -> lease.isDegraded })
-            // What a call sets goes before the lock's own.
+            // The options of a call override those of the lock.
             val lease = skipping.lockAsync(local).toCompletableFuture().get(SOON_MS, MILLISECONDS)
             assertTrue(lease.isDegraded)
             assertFalse(client.lock("a", local).tryLock())
@@ -142,7 +142,7 @@ class OutageTest {
         several.onUnavailable(OnUnavailable.SKIP).connect().close()
     }
 
-    /** Finds out soon. */
+    /** Returns a builder whose client notices an outage quickly. */
     private fun quick(): SteadlockBuilder =
         Steadlock.builder().url(server.url).commandTimeout(Duration.ofMillis(300)).breaker(3, Duration.ofMillis(400))
 
@@ -166,7 +166,7 @@ class OutageTest {
         }
     }
 
-    /** What each form throws that gives a lease or throws. */
+    /** Returns the exceptions of all methods that return a lease or throw. */
     private fun refusalsOf(client: SteadlockClient): List<UnavailableException> {
         val (lock, semaphore) = client.lock("a") to client.semaphore("s", 2)
         return listOf(
@@ -186,7 +186,7 @@ class OutageTest {
         )
     }
 
-    /** What each form throws that says whether the lock was taken. */
+    /** Returns the exceptions of all methods that report by their result whether the lock was acquired. */
     private fun refusedTriesOf(client: SteadlockClient): List<UnavailableException> {
         val (lock, semaphore) = client.lock("a") to client.semaphore("s", 2)
         return listOf(

@@ -8,7 +8,7 @@ import java.nio.file.Path
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.toJavaDuration
 
-/** What README.md shows in Kotlin, and that it shows what these tests run. */
+/** Runs the Kotlin snippets of README.md, and checks that README.md shows the code that these tests run. */
 class ReadmeKotlinTest {
     @Test
     fun `the Kotlin snippet runs`() =

@@ -9,7 +9,7 @@ import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 import kotlin.random.Random
 
-/** A redis-server of its own, on a free port, in a directory that goes away with it. */
+/** A redis-server of its own, on a free port, in a temporary directory. */
 class RedisServer(vararg options: String) : AutoCloseable {
     private val directory: Path = Files.createTempDirectory("steadlock-test")
     val port: Int = freePort()
@@ -26,14 +26,14 @@ class RedisServer(vararg options: String) : AutoCloseable {
         awaitTrue("redis-server answers") { answers() }
     }
 
-    /** Asks the server something on a connection of its own. */
+    /** Runs [question] on a new connection to the server. */
     fun <T> ask(question: (Jedis) -> T): T =
         Jedis("127.0.0.1", port).use { jedis ->
             password?.let(jedis::auth)
             question(jedis)
         }
 
-    /** How often the server ran one of our scripts. */
+    /** Returns how often the server has run scripts of this library. */
     fun scriptCalls(): Int =
         ask { it.info("commandstats") }
             .lineSequence()
@@ -44,12 +44,12 @@ class RedisServer(vararg options: String) : AutoCloseable {
 
     fun resume() = signal("CONT")
 
-    /** The machine under the server dies. */
+    /** Kills the server, as if its machine died. */
     fun kill() {
         process.destroyForcibly().waitFor()
     }
 
-    /** Starts it again, without its data, on the same port. */
+    /** Starts the server again, without its data, on the same port. */
     fun startAgain() {
         process = command.start()
         awaitTrue("redis-server answers") { answers() }
@@ -74,8 +74,8 @@ class RedisServer(vararg options: String) : AutoCloseable {
 }
 
 /**
- * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might take
- * it before the server starts.
+ * Returns a port on which no program listens. The port is outside the range that systems use for outgoing connections,
+ * because such a connection could occupy it before the server starts.
  */
 fun freePort(): Int {
     while (true) {
@@ -88,7 +88,7 @@ fun freePort(): Int {
     }
 }
 
-/** Waits for [condition], which something else is about to make true. */
+/** Waits until [condition] is true. */
 fun awaitTrue(what: String, withinMs: Long = 10_000, condition: () -> Boolean) {
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(withinMs)
     while (!condition()) {
@@ -97,7 +97,7 @@ fun awaitTrue(what: String, withinMs: Long = 10_000, condition: () -> Boolean) {
     }
 }
 
-/** Runs [work] on a thread of its own and gives its result, or throws what it threw. */
+/** Runs [work] on another thread, and returns its result or throws its exception. */
 fun <T> onAnotherThread(work: () -> T): T {
     var result: Result<T>? = null
     val thread = Thread { result = runCatching(work) }
@@ -106,11 +106,11 @@ fun <T> onAnotherThread(work: () -> T): T {
     return checkNotNull(result) { "the other thread did not end within 30 s" }.getOrThrow()
 }
 
-/** The calling thread's lease of this lock, which it holds. */
+/** The calling thread's lease of this lock, which the thread must hold. */
 val NamedLock.held: Lease
     get() = checkNotNull(lease) { "this thread does not hold $this" }
 
-/** How long [work] takes, in milliseconds. */
+/** Returns how long [work] takes, in milliseconds. */
 fun millis(work: () -> Unit): Long {
     val start = System.nanoTime()
     work()

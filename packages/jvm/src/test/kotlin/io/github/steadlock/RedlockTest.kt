@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test
 import java.time.Duration
 import kotlin.time.Duration.Companion.seconds
 
-/** A lock that a majority of three redis-servers keeps. */
+/** Tests locks on a majority of three redis-servers. */
 class RedlockTest {
     private val servers = List(3) { RedisServer() }
     private val urls = servers.map(RedisServer::url)
@@ -43,7 +43,8 @@ class RedlockTest {
     @Test
     fun `one of three may be down`() {
         val held = client.lock("before").lock(Duration.ofSeconds(20))
-        // A majority grants it; a release that is to be sure of one more needs the third.
+        // The grant needs only a majority. The test waits for the third record, because the first server dies and the
+        // release needs a majority too.
         awaitTrue("all hold it") { holders(servers, "before") == 3 }
         servers[0].kill()
         assertTrue(held.isValid)
@@ -144,7 +145,7 @@ class RedlockTest {
 
     private fun awaitNothingLeft(among: List<RedisServer>) =
         awaitTrue("nothing is left") {
-            // What a client says of itself stays for a while.
+            // The description that a client publishes of itself stays for a while.
             among.all { server -> server.ask { keys -> keys.keys("*").all { it.endsWith(":client") } } }
         }
 }

@@ -4,7 +4,7 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 import java.nio.file.Path
 
-/** The JVM that these tests are meant to run on. */
+/** Checks the JVM on which these tests run. */
 class RuntimeTest {
     @Test
     fun `the tests run on the JDK that was asked for`() {

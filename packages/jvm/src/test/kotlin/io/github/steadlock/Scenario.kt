@@ -13,7 +13,10 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 
-/** One scenario of `ci/behaviour/scenarios.json` for one kind of lock; its README describes the steps. */
+/**
+ * Runs one scenario of `ci/behaviour/scenarios.json` for one kind of lock. `ci/behaviour/README.md` describes the
+ * steps.
+ */
 class Scenario(
     private val scenario: JsonObject,
     private val kind: String,
@@ -144,7 +147,7 @@ class Scenario(
         if (callers.areOwners) {
             failingIfSaid(step) { callers.run(task(step)) { wanted(step, LockOptions.DEFAULT).leave() } }
         } else if (lease != null) {
-            // Its word tells what is an error elsewhere.
+            // A stage has no `unlock`. The outcome of its release reports the loss that is an error for a thread.
             val lost = lease.release().takeIf { it == ReleaseOutcome.EXPIRED || it == ReleaseOutcome.STOLEN }
             assertEquals(step.has("error"), lost != null, "$lost")
             if (step.has("is")) assertTrue(lost?.name?.lowercase() in step.texts("is"), "$lost")
@@ -196,7 +199,7 @@ class Scenario(
 
     private fun client(step: JsonObject): SteadlockClient = clients[step["client"]?.asInt ?: 0]
 
-    /** Each client's task is one of its own. */
+    /** Returns the name of the step's task. Each client has tasks of its own. */
     private fun task(step: JsonObject): String = "${step["client"]?.asInt ?: 0} ${step["task"]?.asString ?: "main"}"
 
     private fun lease(step: JsonObject, by: String = "lease"): Lease = leases.getValue(step.text(by))
@@ -244,17 +247,17 @@ class Scenario(
         }
     }
 
-    /** The lock object that the step names, or else a new one. */
+    /** Returns the lock object that the step names, or a new one. */
     private inline fun <reified T : Any> named(step: JsonObject, make: () -> T): T {
         if (!step.has("lock")) return make()
         return locks.getOrPut("${step["client"]?.asInt ?: 0} ${step.text("lock")}", make) as T
     }
 }
 
-/** The kind that is a client's and not a lock's. */
+/** The kind that a client has, and not a single lock. */
 const val REDLOCK = "redlock"
 
-/** The methods that make locks, by the core's words for the kinds. */
+/** The methods that make locks, by the core's names of the kinds. */
 val LOCKS: Map<String, (SteadlockClient, String, LockOptions) -> NamedLock> =
     mapOf(
         "lock" to { client, name, options -> client.lock(name, options) },
@@ -272,7 +275,7 @@ fun JsonObject.text(key: String): String = this[key].asString
 
 fun JsonObject.millis(key: String): Duration? = this[key]?.asLong?.let(Duration::ofMillis)
 
-/** One text or a list of them; none if there is no such key. */
+/** Returns the value as a list: of one text, of several, or an empty list if there is no such key. */
 fun JsonObject.texts(key: String): List<String> {
     val value = this[key] ?: return emptyList()
     return if (value.isJsonArray) value.asJsonArray.map(JsonElement::getAsString) else listOf(value.asString)

@@ -18,8 +18,8 @@ import java.time.Duration
 import java.util.concurrent.TimeUnit
 
 /**
- * No message, representation, cause or stack repeats a secret, in whatever wrong place it was given:
- * the API of the JVM gets each shape of `ci/secrets/shapes.json`.
+ * Tests that no message, string representation, cause or stack trace repeats a secret that was passed in a wrong place.
+ * The tests pass each shape of `ci/secrets/shapes.json` to the API of the JVM.
  */
 class SecretsTest {
     private val shapes = JsonParser.parseString(Files.readString(SHAPES)).asJsonObject
@@ -92,7 +92,7 @@ class SecretsTest {
         attempt { builder.connectTimeout(Duration.ofSeconds(1)).connect().use { listen(it) } }
     }
 
-    /** Takes a lock, and does what can fail. */
+    /** Acquires a lock, and makes all calls that can fail. */
     private fun use(make: (SteadlockClient) -> NamedLock) {
         val client = Steadlock.connect("memory://")
         val lock = make(client)
@@ -124,7 +124,7 @@ class SecretsTest {
         }
     }
 
-    /** Everything that a program could print of a value. */
+    /** Collects everything that a program could print of a value. */
     private fun listen(value: Any?) {
         said.append(value).append(' ')
         if (value is Throwable) {
@@ -137,7 +137,7 @@ class SecretsTest {
         }
     }
 
-    /** What to give in a place, with what must not be seen after. */
+    /** Returns the values to pass in a place, each with the texts that must not appear afterwards. */
     private fun given(kind: String): List<Pair<String, List<String>>> {
         if (kind == "keys") {
             return all("keys").map { it["text"].asString to listOf("hunter2") }

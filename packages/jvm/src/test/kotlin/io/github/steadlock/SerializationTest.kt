@@ -9,7 +9,10 @@ import java.io.ObjectInputStream
 import java.io.ObjectOutputStream
 import java.time.Duration
 
-/** An exception may be sent to another process, as frameworks for remote calls and sessions do it. */
+/**
+ * Tests that exceptions can be serialized, because frameworks for remote calls and sessions send them to other
+ * processes.
+ */
 class SerializationTest {
     @Test
     fun `a timeout comes back with its holder`() {

@@ -3,7 +3,7 @@ package io.github.steadlock
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-/** What the build's own profile gives: programs get a newer stdlib by the pom. */
+/** Checks the profile of the library's own build. Programs get a newer stdlib from the pom. */
 class StdlibTest {
     @Test
     fun `the library is compiled and tested with the oldest stdlib`() {

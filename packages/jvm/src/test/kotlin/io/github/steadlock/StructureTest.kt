@@ -12,10 +12,11 @@ import org.junit.jupiter.api.Test
 import kotlin.jvm.optionals.getOrNull
 
 /**
- * No source file leads back to itself by what it imports. A file imports another if it makes an object of it, calls a
- * function of it that needs no object, names an object or a class of it, or extends one. To know a type only, and to
- * call methods of what one was given, is no import, as `import type` is none in TypeScript. The compiler puts a
- * `const val` and an `inline fun` where they are used: those are not seen.
+ * Checks that no source file imports itself through a chain of other files. A file imports another if it creates an
+ * object of one of its classes, calls a function of it that needs no object, names an object or a class of it, or
+ * extends one. Using a type and calling methods of an object that was passed in is no import, like `import type` in
+ * TypeScript. The compiler copies a `const val` and an `inline fun` to the places of their use, so these imports are
+ * not visible here.
  */
 class StructureTest {
     @Test
@@ -31,7 +32,7 @@ class StructureTest {
         assertTrue("io.github.steadlock.internal/Engine.kt" !in ofHeldLease, "$ofHeldLease")
     }
 
-    /** For each file of a circle, the shortest one from it; each circle once. */
+    /** Returns the shortest circle through each file that has one, each circle once. */
     private fun circles(): List<List<String>> = imports.keys.mapNotNull(::circle).distinctBy { it.toSet() }
 
     private fun circle(start: String): List<String>? {
@@ -54,7 +55,7 @@ class StructureTest {
             "\n  " + imports.getValue(circle[place]).getValue(circle[(place + 1) % circle.size])
         }
 
-    /** For each file, those that it imports, and one place where it does. */
+    /** For each file, the files that it imports, and one place of each import. */
     private val imports: Map<String, Map<String, String>> by lazy {
         val classes =
             ClassFileImporter()
@@ -94,7 +95,8 @@ class StructureTest {
         when {
             this is JavaCodeUnit && isConstructor -> true
             JavaModifier.STATIC !in modifiers -> false
-            // The compiler's form of a method whose parameters have defaults: it is called on the first parameter.
+            // For a method whose parameters have defaults, the compiler makes a static method that gets the object as
+            // its first parameter.
             this is JavaCodeUnit && name.endsWith("\$default") -> rawParameterTypes.firstOrNull() != owner
             else -> true
         }

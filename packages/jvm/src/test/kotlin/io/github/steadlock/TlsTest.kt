@@ -7,7 +7,9 @@ import org.junit.jupiter.api.Test
 import java.nio.file.Files
 import java.nio.file.Path
 
-/** `rediss://` with client certificates. What each refusal says is tested in `core/client/tests/tls.rs`. */
+/**
+ * Tests `rediss://` with client certificates. The tests in `core/client/tests/tls.rs` cover the messages of refusals.
+ */
 class TlsTest {
     @Test
     fun `a client with a certificate is let in`() {

@@ -7,7 +7,7 @@ import io.github.steadlock.internal.toException
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-/** The words of the core and those of this library are the same. */
+/** Tests that this library knows exactly the kinds, outcomes and reasons of the core. */
 class VocabularyTest {
     private val words = LoadedFace.instance.vocabulary()
 

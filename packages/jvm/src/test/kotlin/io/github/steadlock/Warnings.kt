@@ -6,7 +6,7 @@ import java.util.logging.Handler
 import java.util.logging.LogRecord
 import java.util.logging.Logger
 
-/** What the library logs meanwhile. */
+/** Collects the log lines of the library until it is closed. */
 class Warnings : AutoCloseable {
     private val messages = CopyOnWriteArrayList<String>()
     private val logger = Logger.getLogger("io.github.steadlock")

@@ -3,7 +3,10 @@ package io.github.steadlock.internal
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.TimeUnit
 
-/** A future that a callback, and what depends on the future, may wait for: another thread does its work meanwhile. */
+/**
+ * A future that callbacks may wait for. While a callback thread waits for it, or for a future that depends on it,
+ * another thread takes over the work of that thread.
+ */
 internal open class AwaitedFuture<T> : CompletableFuture<T>() {
     override fun get(): T = Callbacks.whileWaiting { super.get() }
 

@@ -10,13 +10,14 @@ import java.util.concurrent.locks.ReentrantLock
 import kotlin.concurrent.withLock
 
 /**
- * Runs users' code away from the thread that fetches events, which must never block or fail.
+ * The threads that run the program's code, because the thread that fetches events must never block or fail.
  *
- * The user's [executor] counts as the user's code, too: it may run a task where it is called, wait for a free place,
- * or throw. So only the threads here call it. There are as many of them as tasks at once, but no more than [MOST] at
- * work; further tasks wait for one of them. One that waits for an answer of the client ([whileWaiting]) is not at work:
- * what it waits for may be the affair of a task that still waits. They end when there is nothing to do for a while.
- * The library's own tasks ([runHere]) have threads of their own: blocked callbacks keep no coroutine waiting.
+ * The program's [executor] counts as the program's code too: it may run a task on the calling thread, block until it
+ * has room, or throw. For this reason only the threads of this class call it. There are as many of these threads as
+ * there are tasks at once, but no more than [MOST] busy ones; further tasks wait. A thread that waits for a reply of
+ * the client ([whileWaiting]) does not count as busy, because the reply may depend on a task that still waits. Idle
+ * threads end after a while. The library's own tasks ([runHere]) have threads of their own, so that blocked callbacks
+ * do not delay coroutines.
  */
 internal class Callbacks(private val executor: Executor?) {
     private val monitor = ReentrantLock()
@@ -28,13 +29,16 @@ internal class Callbacks(private val executor: Executor?) {
     private var lastWarned = lastBegun - WARN_NANOS
     private val own by lazy { Callbacks(null) }
 
-    /** Has the user's executor run [task], or does so here if there is none or it fails. Never throws. */
+    /**
+     * Runs [task] on the program's executor, or on a thread of this class if there is no executor or it fails. Never
+     * throws.
+     */
     fun run(task: Runnable) {
         val once = Once(task)
         if (executor == null) submit(once) else submit { executor.executeOrRun(once) }
     }
 
-    /** Runs a task of the library, whatever callbacks do. Never throws. */
+    /** Runs a task of the library, independently of the program's callbacks. Never throws. */
     fun runHere(task: Runnable) = own.submit(Once(task))
 
     private fun submit(task: Runnable) {
@@ -47,7 +51,10 @@ internal class Callbacks(private val executor: Executor?) {
         if (isWorkerMissing) start()
     }
 
-    /** Short callbacks begin one after the other, however many there are. */
+    /**
+     * Logs a warning if all threads are busy and no task has begun for a second. Short callbacks cause no warning,
+     * however many there are, because tasks keep beginning.
+     */
     private fun warnOfStandstill() {
         val now = System.nanoTime()
         if (workers < MOST || now - lastBegun < STANDSTILL_NANOS || now - lastWarned < WARN_NANOS) return
@@ -58,14 +65,14 @@ internal class Callbacks(private val executor: Executor?) {
         )
     }
 
-    /** Whether another thread is to be started, which counts already. */
+    /** Returns whether another thread must be started. If so, counts it already. */
     private fun countMissing(): Boolean = (waiting.size > idle && workers < MOST).also { if (it) workers++ }
 
     private fun start() {
         try {
             Worker("steadlock-callback-${count.incrementAndGet()}", this).start()
         } catch (failure: Throwable) {
-            // The task waits for a thread that there is already, or for the next attempt to start one.
+            // The task stays queued, for a thread that exists already or for the next attempt to start one.
             monitor.withLock { workers-- }
             Log.error("no thread could be started for a callback, which has to wait", failure)
         }
@@ -75,7 +82,7 @@ internal class Callbacks(private val executor: Executor?) {
         var isCounted = true
         try {
             while (true) {
-                // What a callback left behind is not for the next one.
+                // Clears the interrupt status, which the previous callback may have left set.
                 Thread.interrupted()
                 val task = next()
                 if (task == null) {
@@ -85,12 +92,13 @@ internal class Callbacks(private val executor: Executor?) {
                 task.run()
             }
         } finally {
-            // As without memory, in which not even a failure can be told: another thread takes this one's place.
+            // The thread ends by an error, such as a lack of memory in which even logging fails. Uncounts the thread,
+            // so that another one can replace it.
             if (isCounted) monitor.withLock { workers-- }
         }
     }
 
-    /** Another thread does this one's work meanwhile. */
+    /** Does not count the calling thread while it waits, and starts another one in its place if needed. */
     private inline fun <R> replaced(wait: () -> R): R {
         val isWorkerMissing =
             monitor.withLock {
@@ -105,11 +113,11 @@ internal class Callbacks(private val executor: Executor?) {
         }
     }
 
-    /** The next task, or null if the worker is to end. */
+    /** Returns the next task, or null if the worker must end. */
     private fun next(): Runnable? =
         monitor.withLock {
             if (workers > MOST) {
-                // It was replaced while it waited.
+                // Another thread replaced this one while it waited for a reply.
                 workers--
                 return@withLock null
             }
@@ -120,7 +128,7 @@ internal class Callbacks(private val executor: Executor?) {
                     left = changed.awaitNanos(left)
                 }
             } catch (_: InterruptedException) {
-                // Nobody but a stray callback can mean this thread, and it has other work.
+                // Ignores the interrupt: only a stray callback can have caused it.
             } finally {
                 idle--
             }
@@ -134,7 +142,8 @@ internal class Callbacks(private val executor: Executor?) {
             if (failure !is RejectedExecutionException) {
                 Log.error("the callback executor failed; the callback runs without it", failure)
             }
-            // A user's executor that fails or is shut down must not swallow the news of a lost lease.
+            // Runs the task here, because an executor that fails or is shut down must not suppress the notification of
+            // a lost lease.
             task.run()
         }
     }
@@ -147,7 +156,7 @@ internal class Callbacks(private val executor: Executor?) {
         override fun run() = pool.work()
     }
 
-    /** Runs once, and lets nothing out. */
+    /** A task that runs at most once and throws nothing. */
     private class Once(private val task: Runnable) : Runnable {
         private val isStarted = AtomicBoolean()
 
@@ -162,18 +171,18 @@ internal class Callbacks(private val executor: Executor?) {
     }
 
     companion object {
-        /** The most threads that callbacks of one client take. */
+        /** The largest number of busy threads for the callbacks of one client. */
         const val MOST = 64
         private val IDLE_NANOS = TimeUnit.SECONDS.toNanos(5)
         private val STANDSTILL_NANOS = TimeUnit.SECONDS.toNanos(1)
         private val WARN_NANOS = TimeUnit.MINUTES.toNanos(1)
         private val count = AtomicInteger()
 
-        /** Whether the calling thread runs callbacks, and so has to be replaced while it waits. */
+        /** Whether the calling thread is a callback thread, which must be replaced while it waits. */
         val isHere: Boolean
             get() = Thread.currentThread() is Worker
 
-        /** Has the calling thread wait, for which another one takes its place if it is one of these. */
+        /** Runs [wait]. If the calling thread is a callback thread, another one takes its place meanwhile. */
         fun <R> whileWaiting(wait: () -> R): R {
             val worker = Thread.currentThread() as? Worker ?: return wait()
             return worker.pool.replaced(wait)

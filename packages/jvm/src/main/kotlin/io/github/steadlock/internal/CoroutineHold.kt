@@ -8,10 +8,12 @@ import kotlin.coroutines.intrinsics.suspendCoroutineUninterceptedOrReturn
 import kotlin.coroutines.jvm.internal.CoroutineStackFrame
 
 /**
- * The hold of a coroutine's block, from [enter] until [close]. A loss of [lease] cancels [scope], in which the block runs.
+ * The hold of a coroutine's block, from [enter] until [close]. The block runs in [scope], which a loss of [lease]
+ * cancels.
  *
- * A coroutine that the scope waits for would wait for itself if it asked for the lock again. The context cannot say so:
- * a flow refuses to emit where an element was added to its context. Therefore each hold is kept here with its scope.
+ * A coroutine that the scope waits for would wait for itself if it acquired the lock again. The hold cannot be an
+ * element of the coroutine's context, because a flow refuses to emit if an element was added to its context. For this
+ * reason a table here maps each lock to its holds, and each hold has its scope.
  */
 internal class CoroutineHold(
     private val lock: ThreadLock,
@@ -27,7 +29,7 @@ internal class CoroutineHold(
                 (holds ?: ConcurrentHashMap.newKeySet()).apply { add(this@CoroutineHold) }
             }
         }
-        // The program's executor, which may be busy with this very block, is for the program's listeners alone.
+        // Does not use the program's executor, because that may be busy with this very block.
         listener =
             lease.onLostHere { reason ->
                 scope.cancel(CancellationException("lock \"${shown(lock.name)}\" was lost: $reason"))
@@ -44,17 +46,17 @@ internal class CoroutineHold(
     private fun keepsOut(wanted: ThreadLock, callers: Set<Job>): Boolean =
         scope.waitsForAny(callers) && lock.keepsOut(wanted) && lease.isKept
 
-    /** A lock of a client by its name. */
+    /** The key of the table: a client and the name of one of its locks. */
     private data class Place(val engine: Engine, val name: String)
 
     companion object {
         private val held = ConcurrentHashMap<Place, MutableSet<CoroutineHold>>()
 
-        /** The holds of a lock that has one of the names of [lock]. */
+        /** Returns the holds that have a name in common with [lock]. */
         fun of(lock: ThreadLock): List<CoroutineHold> =
             lock.key.names.flatMap { held[Place(lock.engine, it)].orEmpty() }
 
-        /** Whether the caller is in a block that holds a lock for whose release it would wait if it asked for [wanted]. */
+        /** Returns whether the caller runs inside a block whose own lock it would wait for if it acquired [wanted]. */
         suspend fun keepsOut(wanted: ThreadLock): Boolean {
             val holds = of(wanted)
             if (holds.isEmpty()) return false
@@ -62,7 +64,10 @@ internal class CoroutineHold(
             return holds.any { it.keepsOut(wanted, callers) }
         }
 
-        /** The jobs of the functions that wait for the caller, also of those around a `withContext(NonCancellable)`. */
+        /**
+         * Returns the jobs of all functions on the caller's stack. Unlike the chain of parent jobs, the stack also has
+         * the jobs outside a `withContext(NonCancellable)`.
+         */
         private suspend fun callers(): Set<Job> =
             suspendCoroutineUninterceptedOrReturn { caller ->
                 generateSequence(caller as? CoroutineStackFrame) { it.callerFrame }
@@ -71,7 +76,10 @@ internal class CoroutineHold(
                     .toSet()
             }
 
-        /** Looks downwards: `Job.parent` may change with each version of the coroutines. */
+        /**
+         * Whether this job or one of its descendants is among [jobs]. Walks down the children, because `Job.parent` is
+         * experimental and may change with each version of the coroutines.
+         */
         private fun Job.waitsForAny(jobs: Set<Job>): Boolean {
             val left = ArrayDeque(listOf(this))
             while (left.isNotEmpty()) {

@@ -2,15 +2,19 @@ package io.github.steadlock.internal
 
 import java.util.concurrent.ConcurrentLinkedDeque
 
-/** The leases that each thread has made current, the innermost first. For their locks the thread is their owner. */
+/**
+ * The leases that each thread has made current, innermost first. For the locks of these leases, the thread acts as
+ * their owner.
+ */
 internal object CurrentLeases {
-    // As in Owner, no class of this library. The values are removed with the last scope.
+    // Only JDK classes, as in Owner, because a thread can outlive the class loader of this library. If the last scope
+    // closes on another thread, an empty deque stays in this one.
     private val ofThread = ThreadLocal<ConcurrentLinkedDeque<Any>>()
 
-    /** Makes [lease] current in the calling thread. Running the result, on any thread, ends that. */
+    /** Makes [lease] current in the calling thread, until the result is run, on any thread. */
     fun enter(lease: HeldLease): Runnable {
         val leases = ofThread.get() ?: ConcurrentLinkedDeque<Any>().also(ofThread::set)
-        // A lease that is current twice is left once for each.
+        // A new object for each call: if a lease is current twice, each result removes one entry.
         val entry = arrayOf<Any>(lease)
         leases.addFirst(entry)
         return Runnable {
@@ -19,17 +23,21 @@ internal object CurrentLeases {
         }
     }
 
-    /** The innermost current lease whose owner may enter [lock] again, or would wait for itself. */
+    /**
+     * Returns the innermost current lease whose owner would re-enter [lock], or would wait for itself if it acquired
+     * [lock].
+     */
     fun covering(engine: Engine, lock: LockKey): HeldLease? = all().firstOrNull { it.covers(engine, lock) }
 
     /**
-     * The same among leases that no thread acquired: a thread would enter again what a stage holds that entered by a
-     * lease of the thread, after the thread has released its own.
+     * Returns the same as [covering], but only among leases that no thread acquired. If a stage re-entered by a lease
+     * of the thread, both would be the same owner. Once the thread has released its own lease, it could still re-enter
+     * the hold of the stage.
      */
     fun coveringStage(engine: Engine, lock: LockKey): HeldLease? =
         all().firstOrNull { it.owner.threadName == null && it.covers(engine, lock) }
 
-    /** Whether a caller that is no thread would wait for the owner of a current lease if it asked for [lock]. */
+    /** Returns whether a caller that is no thread would wait for the owner of a current lease if it acquired [lock]. */
     fun keepsOut(engine: Engine, lock: LockKey): Boolean = all().any { it.keepsOut(engine, lock) }
 
     private fun all(): Sequence<HeldLease> =

@@ -14,8 +14,8 @@ import java.util.concurrent.atomic.AtomicLong
 import kotlin.math.min
 
 /**
- * One client's side of the native part: requests on their way, leases that are held, and the one daemon thread that
- * fetches events. It knows no rule of locking; those are the core's.
+ * The JVM side of one client's native part: requests without a reply, held leases, and the one daemon thread that
+ * fetches events. All rules of locking are in the core.
  */
 internal class Engine private constructor(
     private val face: NativeFace,
@@ -29,18 +29,18 @@ internal class Engine private constructor(
     private val closed = CompletableFuture<Unit>()
     private val observers = Observers()
 
-    /** Whether the program has dropped the client, and whatever came of it, without closing it. */
+    /** Whether the program has dropped the client and all of its lock objects without closing it. */
     @Volatile
     private var isDropped = false
 
-    /** What releases come to since the client was closed, where that is not `released`. */
+    /** The outcomes of releases after the client was closed, by lease id; `released` is left out. */
     private val endings = ConcurrentHashMap<Long, Reply.Released>()
 
-    /** Whether the native part has said all of that. */
+    /** Whether [endings] is complete. */
     @Volatile
     private var knowsEndings = false
 
-    /** What the client had counted when it was closed. */
+    /** The metrics at the time when the client was closed. */
     @Volatile
     private var counted: Counted? = null
 
@@ -50,7 +50,7 @@ internal class Engine private constructor(
     val isClosed: Boolean
         get() = closing.get()
 
-    /** Starts to take a lock; [owner] is who may re-enter implicitly. */
+    /** Starts an acquisition for [owner], which re-enters if it already holds the lock. */
     fun acquire(lock: LockKey, owner: Owner, options: LockOptions): Request {
         val context = options.within?.held?.context ?: owner.context
         val isRenewed = options.leaseMs == null || options.renew
@@ -60,7 +60,10 @@ internal class Engine private constructor(
 
     fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
-    /** What a release came to that was answered so: a closed client has released [lease] itself. */
+    /**
+     * Returns the result of a release of [lease] that got [reply]. If the client is closed, the close has released the
+     * lease, and [endings] has the outcome.
+     */
     fun released(lease: HeldLease, reply: Reply): Reply {
         if (reply !is Reply.Failed || reply.failure.kind != "Closed") return reply
         val others = if (knowsEndings) ReleaseOutcome.RELEASED else ReleaseOutcome.UNKNOWN
@@ -84,18 +87,15 @@ internal class Engine private constructor(
     fun held(lock: LockKey, owner: Owner): Request =
         start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
 
-    /** Whether a holder of [lock] would wait for itself if it asked for [wanted]. */
+    /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
     fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = face.keepsOut(handle, lock.address, wanted.address)
 
     fun remainingNanos(lease: HeldLease): Long = face.remaining(handle, lease.id)
 
-    /** Whether [lease] is held, or lost and still to be released. */
+    /** Returns whether [lease] is held, or lost but not released yet. */
     fun keeps(lease: HeldLease): Boolean = leases.containsKey(lease.id)
 
-    /**
-     * The caller of [request] goes away. Gives whether that came before the reply; if so, a grant that comes
-     * anyway is released.
-     */
+    /** Cancels [request]. Returns whether this came before the reply. If so, a grant that still arrives is released. */
     fun cancel(request: Request): Boolean {
         if (!request.cancel(false)) {
             return false
@@ -107,7 +107,7 @@ internal class Engine private constructor(
         return true
     }
 
-    /** Waits for the reply; an interrupt cancels the request. */
+    /** Waits for the reply. An interrupt cancels the request. */
     fun awaitInterruptibly(request: Request): Reply {
         try {
             return request.get()
@@ -115,26 +115,26 @@ internal class Engine private constructor(
             if (cancel(request)) {
                 throw interrupt
             }
-            // The reply was faster: it counts, and the interrupt is for the next who asks.
+            // The reply came first, so it counts. Sets the interrupt status again for later code.
             Thread.currentThread().interrupt()
             return request.join()
         }
     }
 
-    /** What the client has counted, as a text for Prometheus. */
+    /** Returns the metrics of the client in Prometheus' text format. */
     fun metrics(): String {
         val now = face.metrics(handle) ?: counted ?: throw clientClosed(null, "inspect").toException()
         now.failure?.let { throw it.toException() }
         return now.text
     }
 
-    /** The label that locks of this name have for their group in [metrics], or null if nothing is known of it. */
+    /** Returns the group of the locks with this name in [metrics], or null if it is unknown. */
     fun metricsGroup(name: String): String? = face.metricsGroup(handle, name)
 
     /**
-     * Tells [observer] what happens from now on.
+     * Reports acquisitions to [observer] from now on.
      *
-     * @throws IllegalStateException if there is one of its class already, which is to be the only one
+     * @throws IllegalStateException if an observer of its class is there already and only one is allowed
      */
     fun observe(observer: Observer) {
         observers.add(observer)
@@ -144,10 +144,14 @@ internal class Engine private constructor(
         }
     }
 
-    /** Tells [observer] of no further acquisitions; those that it knows of go on. */
+    /**
+     * Stops reporting new acquisitions to [observer]. Acquisitions that it already observes are reported to their end.
+     */
     fun unobserve(observer: Observer) = observers.remove(observer)
 
-    /** Closes within 500 ms, whatever the server and the logger do; a second call waits for the first. */
+    /**
+     * Closes the client within 500 ms, even if the server and the logger are slow. A second call waits for the first.
+     */
     fun close() {
         if (closing.compareAndSet(false, true)) {
             val start = System.nanoTime()
@@ -166,7 +170,7 @@ internal class Engine private constructor(
         closed.join()
     }
 
-    /** Says which locks are released though nobody has released them. */
+    /** Logs a warning that names the locks that the program holds and the close releases. */
     private fun tellOfHeld() {
         val held =
             leases.values
@@ -180,8 +184,8 @@ internal class Engine private constructor(
     }
 
     /**
-     * The program dropped the client without closing it. What is held is not torn away, since garbage is no proof that
-     * nobody relies on it; the client closes when nothing is held or asked for any more.
+     * Handles a client that the program dropped without closing it. Held locks stay held, because the program may rely
+     * on a lock whose client is garbage. The client closes when it has no leases and no requests any more.
      */
     fun drop() {
         if (closing.get()) return
@@ -193,7 +197,7 @@ internal class Engine private constructor(
         Log.warn("a SteadlockClient was dropped without close(); $now")
     }
 
-    /** Releases the holds of threads that have ended, and waits for that. */
+    /** Releases the holds of threads that have ended, and waits for the releases. */
     fun releaseAbandonedNow(timeoutMs: Long) {
         val abandoned = abandoned()
         if (abandoned.isNotEmpty()) {
@@ -202,8 +206,8 @@ internal class Engine private constructor(
     }
 
     /**
-     * From now on the event thread comes out of native code often. A JVM that ends waits up to 300 ms for threads
-     * that are inside.
+     * Makes the event thread return from native code every [ENDING_MS] ms, because a JVM that ends waits up to 300 ms
+     * for threads in native code.
      */
     fun letTheJvmEnd() {
         longestWaitMs = ENDING_MS
@@ -214,7 +218,7 @@ internal class Engine private constructor(
         val request = pending.remove(tag)
         val acquisition = request?.acquisition
         if (acquisition == null) {
-            // Its caller went away while the grant was on its way here.
+            // The caller cancelled the request while the grant was on its way here.
             face.release(handle, tags.incrementAndGet(), lease)
             return
         }
@@ -247,7 +251,8 @@ internal class Engine private constructor(
     override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
         val lost = (if (isForgotten) leases.remove(lease) else leases[lease]) ?: return
         if (reason != LostReason.CLOSED) {
-            // The native part answers by its own object as long as the program has this one.
+            // The native part must keep its own object of a lost lease as long as the program has this one, because it
+            // answers calls by it.
             cleaner.register(lost, forgetting(face, handle, lease))
         }
         lost.markLost(reason)
@@ -266,8 +271,9 @@ internal class Engine private constructor(
         try {
             request.native = submit(request.tag)
         } catch (failure: Throwable) {
-            // The native part may have the request, as when the caller's stack is full: a grant that nobody waits for
-            // is released; one that has come already, by another thread.
+            // The native part may have received the request before the failure, for example if the caller's stack is
+            // full. A grant that arrives later is released, because its request is not pending any more. A grant that
+            // has arrived already is released here, on another thread.
             pending.remove(request.tag)
             if (!request.cancel(false)) {
                 (request.getNow(null) as? Reply.Granted)?.let { callbacks.runHere { it.lease.startRelease() } }
@@ -288,7 +294,7 @@ internal class Engine private constructor(
             Failure("Unavailable", operation, "$operation: $why; please report it", name, cause = why)
         }
 
-    /** Makes the event thread look around. Any event does that; this one needs no server. */
+    /** Wakes the event thread, by a request whose reply needs no server call. */
     private fun wake() {
         start("inspect", null) { face.held(handle, it, ANY_LOCK.bytes, 0) }
     }
@@ -327,7 +333,7 @@ internal class Engine private constructor(
         }
     }
 
-    /** Nothing tells the program anything from now on, so whatever it waits for or relies on is over. */
+    /** Fails all requests and marks all leases as lost, because no event can reach the program any more. */
     private fun failAll(cause: Throwable?) {
         val failure = { request: Request ->
             if (cause == null && closing.get()) {
@@ -336,7 +342,7 @@ internal class Engine private constructor(
                 clientFailed(request.name, request.operation, cause)
             }
         }
-        // Whoever closes it already does the rest.
+        // If a close is under way, it does the rest.
         fail(failure)
         if (closing.compareAndSet(false, true)) {
             discard()
@@ -344,10 +350,10 @@ internal class Engine private constructor(
         }
     }
 
-    /** Releases what nobody can release any more, or says that nobody can. */
+    /** Releases the leases of threads that have ended, and handles leases that the program has dropped. */
     private fun sweep() {
         val abandoned = abandoned().filterNot(HeldLease::isReleasing)
-        // A thread that held a lock at several levels ended once.
+        // Logs one warning for all levels of one hold.
         for (levels in abandoned.groupBy { it.context to it.lock.address }.values) {
             val lease = levels.first()
             val name = shown(lease.name)
@@ -359,7 +365,9 @@ internal class Engine private constructor(
 
     private fun abandoned(): List<HeldLease> = leases.values.filter(HeldLease::isAbandoned)
 
-    /** [closingSince] is when closing began. */
+    /**
+     * Drops the native client, and ends everything that is still open. [closingSince] is the time when closing began.
+     */
     private fun discard(closingSince: Long = System.nanoTime()) {
         Exit.remove(this)
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
@@ -370,7 +378,7 @@ internal class Engine private constructor(
         fail { clientClosed(it.name, it.operation) }
     }
 
-    /** How long what is closed since [start] may wait for a user's code to be done. */
+    /** Returns how long a close that began at [start] may still wait for the program's code. */
     private fun flushMs(start: Long): Long =
         min(FLUSH_MS, CLOSE_MS - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start))
 
@@ -382,7 +390,10 @@ internal class Engine private constructor(
     }
 
     companion object {
-        /** Connects; waits as long as the connect timeout says. An interrupt is kept for later. */
+        /**
+         * Connects, and waits for that up to the connect timeout. An interrupt does not end the wait, and is set again
+         * afterwards.
+         */
         fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = LoadedFace.instance): Engine {
             val opened = face.open(options)
             opened.failure?.let { throw it.toException() }
@@ -407,30 +418,36 @@ internal class Engine private constructor(
             return engine
         }
 
-        /** What is done when a lease is garbage that was lost; it refers to none. */
+        /**
+         * Returns the action for a lost lease that has become garbage. A function of its own, so that the action does
+         * not refer to the lease.
+         */
         private fun forgetting(face: NativeFace, handle: Long, lease: Long) = Runnable { face.forget(handle, lease) }
 
-        /** The tag of connecting; others count from here. */
+        /** The tag of the connect request; the tags of other requests count up from here. */
         private const val CONNECT = 0L
 
-        /** That of what the native part says of its own accord. */
+        /** The tag of events that answer no request. */
         private const val NOBODY = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
 
-        /** How many locks one line of the log names. */
+        /** The largest number of locks that one log line names. */
         private const val MOST_NAMED = 10
         private const val SWEEP_MS = 1_000L
         private const val ENDING_MS = 5L
         private val ANY_LOCK = Kind.LOCK.key("-")
 
-        /** The core's own limit. */
+        /** The time limit of the core for closing. */
         private const val CLOSE_MS = 500L
 
-        /** For the case that the core's answer is lost. */
+        /** The time limit for the reply of the core, in case it is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L
 
-        /** What a program that ends after its last client gives the logger, and telemetry, for what came last. */
+        /**
+         * How long closing waits for the logger and for telemetry to finish, because the program may end right after
+         * it.
+         */
         private const val FLUSH_MS = 100L
     }
 }

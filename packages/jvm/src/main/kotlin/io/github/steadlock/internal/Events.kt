@@ -8,24 +8,27 @@ import java.nio.ByteBuffer
 import java.time.Duration
 import java.time.Instant
 
-/** What the native part tells, one call per event. */
+/** The receiver of the native part's events, one call per event. */
 internal interface EventSink {
     fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean)
 
-    /** [lease] is the one released; [lost] says why it was lost, if it was expired or stolen. */
+    /** [lease] was released; [lost] is the reason if the release found it expired or stolen. */
     fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
 
     fun held(tag: Long, levels: Int, lease: Long?)
 
     fun replied(tag: Long, reply: Reply)
 
-    /** [isForgotten] says that nobody need release it. */
+    /** [isForgotten] means that the lease needs no release. */
     fun lost(lease: Long, reason: LostReason, isForgotten: Boolean)
 
     fun observed(line: LogLine)
 }
 
-/** Reads a batch of events as `bindings/jvm/src/wire.rs` writes them; its head describes the bytes. */
+/**
+ * A reader of a batch of events that `bindings/jvm/src/wire.rs` has written. The comment at the top of that file
+ * describes the bytes.
+ */
 internal class EventReader(private val buffer: ByteBuffer) {
     fun readAll(sink: EventSink) {
         while (buffer.hasRemaining()) {
@@ -96,7 +99,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
     private fun client(): ClientInfo {
         val (host, program, language, version, label) = List(5) { text() }
         val pid = buffer.getLong()
-        // Whoever wrote it may have written any number.
+        // Another client wrote this number to the server, so it can be out of range.
         val since = Instant.ofEpochSecond(buffer.getLong().coerceAtMost(Instant.MAX.epochSecond))
         return ClientInfo(host, pid, program, language, version, since, label)
     }

@@ -3,13 +3,13 @@ package io.github.steadlock.internal
 import java.util.concurrent.ConcurrentHashMap
 
 /**
- * What happens when the JVM ends: holds of threads that have ended are released. Threads that still run, such as
- * those of a service that drains after SIGTERM, keep theirs, and a hold without a thread expires with its lease.
+ * The shutdown hook that releases the holds of ended threads when the JVM ends. Threads that still run, such as those
+ * of a service that drains after SIGTERM, keep their holds. A hold without a thread expires with its lease.
  */
 internal object Exit {
     private val engines: MutableSet<Engine> = ConcurrentHashMap.newKeySet()
 
-    /** There only while there are clients: the JVM keeps a hook, and with it the class loader of its program. */
+    /** Registered only while there are clients, because a hook keeps the class loader of its program alive. */
     private var hook: Thread? = null
 
     @Synchronized
@@ -34,7 +34,7 @@ internal object Exit {
         try {
             Runtime.getRuntime().change()
         } catch (_: IllegalStateException) {
-            // The JVM is ending already.
+            // The JVM is already ending.
         }
     }
 

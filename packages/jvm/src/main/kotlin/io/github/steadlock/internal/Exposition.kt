@@ -1,6 +1,6 @@
 package io.github.steadlock.internal
 
-/** What a client has counted, read from its text for Prometheus. Buckets of histograms are left out. */
+/** The metrics of a client, parsed from its text for Prometheus, without the buckets of histograms. */
 internal class Exposition(text: String) {
     val families: List<Family>
     val samples: List<Sample>
@@ -29,8 +29,8 @@ internal class Exposition(text: String) {
     }
 }
 
-/** What is counted: [type] is `counter`, `gauge` or `histogram`. */
+/** One metric. [type] is `counter`, `gauge` or `histogram`. */
 internal class Family(val name: String, val type: String, val meaning: String)
 
-/** One number. [id] is its [name] with all its labels, as in the text. */
+/** One number of a metric. [id] is its [name] with all labels, as in the text. */
 internal class Sample(val id: String, val name: String, val labels: Map<String, String>, val value: Double)

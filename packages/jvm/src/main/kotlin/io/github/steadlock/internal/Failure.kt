@@ -3,7 +3,7 @@ package io.github.steadlock.internal
 import io.github.steadlock.Holder
 import io.github.steadlock.LostReason
 
-/** An error as plain data; it becomes an exception where it is thrown, so that the stack is the caller's. */
+/** An error as plain data. It becomes an exception only where it is thrown, so that the stack trace is the caller's. */
 internal class Failure(
     val kind: String,
     val operation: String,

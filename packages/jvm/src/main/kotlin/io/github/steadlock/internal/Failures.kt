@@ -10,7 +10,7 @@ import io.github.steadlock.NotOwnerException
 import io.github.steadlock.SteadlockException
 import io.github.steadlock.UnavailableException
 
-/** The exception that this is. */
+/** Returns this error as an exception. */
 internal fun Failure.toException(): SteadlockException =
     when (kind) {
         "Closed" -> ClosedException(this)
@@ -24,19 +24,19 @@ internal fun Failure.toException(): SteadlockException =
         else -> error("the native part failed with the unknown kind $kind: $message")
     }
 
-/** The client was closed while the call was on its way, or before. */
+/** Returns the error of a call on a client that was closed before or during the call. */
 internal fun clientClosed(lock: String?, operation: String): Failure {
     val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
     return Failure("Closed", operation, "$subject: the client was closed; connect again", lock)
 }
 
-/** The event thread ended, by [cause], while the call was on its way. */
+/** Returns the error of a call during which the event thread ended by [cause]. */
 internal fun clientFailed(lock: String?, operation: String, cause: Throwable?): Failure {
     val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
     val why = "the client failed (${cause ?: "a defect in the native part"})"
     return Failure("Unavailable", operation, "$subject: $why; connect again", lock, cause = why)
 }
 
-/** A mistake of the caller that shows without the core. */
+/** Returns the exception for a bad argument that is found without the core. */
 internal fun invalidArgument(message: String, lock: String?, operation: String): InvalidArgumentException =
     InvalidArgumentException(Failure("InvalidArgument", operation, message, lock))

@@ -2,5 +2,5 @@ package io.github.steadlock.internal
 
 import java.lang.ref.Cleaner
 
-/** Does what is to be done when the program has something no longer. */
+/** Runs clean-up actions for objects that have become garbage. */
 internal val cleaner: Cleaner = Cleaner.create()

@@ -15,9 +15,10 @@ import java.util.function.Consumer
 import java.util.function.Function
 
 /**
- * The future of an acquisition. Nobody would take the grant once the future is ended by the program, or any future
- * that depends on it: [giveUp] then gives the acquisition up. After the grant, the lease is released if no code of the
- * program has seen it yet. A dependent that is cancelled in that moment does not run its function.
+ * The future of an acquisition. If the program completes or cancels this future, or a future that depends on it, before
+ * the grant, no code would use the lease: [giveUp] then cancels the acquisition. If the program does so after the
+ * grant, the lease is released, provided that no code of the program has seen it. A dependent that is cancelled at that
+ * moment does not run its function.
  */
 internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease>() {
     private enum class Fate { OPEN, SEEN, RELEASED }
@@ -25,19 +26,23 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
     private val fate = AtomicReference(Fate.OPEN)
     private val dependents = ConcurrentLinkedQueue<CompletableFuture<*>>()
 
-    /** How many of the dependents do not run their function before it is asked for here. */
+    /** The number of dependents whose function first marks the lease as seen. */
     private val watched = AtomicInteger()
 
     @Volatile
     private var lease: HeldLease? = null
 
-    /** Completes it with a lease. False if it is complete: nobody takes the lease. */
+    /**
+     * Completes the future with a lease. Returns false if the future is complete already: no code will use the lease.
+     */
     fun grant(granted: HeldLease): Boolean {
         lease = granted
         granted.giveToStage(fate.get() == Fate.SEEN)
-        // Other dependents take the lease without a word: those of `allOf`, or a thread that waits.
+        // The other dependents use the lease without marking it as seen: those of `allOf`, and threads that wait. If
+        // there are any, the lease counts as seen now.
         if (dependents.size > watched.get() || numberOfDependents > dependents.size) see()
-        // Each has its value from another stage.
+        // Every dependent already has its value from another stage, as with `applyToEither`, so none will use the
+        // lease.
         val isLate = dependents.isNotEmpty() && numberOfDependents == 0 && dependents.all { it.isDone }
         if (!super.complete(granted.lease())) return false
         if (isLate) release()
@@ -217,7 +222,7 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
         executor: Executor,
     ) = watched { super.whenCompleteAsync(seeing(action), executor) }
 
-    /** Whether code of the program has the lease, now or before; else it is released. */
+    /** Marks the lease as seen by code of the program. Returns false if it was released before. */
     private fun see(): Boolean {
         fate.compareAndSet(Fate.OPEN, Fate.SEEN)
         lease?.take()
@@ -228,7 +233,7 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
         if (!isCompletedExceptionally && !see()) throw CancellationException("what depended on the lease was ended")
     }
 
-    /** Nobody takes the lease any more, unless code of the program has seen it. */
+    /** Releases the lease, unless code of the program has seen it. */
     private fun release() {
         if (fate.compareAndSet(Fate.OPEN, Fate.RELEASED)) lease?.startRelease()
     }
@@ -272,12 +277,15 @@ internal class GrantFuture(private val giveUp: () -> Unit) : AwaitedFuture<Lease
             action.accept(value, other)
         }
 
-    /** The value may be that of another stage. */
+    /** Marks the lease as seen if [value] is this lease. Otherwise the value comes from another stage. */
     private fun seeIfMine(value: Any?) {
         if (value != null && value === lease?.lease()) seeOrThrow()
     }
 
-    /** What is to be done with the lease. Who ends it before that has begun wants no lease any more. */
+    /**
+     * A future that depends on the grant. If the program completes or cancels it before its function begins, the
+     * program does not want the lease any more.
+     */
     private class Dependent<T>(private val grant: GrantFuture) : AwaitedFuture<T>() {
         override fun complete(value: T): Boolean = super.complete(value).also { if (it) grant.abandon() }
 

@@ -14,8 +14,8 @@ import java.util.concurrent.atomic.AtomicReference
 import java.util.function.Consumer
 
 /**
- * A lease as the engine keeps it while it is held. The program has a [Lease] of it, if it asked for one; the two are
- * apart so that it shows whether the program still has it.
+ * The engine's object of a held lease. The program has a separate object, a [Lease], if it asked for one. The two are
+ * separate so that garbage collection shows whether the program still has its own.
  */
 internal class HeldLease(
     val engine: Engine,
@@ -28,7 +28,7 @@ internal class HeldLease(
     val lock: LockKey = acquisition.lock
     val owner: Owner = acquisition.owner
 
-    /** The owner of the hold, whom the core knows again. */
+    /** The number by which the core recognizes the owner of the hold. */
     val context: Long = acquisition.context
 
     private val isRenewed = acquisition.isRenewed
@@ -45,62 +45,73 @@ internal class HeldLease(
     @Volatile
     private var handle: WeakReference<Lease>? = null
 
-    /** Where a lease is that a stage was completed with; null of others. */
+    /** The state of a lease that a stage was completed with; null for other leases. */
     private val stage = AtomicReference<Stage?>()
 
-    /** The program's object for it, the same one for as long as the program has it. */
+    /** Returns the program's object of this lease: the same one as long as the program has it. */
     fun lease(): Lease =
         handle?.get() ?: synchronized(this) {
             handle?.get() ?: Lease(this).also { handle = WeakReference(it) }
         }
 
-    /** How long it may be relied on. */
+    /** How long the holder may rely on the lease, in nanoseconds. */
     val remainingNanos: Long
         get() = if (outcome == null && lost.get() == null) engine.remainingNanos(this) else 0
 
-    /** Why it was lost, or null if it was not. */
+    /** The reason for the loss of the lease, or null if it was not lost. */
     val lostReason: LostReason?
         get() = lost.get()
 
     val isReleasing: Boolean
         get() = releasing.get() != null
 
-    /** False once it was released, or lost in a way that nobody need release it. */
+    /**
+     * Whether the lease still has to be released: it was not released yet, and not lost in a way that needs no release.
+     */
     val isKept: Boolean
         get() = engine.keeps(this)
 
-    /** Whether its thread has ended and nobody else can release it. An entered scope, too, has its [Lease]. */
+    /**
+     * Whether the lease's thread has ended and no other code can release the lease. A block such as `withLock` keeps
+     * the [Lease] of its own until it ends.
+     */
     val isAbandoned: Boolean
         get() = owner.hasEnded && handle?.get() == null
 
-    /** Whether the program drops a lease of a stage: nothing says any more when what it guards is over. */
+    /**
+     * Whether the program has dropped a lease of a stage, so that the lease would be renewed without end and never
+     * released. A lease with a listener does not count as dropped.
+     */
     private val isDropped: Boolean
         get() = isRenewed && !isReleasing && lost.get() == null && listeners.isEmpty() && handle?.get() == null
 
     val name: String
         get() = lock.name
 
-    /** Whether its owner enters [other], of [engine], again or would wait for itself. */
+    /** Returns whether the owner would re-enter [other], a lock of [engine], or would wait for itself. */
     fun covers(engine: Engine, other: LockKey): Boolean =
         (engine === this.engine && isKept && other.address == lock.address) || keepsOut(engine, other)
 
-    /** Whether others wait for its end if they ask for [other], of [engine]. */
+    /**
+     * Returns whether other callers would wait for the end of this lease if they acquired [other], a lock of [engine].
+     */
     fun keepsOut(engine: Engine, other: LockKey): Boolean =
         engine === this.engine && lock.mayShareNameWith(other) && isKept && engine.keepsOut(lock, other)
 
-    /** A stage was completed with the lease; [isTaken] if code of the program has it. */
+    /** Records that a stage was completed with the lease. [isTaken] means that code of the program already has it. */
     fun giveToStage(isTaken: Boolean) {
         stage.set(if (isTaken) Stage.TAKEN else Stage.COMPLETED)
     }
 
-    /** Code of the program has the lease. */
+    /** Records that code of the program has the lease. */
     fun take() {
         stage.compareAndSet(Stage.COMPLETED, Stage.TAKEN)
     }
 
     /**
-     * Tells of a lease of a stage that the program has dropped. What no code of the program has seen is released.
-     * The rest stays held, as garbage is no proof that nobody relies on it.
+     * Logs a warning if this is a lease of a stage that the program has dropped. Releases the lease if no code of the
+     * program has seen it. Otherwise the lock stays held, because the program may rely on it even though the [Lease] is
+     * garbage.
      */
     fun tellIfDropped() {
         val last = stage.get()
@@ -116,10 +127,10 @@ internal class HeldLease(
         }
     }
 
-    /** [listener] is the program's, and for its executor. */
+    /** Adds a listener of the program, which runs on the program's executor. */
     fun onLost(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::run, listener))
 
-    /** [listener] runs on a thread of the client, whatever the program's executor does. */
+    /** Adds a listener that runs on a thread of the client, independently of the program's executor. */
     fun onLostHere(listener: Consumer<LostReason>): AutoCloseable = add(Listener(engine.callbacks::runHere, listener))
 
     private fun add(added: Listener): AutoCloseable {
@@ -128,12 +139,12 @@ internal class HeldLease(
         return AutoCloseable { listeners.remove(added) }
     }
 
-    /** Makes it last [byMs], or its own length, from now. */
+    /** Extends the lease to [byMs], or to its own length, from now. */
     fun extend(byMs: Double?) {
         try {
             engine.extend(this, byMs).await().expect<Reply.Extended>()
         } finally {
-            // The native part forgets a lost lease when this is garbage, which is not to be before it has answered.
+            // The native part forgets a lost lease when this object is garbage. This must not happen before the reply.
             Reference.reachabilityFence(this)
         }
     }
@@ -155,16 +166,16 @@ internal class HeldLease(
         return result
     }
 
-    /** What a release came to. */
+    /** Returns the outcome of a release with this reply. */
     fun outcomeOf(reply: Reply): ReleaseOutcome = reply.expect<Reply.Released>().outcome
 
-    /** Throws if the lease, which was released, was lost before or by what its release found out. */
+    /** Throws if the lease was lost before its release, or if the release noticed a loss. */
     fun checkNotLost() {
         val reason = lostReason ?: lostAtRelease ?: return
         throw lostException(name, reason)
     }
 
-    /** Starts to release, unless that was started before. */
+    /** Starts the release, unless it was started before. */
     fun startRelease(): Request {
         while (true) {
             releasing.get()?.let { return it }
@@ -173,11 +184,11 @@ internal class HeldLease(
                 try {
                     engine.release(this).thenAccept {
                         ours.complete(engine.released(this, it))
-                        // As in [extend], for callers that wait and for those that do not.
+                        // As in [extend]. This place covers callers that wait and callers that do not.
                         Reference.reachabilityFence(this)
                     }
                 } catch (failure: Throwable) {
-                    // As when the caller's stack is full: the next call releases it.
+                    // The release was not sent, for example because the caller's stack is full. The next call sends it.
                     releasing.set(null)
                     throw failure
                 }
@@ -186,7 +197,7 @@ internal class HeldLease(
         }
     }
 
-    /** [lost] says why its release came too late, if it did. */
+    /** Records the end of the release. [lost] is the reason if the release came too late. */
     fun markReleased(outcome: ReleaseOutcome, lost: LostReason?) {
         lostAtRelease = lost
         this.outcome = outcome
@@ -209,13 +220,13 @@ internal class HeldLease(
     }
 
     private enum class Stage {
-        /** Only the stage has it. */
+        /** Only the stage has the lease. */
         COMPLETED,
 
-        /** Code of the program has it. */
+        /** Code of the program has the lease. */
         TAKEN,
 
-        /** The program was told that it dropped it. */
+        /** A warning has told the program that it dropped the lease. */
         TOLD,
     }
 

@@ -24,8 +24,8 @@ import io.github.steadlock.internal.uniffi.shown as uniffiShown
 import io.github.steadlock.internal.uniffi.vocabulary as uniffiVocabulary
 
 /**
- * The native part by JNA: what is called now and then through uniffi's generated functions, what each lock and
- * unlock needs through [HotFunctions].
+ * The native part by JNA: rare calls go through uniffi's generated functions, the calls of each lock and unlock through
+ * [HotFunctions].
  */
 internal class JnaFace : NativeFace {
     override fun open(options: ClientOptions): Opened {
@@ -58,7 +58,7 @@ internal class JnaFace : NativeFace {
         HotFunctions.steadlock_release_innermost(client, tag, lock, lock.size, context)
 
     override fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int =
-        // JNA passes the address of the buffer's position, not of its start.
+        // `clear` sets the position to the start, because JNA passes the address of the buffer's position.
         HotFunctions.steadlock_next(client, timeoutMs, buffer.clear(), buffer.capacity())
 
     override fun remaining(client: Long, lease: Long): Long = HotFunctions.steadlock_remaining(client, lease)
@@ -110,7 +110,7 @@ internal class JnaFace : NativeFace {
     private fun failure(native: NativeFailure, lock: String? = null, reason: LostReason? = null): Failure =
         with(native) { Failure(kind, operation, message, lock, null, reason, node, isRetryable, cause) }
 
-    /** These are not cancelled, so their native number is not needed. */
+    /** Returns the result of a call that cannot be cancelled, and so has no native number. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
 
     private fun native(value: Any): NativeValue =
@@ -130,8 +130,8 @@ internal class JnaFace : NativeFace {
 }
 
 /**
- * The C functions of `bindings/jvm/src/hot.rs`, by JNA's direct mapping: numbers and bytes only, so that a call
- * costs a fraction of a microsecond and not several.
+ * The C functions of `bindings/jvm/src/hot.rs`, by JNA's direct mapping. They take only numbers and bytes, so that a
+ * call costs a fraction of a microsecond instead of several.
  */
 @Suppress("ktlint:standard:function-naming", "FunctionName")
 internal object HotFunctions {

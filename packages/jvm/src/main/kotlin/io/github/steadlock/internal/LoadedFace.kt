@@ -4,17 +4,18 @@ import com.sun.jna.Platform
 import java.security.AccessController
 import java.security.PrivilegedAction
 
-/** The native part of this process, loaded at its first use. */
+/** The native part of this process, loaded at the first use. */
 internal object LoadedFace {
     private val loaded: Result<NativeFace> by lazy { runCatching(::load) }
 
-    /** The one in use. Where it cannot be loaded, each call says why. */
+    /** The loaded native part. If loading failed, each access throws the reason. */
     val instance: NativeFace
         get() = loaded.getOrElse { throw missing(it) }
 
     /**
-     * JNA starts a thread that never ends. It must not inherit the class loaders of the program that happens to be
-     * the first: neither the context's nor, before Java 24, those of the callers.
+     * Loads the native part. JNA starts a thread that never ends, which would inherit the class loaders of the first
+     * program that uses the library: the context class loader and, before Java 24, those of the callers. Both are
+     * hidden from it here, so that a server can unload that program.
      */
     @Suppress("DEPRECATION", "removal")
     private fun load(): NativeFace =

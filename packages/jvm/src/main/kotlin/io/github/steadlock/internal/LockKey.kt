@@ -6,7 +6,7 @@ import io.github.steadlock.SteadlockClient
 import java.nio.CharBuffer
 import java.nio.charset.CharacterCodingException
 
-/** The kinds of lock, by the core's [word] for each. */
+/** The kinds of lock. [word] is the core's name for the kind. */
 internal enum class Kind(val word: String) {
     /** [SteadlockClient.lock] */
     LOCK("lock"),
@@ -27,18 +27,21 @@ internal enum class Kind(val word: String) {
     SEMAPHORE("semaphore"),
     ;
 
-    /** The lock [name] of this kind; [numbers] are the wanted permits and the limit of a semaphore. */
+    /**
+     * Returns the key of the lock [name] of this kind. [numbers] are the requested permits and the limit of a
+     * semaphore.
+     */
     fun key(name: String, vararg numbers: Int): LockKey =
         LockKey(word, name, (listOf(word) + numbers.map(Int::toString) + name).joinToString(NUL))
 }
 
 /**
- * Which lock, as the native part takes it. The core checks it when it is used.
+ * The key that identifies a lock for the native part. The core checks the key when it is used.
  *
- * @property kind the core's word for its kind
- * @property name for people
- * @property address for the core, whose `address.rs` describes it
- * @property names of its members, or its own
+ * @property kind the core's name for the kind
+ * @property name the name for people
+ * @property address the address for the core; its format is described in `address.rs` of the core
+ * @property names the names of the members, or the lock's own name
  */
 internal class LockKey(
     val kind: String,
@@ -48,17 +51,20 @@ internal class LockKey(
 ) {
     val bytes: ByteArray = encode(address)
 
-    /** The label of its group in the metrics of its client, once that was asked for. */
+    /** The group of the lock in the metrics of its client; null until it is looked up. */
     @Volatile
     var group: String? = null
 
-    /** Whether the two may have to do with each other. The core knows; asking it takes longer. */
+    /**
+     * Returns whether the two locks may have a name in common. A quick check that saves most calls to the core, which
+     * knows exactly.
+     */
     fun mayShareNameWith(other: LockKey): Boolean = name == other.name || kind == SEVERAL || other.kind == SEVERAL
 
     companion object {
         private const val SEVERAL = "multi_lock"
 
-        /** Several locks as one. */
+        /** Returns the key of a composite lock. */
         fun several(keys: List<LockKey>): LockKey =
             LockKey(
                 SEVERAL,
@@ -67,7 +73,10 @@ internal class LockKey(
                 keys.flatMap(LockKey::names),
             )
 
-        /** `String.toByteArray` would turn half a surrogate pair into `?`, and so into another lock's name. */
+        /**
+         * Encodes the text as UTF-8. `String.toByteArray` would turn half a surrogate pair into `?`, and so into the
+         * name of another lock.
+         */
         private fun encode(text: String): ByteArray {
             val encoded =
                 try {

@@ -4,15 +4,15 @@ import org.slf4j.Logger
 import org.slf4j.LoggerFactory
 
 /**
- * Where the library says what goes wrong. Nothing here throws or waits for the user's logger, whatever that does, and
- * SLF4J may be 1.7, as it is where an older library comes first in the program's build.
+ * The log of the library. No function here throws, and only [flush] waits for the program's logger. SLF4J can be 1.7,
+ * which a program has if an older library comes first in its build.
  */
 internal object Log {
     private val logger: Logger? = runCatching { LoggerFactory.getLogger("io.github.steadlock") }.getOrNull()
     private val writer: LogWriter? by lazy { logger?.let(::writerOf) }
     private val thread = LogThread { writer?.write(it) }
 
-    /** The core's name of the level from which on it is to tell, or null if nobody would read it. */
+    /** Returns the core's name of the lowest level that the logger writes, or null if it writes none. */
     fun wantedLevel(): String? = runCatching { logger?.lowestLevel() }.getOrNull()
 
     fun write(line: LogLine) = thread.add(line)
@@ -21,7 +21,7 @@ internal object Log {
 
     fun error(message: String, failure: Throwable) = write(LogLine("error", message, failure = failure))
 
-    /** Waits until the lines so far are written, [limitMs] at the most; an interrupt ends it, and is kept. */
+    /** Waits until the lines so far are written, [limitMs] at the most. An interrupt ends the wait and is set again. */
     fun flush(limitMs: Long) = thread.flush(limitMs)
 
     private fun Logger.lowestLevel(): String? =

@@ -1,9 +1,12 @@
 package io.github.steadlock.internal
 
-/** Has [write] write lines to the user's logger, one after another, away from the thread that has a line to tell. */
+/**
+ * The thread that writes lines to the program's logger by [write], one after another. No thread that logs a line waits
+ * for the logger.
+ */
 internal class LogThread(write: (LogLine) -> Unit) : WorkThread<LogLine>("steadlock-log", MOST, ::missing, write) {
     companion object {
-        /** The most lines that wait. */
+        /** The largest number of lines that wait. */
         const val MOST = 1_000
     }
 }

@@ -4,7 +4,7 @@ import org.slf4j.Logger
 import org.slf4j.event.Level
 import org.slf4j.spi.LoggingEventBuilder
 
-/** A line of the log. [level] is the core's word for it. */
+/** A line of the log. [level] is the core's name of the level. */
 internal class LogLine(
     val level: String,
     val message: String,
@@ -12,12 +12,15 @@ internal class LogLine(
     val failure: Throwable? = null,
 )
 
-/** Gives lines to a logger. */
+/** A writer of lines to a logger. */
 internal interface LogWriter {
     fun write(line: LogLine)
 }
 
-/** With the fields as key-value pairs. Only this class knows what SLF4J has since 2.0. */
+/**
+ * The writer for SLF4J 2.0, which writes the fields as key-value pairs. Only this class uses the API that is new in
+ * 2.0.
+ */
 internal class FieldWriter(private val logger: Logger) : LogWriter {
     /** Throws a [LinkageError] if SLF4J is older. */
     fun probe() {
@@ -32,7 +35,7 @@ internal class FieldWriter(private val logger: Logger) : LogWriter {
     }
 }
 
-/** As SLF4J 1.7 can: the message says it all, the fields are left out. */
+/** The writer for SLF4J 1.7, which leaves out the fields, because the message has their content too. */
 internal class PlainWriter(private val logger: Logger) : LogWriter {
     override fun write(line: LogLine) =
         when (line.level) {

@@ -3,17 +3,18 @@ package io.github.steadlock.internal
 import java.nio.file.Files
 import java.nio.file.Path
 
-/** The native library as a program finds it, for the message where it cannot be loaded. */
+/** The state of the native library in a program, for the error message if it cannot be loaded. */
 internal class MissingLibrary(
     val file: String,
-    /** As JNA names it: the folder in which the library lies. */
+    /** JNA's name of the platform, which is also the folder of the library. */
     val platform: String,
     val isPacked: Boolean,
     val isMusl: Boolean,
 ) {
-    /** Why it could not be loaded, and what to do. */
+    /** Returns the reason why the library could not be loaded, and the remedy. */
     fun explain(error: Throwable): String {
-        // JNA loads its own library while its class is initialized, and what failed there is at the bottom.
+        // JNA loads its own library while its class is initialized, so that failure is the last one in the chain of
+        // causes.
         val cause = generateSequence(error) { it.cause }.take(MOST_CAUSES).last()
         return when {
             isMusl ->
@@ -46,13 +47,16 @@ internal class MissingLibrary(
     }
 
     companion object {
-        /** A chain of causes may be a circle. */
+        /** The limit for the length of the chain of causes, which may be a circle. */
         private const val MOST_CAUSES = 20
 
-        /** For JNA's names of platforms, the classifiers of the jars that are published. */
+        /** Maps JNA's names of platforms to the classifiers of the published jars. */
         private val CLASSIFIERS = mapOf("linux-x86-64" to "linux-x86_64", "linux-aarch64" to "linux-aarch64")
 
-        /** JNA's name of the platform does not say which C library it has; what is mapped does. */
+        /**
+         * Returns whether the process runs on musl. JNA's name of the platform does not include the C library, so this
+         * function looks at the files that are mapped into the process.
+         */
         fun isMusl(mapped: Path = Path.of("/proc/self/maps")): Boolean =
             runCatching {
                 Files.lines(mapped).use { lines ->

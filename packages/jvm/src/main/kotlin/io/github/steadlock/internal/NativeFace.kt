@@ -5,17 +5,18 @@ import io.github.steadlock.LostReason
 import java.nio.ByteBuffer
 
 /**
- * The native part, as this library calls it.
+ * The functions of the native part that this library calls.
  *
- * Functions that start an operation never block. Each takes a tag, the caller's own number for the request, which
- * comes back in the event that ends it, and gives a number of the native part: not negative, what [cancel] takes;
- * or [DROPPED], or less for a defect. A second face can be added beside [JnaFace] without a change elsewhere.
+ * Functions that start an operation never block. Each takes a tag, the caller's own number for the request; the event
+ * that ends the request repeats the tag. Each returns a number of the native part: a number that is not negative is for
+ * [cancel], [DROPPED] means that the client was dropped, and a smaller number means a defect. A second implementation
+ * can be added beside [JnaFace] without a change elsewhere.
  */
 internal interface NativeFace {
-    /** Checks the options and starts to connect; the first event, of tag 0, says how that went. */
+    /** Checks the options and starts to connect. The first event, of tag 0, reports the result. */
     fun open(options: ClientOptions): Opened
 
-    /** [lock] is the address of a [LockKey], here and below. */
+    /** Starts an acquisition. [lock] is the address of a [LockKey], here and below. */
     fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner, options: LockOptions): Long
 
     fun release(client: Long, tag: Long, lease: Long): Long
@@ -32,41 +33,47 @@ internal interface NativeFace {
 
     fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
-    /** Whether a holder of [lock] would wait for itself if it asked for [wanted]. */
+    /** Returns whether a holder of [lock] would wait for itself if it acquired [wanted]. */
     fun keepsOut(client: Long, lock: String, wanted: String): Boolean
 
     fun close(client: Long, tag: Long): Long
 
-    /** The caller of an acquisition went away. */
+    /** Cancels an acquisition whose caller no longer waits for it. */
     fun cancel(client: Long, request: Long)
 
     /**
      * Blocks until there are events, [timeoutMs] at the most, and writes them to the start of the direct [buffer].
-     * Gives the bytes written, or -1 if the client was dropped.
+     * Returns the number of bytes written, or -1 if the client was dropped.
      */
     fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
 
-    /** How long a lease may be relied on, in nanoseconds. Reads a clock that counts suspend. */
+    /**
+     * Returns how long the holder may rely on a lease, in nanoseconds. Reads a clock that also counts the time for
+     * which the machine was suspended.
+     */
     fun remaining(client: Long, lease: Long): Long
 
     /** Blocks until the leases are released, [timeoutMs] at the most. */
     fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long)
 
-    /** The program has nothing any more of a lease that was lost. */
+    /** Forgets a lost lease, because the program has no object of it any more. */
     fun forget(client: Long, lease: Long)
 
-    /** What it has counted, or why that is not known; null if the client was dropped. */
+    /** Returns the metrics of the client, or the reason why there are none; null if the client was dropped. */
     fun metrics(client: Long): Counted?
 
-    /** The label that locks of this name have for their group; null if the client counts nothing, or was dropped. */
+    /**
+     * Returns the group of the locks with this name in the metrics; null if the client counts no metrics or was
+     * dropped.
+     */
     fun metricsGroup(client: Long, name: String): String?
 
     fun dropClient(client: Long)
 
-    /** A lock's name as messages show it. */
+    /** Returns a lock's name as messages show it. */
     fun shown(name: String): String
 
-    /** What releasing a lease of lock [name] throws that was lost for [reason]. */
+    /** Returns the error that a release throws if the lease of lock [name] was lost for [reason]. */
     fun lostError(name: String, reason: LostReason): Failure
 
     fun vocabulary(): Vocabulary
@@ -90,13 +97,13 @@ internal class ClientOptions(val values: Map<String, Any>) {
     override fun toString(): String = "ClientOptions(..)"
 }
 
-/** A new client's handle, or why there is none. */
+/** The handle of a new client, or the reason why opening failed. */
 internal class Opened(val handle: Long, val failure: Failure?)
 
-/** What a client has counted, as a text for Prometheus, or why there is none. */
+/** The metrics of a client in Prometheus' text format, or the reason why there are none. */
 internal class Counted(val text: String, val failure: Failure?)
 
-/** All words that the native part may say. */
+/** All names of kinds, outcomes and reasons that the native part can send. */
 internal class Vocabulary(
     val errorKinds: List<String>,
     val releaseOutcomes: List<String>,

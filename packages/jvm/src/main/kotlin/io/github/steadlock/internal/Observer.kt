@@ -4,45 +4,45 @@ import io.github.steadlock.LostReason
 import io.github.steadlock.ReleaseOutcome
 import java.util.concurrent.CopyOnWriteArrayList
 
-/** Who is told of a client's acquisitions, and of what becomes of their leases. What it does neither blocks nor throws. */
+/** An observer of the acquisitions of a client and their leases. Implementations must neither block nor throw. */
 internal interface Observer {
-    /** Whether a client has one observer of this class at the most. */
+    /** Whether a client can have only one observer of this class. */
     val isOnlyOne: Boolean
 
-    /** [lock] is asked for, on the thread of the caller; [owner] is who may re-enter implicitly. */
+    /** Reports that an acquisition of [lock] by [owner] begins. Runs on the thread of the caller. */
     fun asked(lock: LockKey, owner: Owner): ObservedWait
 
-    /** The client is closed. Waits [limitMs] at the most until all that it was told has been handed on. */
+    /** Reports that the client is closed. Waits up to [limitMs] until the observer has handled all earlier reports. */
     fun closed(limitMs: Long)
 }
 
-/** One acquisition under way. It ends once: its first end counts. */
+/** One acquisition that has not ended. Only the first end counts. */
 internal interface ObservedWait {
     /**
-     * Gives who is told how the lease ends, or null if the caller had gone away before. [remainingNanos] is how long
-     * the lease may be relied on, and refers to no object of it.
+     * Reports the grant. Returns the observer of the lease, or null if the acquisition was cancelled before.
+     * [remainingNanos] returns how long the holder may rely on the lease, and does not refer to an object of the lease.
      */
     fun granted(token: Long?, isDegraded: Boolean, remainingNanos: () -> Long): ObservedHold?
 
     fun failed(failure: Failure)
 
-    /** The caller went away. */
+    /** Reports that the caller no longer waits. */
     fun cancelled()
 }
 
-/** One lease. It ends once: its first end counts. */
+/** One lease. Only the first end counts. */
 internal interface ObservedHold {
-    /** [lost] says why the lease was lost before, if its release found that out. */
+    /** Reports the release. [lost] is the reason if the release noticed that the lease was lost. */
     fun released(outcome: ReleaseOutcome, lost: LostReason?)
 
     fun lost(reason: LostReason)
 }
 
-/** The observers of one client. Without any, and with one, it costs nothing more than that one. */
+/** The observers of one client. Reports cost nothing if there is no observer. */
 internal class Observers {
     private val all = CopyOnWriteArrayList<Observer>()
 
-    /** @throws IllegalStateException if there is one of its class already, which is to be the only one */
+    /** @throws IllegalStateException if an observer of its class is there already and only one is allowed */
     fun add(observer: Observer): Unit =
         synchronized(this) {
             val isOther = !observer.isOnlyOne || all.none { it.javaClass == observer.javaClass }
@@ -60,7 +60,7 @@ internal class Observers {
         return waits.singleOrNull() ?: SeveralWaits(waits)
     }
 
-    /** Tells each once that the client is closed; there are none any more then. */
+    /** Reports the close to each observer once, and removes all of them. */
     fun close(limitMs: () -> Long) {
         for (observer in all) {
             if (all.remove(observer)) observer.closed(limitMs())

@@ -8,10 +8,10 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 
 /**
- * One operation on its way. Completes with a [Reply], never exceptionally except by `cancel`.
+ * One operation without a reply yet. Completes with a [Reply], never exceptionally except by `cancel`.
  *
- * It completes on the thread that fetches events, so whatever depends on it must be short and must not run a
- * user's code.
+ * A request completes on the thread that fetches events. For this reason dependent functions must be short and must not
+ * run the program's code.
  */
 internal class Request(
     val tag: Long,
@@ -22,7 +22,7 @@ internal class Request(
     private val observed: ObservedWait?
         get() = acquisition?.observed
 
-    /** The native part's number, for cancelling. */
+    /** The number of the native part, for cancelling. */
     @Volatile
     var native: Long = -1
 
@@ -43,10 +43,13 @@ internal class Request(
     override fun get(timeout: Long, unit: TimeUnit): Reply =
         if (Callbacks.isHere) Callbacks.whileWaiting { super.get(timeout, unit) } else super.get(timeout, unit)
 
-    /** Waits for the reply; an interrupt is kept for later. */
+    /** Waits for the reply. An interrupt does not end the wait, and is set again afterwards. */
     fun await(): Reply = keepingInterrupts { get() }
 
-    /** Waits for the reply, [limitMs] at the most, or gives null; an interrupt is kept for later. */
+    /**
+     * Waits for the reply, [limitMs] at the most; returns null if none came. An interrupt does not end the wait, and is
+     * set again afterwards.
+     */
     fun await(limitMs: Long): Reply? {
         val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMs)
         return try {
@@ -75,9 +78,9 @@ internal class Request(
 }
 
 /**
- * The wishes of an acquisition.
+ * The parameters of an acquisition.
  *
- * @property context the owner of the hold, which is another one than [owner] if the acquisition re-enters by a lease
+ * @property context the number of the hold's owner; differs from [owner] if the acquisition re-enters by a lease
  * @property isRenewed whether the lease is renewed until it is released
  */
 internal class Acquisition(
@@ -88,7 +91,7 @@ internal class Acquisition(
     val observed: ObservedWait?,
 )
 
-/** How an operation ended. */
+/** The result of an operation. */
 internal sealed interface Reply {
     data object Connected : Reply
 
@@ -98,12 +101,12 @@ internal sealed interface Reply {
 
     class Failed(val failure: Failure) : Reply
 
-    /** [lostReason] is why the lease was lost, if it was expired or stolen. */
+    /** [lostReason] is the reason for the loss if the lease was expired or stolen. */
     class Released(val outcome: ReleaseOutcome, val lostReason: LostReason?) : Reply
 
     data object Extended : Reply
 
-    /** [permits] is a semaphore's, if any are held. */
+    /** [permits] is set for a semaphore if any permits are held. */
     class State(val holder: Holder?, val permits: Permits?) : Reply
 
     class Forced(val wasHeld: Boolean) : Reply
@@ -112,7 +115,7 @@ internal sealed interface Reply {
 
     data object Closed : Reply
 
-    /** This reply, or its failure thrown. */
+    /** Returns this reply, or throws its failure. */
     fun orThrow(): Reply =
         when (this) {
             is NotGranted -> throw failure.toException()
@@ -121,11 +124,11 @@ internal sealed interface Reply {
         }
 }
 
-/** This reply as the [T] that its operation completes with, or its failure thrown with the caller's stack. */
+/** Returns this reply as [T], the type of its operation, or throws its failure with the caller's stack trace. */
 internal inline fun <reified T : Reply> Reply.expect(): T {
     val reply = orThrow()
     return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
 }
 
-/** A semaphore's permits on the server. */
+/** The permits of a semaphore on the server. */
 internal class Permits(val held: Int, val limit: Int)

@@ -1,6 +1,6 @@
 package io.github.steadlock.internal
 
-/** Where the server is, and who logs in, in parts. It holds a password, and is not to be shown. */
+/** The address of the server and the login, in parts. [toString] hides them, because they contain a password. */
 internal data class ServerParts(
     val host: String? = null,
     val port: Int? = null,
@@ -10,7 +10,7 @@ internal data class ServerParts(
 ) {
     override fun toString(): String = "ServerParts(..)"
 
-    /** The same as a URL. What the parts mean, the core decides; here they are only kept apart. */
+    /** Returns the parts as a URL. The core decides what the parts mean; this function only keeps them apart. */
     fun toUrl(): String {
         refuse(host?.isEmpty() == true) { "the host is empty; give its name or address, or leave it out" }
         refuse(host?.count { it == ':' } == 1) { "the host has a colon; give the port by itself" }
@@ -19,7 +19,7 @@ internal data class ServerParts(
         refuse(username != null && password == null) { "there is a username but no password; give both" }
         val user = if (password == null) "" else "${escaped(username.orEmpty())}:${escaped(password)}@"
         val address = host ?: "localhost"
-        // An IPv6 address.
+        // A colon means an IPv6 address.
         val place = if (':' in address) "[${address.removeSurrounding("[", "]")}]" else escaped(address)
         return "redis://$user$place:${port ?: DEFAULT_PORT}/${database ?: 0}"
     }
@@ -30,7 +30,7 @@ internal data class ServerParts(
     }
 }
 
-/** These options with the server that [server] names. */
+/** Returns these options with the URL of [server]. */
 internal fun ClientOptions.at(server: ServerParts?): ClientOptions {
     if (server == null) return this
     refuse("url" in values) {

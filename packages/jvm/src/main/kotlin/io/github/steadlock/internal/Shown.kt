@@ -1,7 +1,7 @@
 package io.github.steadlock.internal
 
 /**
- * A lock's name as messages show it: without the userinfo of a URL, which may have been passed in its place. What it
- * hides, the core decides.
+ * Returns a lock's name as messages show it. The core hides the userinfo of a URL, which a program may have passed by
+ * mistake instead of a name.
  */
 internal fun shown(name: String): String = LoadedFace.instance.shown(name)

@@ -12,7 +12,7 @@ import java.time.Duration
 import java.util.concurrent.CompletionStage
 import java.util.concurrent.TimeUnit
 
-/** A [NamedLock] of [client]. Holds no state of its own. */
+/** A [NamedLock] of [client]. Has no state of its own. */
 internal class ThreadLock(
     private val client: SteadlockClient,
     val key: LockKey,
@@ -100,22 +100,24 @@ internal class ThreadLock(
     override val lease: Lease?
         get() = held().lease?.lease()
 
-    /** Whether a holder of this, of the same client, would wait for itself if it asked for [other]. */
+    /**
+     * Returns whether a holder of this lock would wait for itself if it acquired [other], a lock of the same client.
+     */
     fun keepsOut(other: ThreadLock): Boolean = engine === other.engine && engine.keepsOut(key, other.key)
 
-    /** Asks the server. */
+    /** Asks the server for the holder and the permits. */
     fun inspect(): Reply.State = engine.inspect(key).await().expect()
 
-    /** The lease, with the lock's own options. */
+    /** Acquires the lock with its own options. */
     fun acquireInterruptibly(): HeldLease = leaseOf(askInterruptibly(options))
 
-    /** The lease, or null if it was not granted. */
+    /** Acquires the lock, or returns null if it was not granted. */
     fun tryInterruptibly(options: LockOptions): HeldLease? = grantOf(askInterruptibly(options))
 
-    /** The lease, or null if it is not free. */
+    /** Acquires the lock in a single attempt, or returns null if it is not free. */
     fun tryNow(): HeldLease? = grantOf(engine.acquire(key, owner(), options.copy(waitMs = 0.0)).await())
 
-    /** What the calling thread holds: nothing of a client that was closed. */
+    /** Returns what the calling thread holds. Nothing if the client was closed. */
     private fun held(): Reply.Held {
         val reply = engine.held(key, owner()).await()
         return if (reply is Reply.Failed && reply.failure.kind == "Closed") Reply.Held(0, null) else reply.expect()
@@ -134,7 +136,10 @@ internal class ThreadLock(
 
     private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
 
-    /** The lease; a re-entry that is refused says why the lock was lost. */
+    /**
+     * Returns the lease of a grant, or throws the failure. A re-entry that is refused throws the reason why the lock
+     * was lost.
+     */
     private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
 
     override fun toString(): String = "NamedLock(name=${shown(name)})"

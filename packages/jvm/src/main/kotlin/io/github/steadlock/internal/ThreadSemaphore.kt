@@ -8,7 +8,7 @@ import io.github.steadlock.SteadlockClient
 import java.time.Duration
 import java.util.concurrent.CompletionStage
 
-/** A [NamedSemaphore] of [client]. Holds no state of its own. */
+/** A [NamedSemaphore] of [client]. Has no state of its own. */
 internal class ThreadSemaphore(
     private val client: SteadlockClient,
     override val name: String,
@@ -30,7 +30,7 @@ internal class ThreadSemaphore(
     override fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease> =
         permits(permits).lockAsync(options)
 
-    // The core finds what the thread took last, however many permits that were.
+    // The core finds the lease that the thread acquired last, regardless of its number of permits.
     override fun release() = one.unlock()
 
     override fun <T, E : Exception> withPermits(permits: Int, action: LockedAction<T, E>): T =

@@ -5,11 +5,11 @@ import java.util.concurrent.locks.ReentrantLock
 import kotlin.concurrent.withLock
 
 /**
- * Has [work] do one item after another, on a daemon thread that ends when there are none for a while: what it calls is
- * a user's, which may block or throw, and neither is to reach the thread that has an item.
+ * A daemon thread that runs [work] for one item after another, and ends when there are no items for a while. The work
+ * is the program's code, which may block or throw; neither must affect the thread that adds an item.
  *
- * While [most] items wait for it, further ones are dropped, until half of them are done. Where they are missing, it
- * gets what [missing] makes of their number.
+ * When [most] items wait, further ones are dropped until half of the waiting items are done. In place of the dropped
+ * items, [work] gets one item that [missing] makes from their number.
  */
 internal open class WorkThread<T>(
     private val name: String,
@@ -36,7 +36,7 @@ internal open class WorkThread<T>(
             if (!isRunning) start()
         }
 
-    /** Waits until there is nothing to do, [limitMs] at the most; an interrupt ends it, and is kept. */
+    /** Waits until all items are done, [limitMs] at the most. An interrupt ends the wait and is set again. */
     fun flush(limitMs: Long) =
         monitor.withLock {
             var left = TimeUnit.MILLISECONDS.toNanos(limitMs)
@@ -53,25 +53,26 @@ internal open class WorkThread<T>(
         try {
             val thread = Thread(null, ::run, name, 0, false)
             thread.isDaemon = true
-            // It may serve all clients: that of the program that has the first item is not to be kept by it.
+            // The thread can serve all clients, so it must not keep the class loader of the program that adds the first
+            // item.
             thread.contextClassLoader = WorkThread::class.java.classLoader
             thread.start()
             isRunning = true
         } catch (_: Throwable) {
-            // The items wait for the next one, with which there may be a thread.
+            // The items stay queued. The next added item tries again to start a thread.
         }
     }
 
     private fun run() {
         while (true) {
-            // What a user's code left behind is not for the next item.
+            // Clears the interrupt status, which the program's code may have left set.
             Thread.interrupted()
             val item = next() ?: return
             runCatching { work(item) }
         }
     }
 
-    /** The next item, or null if the thread is to end. */
+    /** Returns the next item, or null if the thread must end. */
     private fun next(): T? =
         monitor.withLock {
             isWorking = false
@@ -83,7 +84,8 @@ internal open class WorkThread<T>(
                     left = added.awaitNanos(left)
                 }
             } catch (_: InterruptedException) {
-                // Nobody but a stray piece of work can mean this thread; the next item starts another.
+                // Only stray code of the program can have caused the interrupt. If no item waits, the thread ends, and
+                // the next item starts another one.
             }
             items.removeFirstOrNull().also {
                 isWorking = it != null

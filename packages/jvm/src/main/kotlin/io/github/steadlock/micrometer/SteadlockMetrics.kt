@@ -21,27 +21,28 @@ import java.util.concurrent.locks.ReentrantLock
 import kotlin.concurrent.withLock
 
 /**
- * What a client counts, as meters of Micrometer. Needs `io.micrometer:micrometer-core` on the class path, which this
- * library does not bring.
+ * The metrics of a client as Micrometer meters. Needs `io.micrometer:micrometer-core` on the class path, which is no
+ * dependency of this library.
  *
  * ```java
  * var client = Steadlock.builder().url("redis://localhost:6379").metrics().connect();
  * new SteadlockMetrics(client).bindTo(registry);
  * ```
  *
- * Names and numbers are those of [SteadlockClient.metrics], with dots: a Prometheus registry says
- * `steadlock_acquisitions_total` of `steadlock.acquisitions`. The times `steadlock.wait` and `steadlock.hold` are
- * [FunctionTimer]s, which have the number and the sum of the times, but neither buckets nor a longest time: Micrometer
- * takes no histogram that is counted already.
+ * Names and numbers are those of [SteadlockClient.metrics], with dots in the names: a Prometheus registry shows
+ * `steadlock.acquisitions` as `steadlock_acquisitions_total`. The times `steadlock.wait` and `steadlock.hold` are
+ * [FunctionTimer]s. These have the number and the sum of the times, but neither buckets nor a maximum, because
+ * Micrometer cannot import a histogram that was counted elsewhere.
  *
- * A meter that is read gives what the client had counted no more than 250 ms before. There is no thread behind it: kinds
- * and groups of locks that are new get their meters when any meter of this client is read. So each is there with the
- * next scrape or push after the one that follows its first acquisition, at the latest; counters lose nothing by that.
+ * A meter shows numbers that are at most 250 ms old. There is no background thread: new kinds and groups of locks get
+ * their meters when any meter of this client is read. A new meter appears, at the latest, with the second scrape or
+ * push after the first acquisition. Counters lose nothing by the delay.
  *
- * When the client is closed, its meters stay, and give what it had counted in the end, until [close].
+ * When the client is closed, its meters stay until [close], with the final numbers.
  *
- * @param client made with [SteadlockBuilder.metrics]
- * @param tags added to each meter. Several clients of one registry need some that tell them apart, with the same keys
+ * @param client a client that was made with [SteadlockBuilder.metrics]
+ * @param tags tags to add to each meter. If several clients share one registry, give each different values for the same
+ * keys
  * @throws InvalidArgumentException if [client] was made without metrics
  */
 public class SteadlockMetrics
@@ -54,7 +55,7 @@ public class SteadlockMetrics
         private val engine: Engine = client.engine
         private val tags = Tags.of(tags)
 
-        /** Readers of meters do not wait for it, as they may have locks of their registry. */
+        /** The readers of meters never wait for this lock, because they may hold locks of their registry. */
         private val changing = ReentrantLock()
         private val bound = mutableListOf<BoundRegistry>()
         private var isClosed = false
@@ -64,10 +65,11 @@ public class SteadlockMetrics
         private var counted = Counted(Exposition(client.metrics()))
 
         /**
-         * Adds the meters to [registry], and those of further kinds and groups when they come. A registry that has them
-         * already is left as it is.
+         * Adds the meters to [registry], and later those of new kinds and groups. Does nothing if the registry has them
+         * already.
          *
-         * @throws IllegalStateException if meters of another client are there with the same tags, or this was closed
+         * @throws IllegalStateException if the registry has meters of another client with the same tags, or this object
+         * was closed
          */
         override fun bindTo(registry: MeterRegistry): Unit =
             changing.withLock {
@@ -88,7 +90,7 @@ public class SteadlockMetrics
                 }
             }
 
-        /** Takes the meters out of their registries. The second time it does nothing. */
+        /** Removes the meters from their registries. A second call does nothing. */
         override fun close(): Unit =
             changing.withLock {
                 isClosed = true
@@ -96,7 +98,7 @@ public class SteadlockMetrics
                 bound.clear()
             }
 
-        /** The number of this id. */
+        /** Returns the number with this id. */
         private fun read(id: String): Double {
             if (counted.isOld && !changing.isHeldByCurrentThread && changing.tryLock()) {
                 try {
@@ -115,7 +117,7 @@ public class SteadlockMetrics
             }
         }
 
-        /** A reader is not to be told that another meter fails. */
+        /** Adds a meter and catches its failure, because a reader must not fail through another meter. */
         private fun addSafely(registry: BoundRegistry, sample: Sample) {
             try {
                 registry.add(sample)
@@ -126,13 +128,13 @@ public class SteadlockMetrics
             }
         }
 
-        /** A registry and what it has of ours, by its id. */
+        /** A registry with the meters that were added to it. */
         private inner class BoundRegistry(val registry: MeterRegistry) {
             private val known = HashSet<String>()
             private val meters = mutableListOf<Meter>()
 
             fun add(sample: Sample) {
-                // One that fails is not tried again at each reading.
+                // A sample that fails stays in the set, so that not every reading tries it again.
                 if (known.add(sample.id)) {
                     meters += meterOf(sample) ?: return
                 }
@@ -143,7 +145,10 @@ public class SteadlockMetrics
                 meters.clear()
             }
 
-            /** What is read has `this` for itself: meters refer to it weakly, and their functions do not. */
+            /**
+             * Returns the meter of a sample, or null if it needs none. A meter refers to the measured object only
+             * weakly, but its function captures `this`, which keeps this object alive.
+             */
             private fun meterOf(sample: Sample): Meter? {
                 val (id, name) = sample.id to sample.name
                 val labels = tags.and(sample.labels.map { (label, value) -> Tag.of(label, value) })
@@ -172,21 +177,21 @@ public class SteadlockMetrics
                         timer.tags(labels).description(family.meaning).register(registry)
                     }
 
-                    // The sum of a histogram, which belongs to the meter of its count.
+                    // The sum of a histogram belongs to the meter of its count.
                     else -> null
                 }
             }
         }
 
         private companion object {
-            /** A meter that is always there. */
+            /** The name of a meter that every client has. */
             const val ANCHOR = "steadlock.breakers.open"
 
             fun dotted(name: String): String = name.removeSuffix("_total").removeSuffix("_seconds").replace('_', '.')
         }
     }
 
-/** What the client had counted at some moment. */
+/** The metrics of the client at one moment. */
 private class Counted(val exposition: Exposition) {
     val numbers: Map<String, Double> = exposition.samples.associate { it.id to it.value }
     val families = exposition.families.associateBy { it.name }

@@ -11,8 +11,8 @@ import io.opentelemetry.api.common.Attributes
 import java.io.Closeable
 
 /**
- * Spans and metrics of a client for OpenTelemetry. Needs `io.opentelemetry:opentelemetry-api` on the class path, which
- * this library does not bring.
+ * The spans and metrics of a client for OpenTelemetry. Needs `io.opentelemetry:opentelemetry-api` on the class path,
+ * which is no dependency of this library.
  *
  * ```java
  * var client = Steadlock.builder().url("redis://localhost:6379").metrics().connect();
@@ -21,22 +21,23 @@ import java.io.Closeable
  */
 public object SteadlockTelemetry {
     /**
-     * From now on, each acquisition has a span `steadlock.wait`, and each lease a span `steadlock.hold`. The parent of
-     * both is what is `Context.current()` where the lock is asked for, also if the lease ends on another thread. What
-     * the client counts comes as metrics, whose numbers are those of [SteadlockClient.metrics].
+     * Makes a span `steadlock.wait` for each acquisition from now on, and a span `steadlock.hold` for each lease. The
+     * parent of both is `Context.current()` at the call that acquires the lock, even if the lease ends on another
+     * thread. Also reports metrics with the numbers of [SteadlockClient.metrics].
      *
-     * Spans and the two histograms are handed to OpenTelemetry on a thread of their own, when a wait or a lease has
-     * ended: nothing of it keeps a lock waiting. A failure of it goes to the log, the first one only. While 10,000 of
-     * them wait for a slow exporter, further ones are left out, and the log says how many.
+     * A thread of its own passes spans and the two histograms to OpenTelemetry when a wait or a lease has ended, so
+     * that no lock waits for it. Only the first failure of OpenTelemetry is logged. When 10,000 records wait for a slow
+     * exporter, further ones are left out, and the log shows their number.
      *
-     * When the client is closed, what was open ends, and its metrics end.
+     * When the client is closed, open spans and the metrics end.
      *
-     * @param client made with [SteadlockBuilder.metrics]
-     * @param openTelemetry whose spans and metrics they are; by default the global one, which has to be set before
-     * @param attributes added to each span and metric. Several clients of one [openTelemetry] need some that tell them
-     * apart: of two numbers with the same name and attributes, it takes only one
-     * @return closing it ends the metrics and observes no further acquisitions; those that it knows of get their spans.
-     * Waits 500 ms at the most for what has ended to be handed on
+     * @param client a client that was made with [SteadlockBuilder.metrics]
+     * @param openTelemetry the target of spans and metrics; by default the global one, which must be set before this
+     * call
+     * @param attributes attributes to add to each span and metric. If several clients share one [openTelemetry], give
+     * each different attributes, because it keeps only one of two numbers with the same name and attributes
+     * @return closing it ends the metrics and the observation of new acquisitions; acquisitions that have begun still
+     * get their spans. Closing waits 500 ms at the most until finished spans are passed on
      * @throws InvalidArgumentException if [client] was made without metrics
      * @throws IllegalStateException if [client] is instrumented already
      * @throws ClosedException if [client] is closed

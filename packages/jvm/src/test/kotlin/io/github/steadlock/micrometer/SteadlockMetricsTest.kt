@@ -32,13 +32,13 @@ import java.time.Duration
 import java.util.concurrent.atomic.AtomicBoolean
 import kotlin.concurrent.thread
 
-/** What Micrometer's registries say of a client, beside what the client says itself. */
+/** Compares the meters of Micrometer's registries with the metrics of the client itself. */
 class SteadlockMetricsTest {
     private fun counting(): SteadlockBuilder = Steadlock.builder().url("memory://").metrics()
 
     private fun prometheus() = PrometheusMeterRegistry(PrometheusConfig.DEFAULT)
 
-    /** Names, labels and numbers of a text for Prometheus; the order of labels and lines says nothing. */
+    /** Returns the names, labels and numbers of a text for Prometheus, without the order of labels and lines. */
     private fun numbers(text: String): Map<Pair<String, Map<String, String>>, Double> =
         Exposition(text).samples.associate { (it.name to it.labels) to it.value }
 
@@ -163,7 +163,7 @@ class SteadlockMetricsTest {
             Unit
         }
 
-    /** Registries refer to what they measure weakly. */
+    /** Covers that registries refer only weakly to the objects that they measure. */
     @Test
     fun `who binds the metrics need not keep them, and they do not keep the client`() {
         val registry = SimpleMeterRegistry()
@@ -223,7 +223,8 @@ class SteadlockMetricsTest {
                 List(4) { number ->
                     thread {
                         try {
-                            // A scrape may see both a meter that was removed and the one in its place.
+                            // Each round has a tag value of its own, because a scrape can see both a removed meter and
+                            // its replacement.
                             for (round in generateSequence(1) { it + 1 }.takeWhile { goesOn.get() }) {
                                 if (number < 2) {
                                     registry.scrape()

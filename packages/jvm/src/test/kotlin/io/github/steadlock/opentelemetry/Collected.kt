@@ -16,7 +16,7 @@ import io.opentelemetry.sdk.trace.export.SimpleSpanProcessor
 import io.opentelemetry.sdk.trace.export.SpanExporter
 import org.junit.jupiter.api.Assertions.assertEquals
 
-/** A program's OpenTelemetry, which keeps what it is given. */
+/** A program's OpenTelemetry that keeps all spans and metrics in memory. */
 class Collected(exporter: SpanExporter? = null) : AutoCloseable {
     private val spans = InMemorySpanExporter.create()
     private val reader = InMemoryMetricReader.create()
@@ -31,23 +31,26 @@ class Collected(exporter: SpanExporter? = null) : AutoCloseable {
             .setMeterProvider(SdkMeterProvider.builder().registerMetricReader(reader).build())
             .build()
 
-    /** The library's spans, by their start; waits until there are [count] of them, and there are no more. */
+    /**
+     * Waits until there are [count] spans of the library, and returns them in the order of their start. Fails if there
+     * are more.
+     */
     fun spans(count: Int): List<SpanData> {
         awaitTrue("$count spans") { spans().size >= count }
         return spans().also { assertEquals(count, it.size, "$it") }
     }
 
-    /** The library's spans so far, by their start. */
+    /** Returns the library's spans so far, in the order of their start. */
     fun spans(): List<SpanData> =
         spans.finishedSpanItems.filter { it.name.startsWith("steadlock.") }.sortedBy(SpanData::getStartEpochNanos)
 
     /** Forgets the spans so far. */
     fun clear() = spans.reset()
 
-    /** What is measured now, by its name. */
+    /** Collects the metrics now, and returns them by name. */
     fun metrics(): Map<String, MetricData> = reader.collectAllMetrics().associateBy(MetricData::getName)
 
-    /** Runs [work] in a span of the program, and gives its id. */
+    /** Runs [work] in a span of the program, and returns the id of the span. */
     fun within(work: () -> Unit): String {
         val span = sdk.getTracer("test").spanBuilder("caller").startSpan()
         try {
@@ -61,10 +64,10 @@ class Collected(exporter: SpanExporter? = null) : AutoCloseable {
     override fun close() = sdk.close()
 }
 
-/** A client that counts, on a store of its own. */
+/** Returns a builder with metrics, by default for a store of its own. */
 fun counting(url: String = "memory://"): SteadlockBuilder = Steadlock.builder().url(url).metrics()
 
-/** An attribute as text, without its `steadlock.`; null if it is not there. */
+/** Returns the text of the attribute `steadlock.[name]`, or of the attribute [name]; null if there is none. */
 operator fun Attributes.get(name: String): String? =
     asMap().entries.singleOrNull { (key: AttributeKey<*>, _) -> key.key.removePrefix("steadlock.") == name }
         ?.value?.toString()

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test
 import kotlin.coroutines.AbstractCoroutineContextElement
 import kotlin.coroutines.CoroutineContext
 
-/** The spans of coroutines, whose current span goes with them from thread to thread. */
+/** Tests the spans of coroutines, whose current span moves with them from thread to thread. */
 class CoroutineSpanTest {
     private val collected = Collected()
 
@@ -72,7 +72,7 @@ class CoroutineSpanTest {
             }
         }
 
-    /** Makes a span the current one wherever its coroutine runs, as `opentelemetry-extension-kotlin` does. */
+    /** Makes a span the current one on every thread of its coroutine, like `opentelemetry-extension-kotlin`. */
     private class Current(span: Span) :
         AbstractCoroutineContextElement(Current),
         ThreadContextElement<Scope> {

@@ -35,7 +35,7 @@ import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
 import kotlin.time.Duration.Companion.milliseconds
 
-/** How a client comes under observation and out of it, and that its locks do not depend on it. */
+/** Tests how the instrumentation of a client begins and ends, and that it does not affect locks. */
 class InstrumentTest {
     @Test
     fun `a client is instrumented once at a time`() =
@@ -51,7 +51,7 @@ class InstrumentTest {
                 repeat(2) { first.close() }
                 assertTrue(collected.metrics().keys.none { !it.endsWith(".duration") })
                 client.lock("unseen").withLock { }
-                // What it knows of gets its spans.
+                // An acquisition that began before the close still gets its spans.
                 lease.release()
                 assertEquals(setOf("held"), collected.spans(2).mapTo(HashSet()) { it["lock"] })
                 SteadlockTelemetry.instrument(client, collected.sdk).use { client.lock("seen").withLock { } }
@@ -128,7 +128,7 @@ class InstrumentTest {
             }
         }
 
-    /** Threads, stages and coroutines at once, some of which give up. */
+    /** Runs threads, stages and coroutines at once; some of them give up. */
     @RepeatedTest(50)
     fun `each wait and each lease ends once, whoever races`() =
         Collected().use { collected ->
@@ -163,7 +163,7 @@ class InstrumentTest {
                 val (waited, held) = collected.spans().partition(SpanData::waits)
                 assertEquals(WAITS, waited.size)
                 assertEquals(waited.count { it["outcome"] == "granted" }, held.size)
-                // The core may have granted what the caller gave up at that moment.
+                // The core may have granted a lock to a caller that gave up at the same moment.
                 assertTrue(held.size <= holds, "${held.size} of $holds")
                 assertTrue(held.all { it["outcome"] == "released" })
             }
@@ -195,7 +195,7 @@ class InstrumentTest {
         const val ROUNDS = 20
         const val WAITS = 5 * ROUNDS + 3 * (ROUNDS + 1)
 
-        /** Far more than close waits, far less than for ever. */
+        /** Far more than the time limit of close. */
         const val CLOSE_MS = 5_000L
     }
 }

@@ -21,7 +21,7 @@ import java.nio.file.Files
 import java.nio.file.Path
 import java.time.Duration
 
-/** The metrics, beside `ci/api/metrics.json` and what the client itself says. */
+/** Compares the metrics with `ci/api/metrics.json` and with the metrics of the client itself. */
 class MeasurementTest {
     private val collected = Collected()
     private val table = JsonParser.parseString(Files.readString(Path.of("../../ci/api/metrics.json"))).asJsonObject
@@ -58,13 +58,13 @@ class MeasurementTest {
             }
         }
 
-    /** Leaves series of every kind behind, some beyond the cap of groups, and a name that has to be escaped. */
+    /** Makes series of every kind, some beyond the limit of groups, and one with a name that needs escapes. */
     private fun useAll(client: SteadlockClient) {
         val (lock, sides) = client.lock("stock:1") to client.readWriteLock("stock:2")
         val odd = client.mutex("a \"b\\ c\r\n{x}=,:1")
         listOf(lock, client.fairLock("report"), sides.read, sides.write, odd).forEach { it.withLock { } }
         client.semaphore("printers:1", 2).withPermits(2) { }
-        // Its group is that of its first name.
+        // The group of a composite lock is the group of its first name.
         client.multiLock(client.lock("stock:9"), client.lock("printers:0")).withLock { }
         listOf("x:1", "y:1", "z:1").forEach { client.lock(it).withLock { } }
         lock.withLock { assertFalse(onAnotherThread { lock.tryLock() }) }
@@ -94,7 +94,10 @@ class MeasurementTest {
         }
     }
 
-    /** Whether OpenTelemetry's numbers are the client's, which go on meanwhile. */
+    /**
+     * Returns whether OpenTelemetry's numbers equal the client's. Returns false if the client's numbers changed
+     * meanwhile.
+     */
     private fun sameAs(client: SteadlockClient): Boolean {
         val before = client.metrics()
         val found = collected.metrics()
@@ -114,7 +117,9 @@ class MeasurementTest {
             metric.longSumData.points.map { (metric.name to labels(it.attributes)) to it.value }
         }.toMap()
 
-    /** How many times there are, without the outcome, which the client does not tell. */
+    /**
+     * Returns the number of recorded times, without the outcome, which the client's own metrics do not have as a label.
+     */
     private fun times(client: SteadlockClient): Map<Pair<String, Map<String, String>>, Long> =
         Exposition(client.metrics()).samples.filter { it.name.endsWith("_seconds_count") && it.value > 0 }.associate {
             val name = it.name.removeSuffix("_seconds_count").replace('_', '.') + ".duration"

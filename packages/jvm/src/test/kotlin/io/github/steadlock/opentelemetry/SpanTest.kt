@@ -28,7 +28,7 @@ import java.time.Duration
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 
-/** The spans of acquisitions by threads and by stages, and of their leases. */
+/** Tests the spans of acquisitions by threads and stages, and of their leases. */
 class SpanTest {
     private val collected = Collected()
 
@@ -50,7 +50,7 @@ class SpanTest {
                     lock.lock()
                     token = lock.held.token
                 }
-            // Elsewhere than the lock was asked for.
+            // The unlock runs in another span than the lock.
             collected.within { lock.unlock() }
             val (wait, hold) = collected.spans(2)
             assertEquals(listOf("steadlock.wait", "steadlock.hold"), listOf(wait.name, hold.name))
@@ -226,7 +226,7 @@ class SpanTest {
         val spans = lost + collected.spans()
         val found = spans.groupBy(SpanData::getName) { attributesOf(it).keys }.mapValues { it.value.flatten() }
         assertEquals(known.keys, found.keys)
-        // The test of outages has a lease that is degraded.
+        // Only the test of outages has a degraded lease.
         assertEquals(known.mapValues { it.value.toSet() - "steadlock.degraded" }, found.mapValues { it.value.toSet() })
     }
 

@@ -7,7 +7,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import org.springframework.context.ApplicationContext;
 
-/** The endpoints of a program, over HTTP. */
+/** The Actuator endpoints of a program, called over HTTP. */
 final class Actuator {
     private static final HttpClient http = HttpClient.newHttpClient();
 

@@ -3,7 +3,7 @@ package com.example.shop;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.boot.diagnostics.FailureAnalysisReporter;
 
-/** Keeps the analysis of the latest start that failed, as a user would read it. */
+/** Keeps the analysis of the last start that failed, as a user would read it. */
 class Analyses implements FailureAnalysisReporter {
     private static volatile String latest = "";
 

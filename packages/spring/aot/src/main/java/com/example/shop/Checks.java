@@ -3,7 +3,7 @@ package com.example.shop;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 
-/** Checks that the program counts. The first one that does not hold ends it. */
+/** Checks, which are counted. The first check that fails ends the program. */
 final class Checks {
     private static int count;
 
@@ -32,9 +32,7 @@ final class Checks {
         count++;
     }
 
-    /**
-     * Returns the exception of {@code type} that the action throws, or that is among its causes.
-     */
+    /** Returns the exception of {@code type} that the action throws, directly or as a cause. */
     static <T extends Throwable> T fails(String what, Class<T> type, Callable<?> action) {
         try {
             action.call();

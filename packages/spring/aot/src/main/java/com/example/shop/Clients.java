@@ -7,7 +7,10 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
 
-/** A second client, customizers of the first, and a task that runs on while the context ends. */
+/**
+ * A second client, customizers of the first client, and a task that still runs while the context
+ * ends.
+ */
 @Configuration(proxyBeanMethods = false)
 class Clients {
     @Bean

@@ -15,7 +15,7 @@ import org.springframework.r2dbc.core.DatabaseClient;
 import org.springframework.transaction.annotation.EnableTransactionManagement;
 import org.springframework.transaction.reactive.TransactionalOperator;
 
-/** Two databases in memory, one for each sort of transaction. */
+/** Two databases in memory: one for blocking and one for reactive transactions. */
 @Configuration(proxyBeanMethods = false)
 @EnableTransactionManagement(proxyTargetClass = true)
 class Databases {

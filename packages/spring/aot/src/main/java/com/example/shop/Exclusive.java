@@ -8,7 +8,7 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import org.springframework.core.annotation.AliasFor;
 
-/** An annotation of the program's own. */
+/** A composed annotation of the program. */
 @Target(ElementType.METHOD)
 @Retention(RetentionPolicy.RUNTIME)
 @DistributedLock(name = "", kind = LockKind.MUTEX, waitTime = "1s")

@@ -130,7 +130,7 @@ final class Features {
         Checks.equal("refused reactive commits are rolled back", 2, stock.numberReactively());
     }
 
-    @SuppressWarnings({"rawtypes", "unchecked"}) // A type parameter in Spring Integration 7 only.
+    @SuppressWarnings({"rawtypes", "unchecked"}) // Only Integration 7 has a type parameter here.
     private void checkLockRegistry() {
         LockRegistry registry = context.getBean(LockRegistry.class);
         var lock = registry.obtain("flow");
@@ -153,7 +153,7 @@ final class Features {
                 "roundTrip",
                 "\"openBreakers\":0",
                 "\"status\":\"UP\"");
-        // New kinds and groups have their meters with the scrape after the next.
+        // New kinds and groups get their meters with the second scrape.
         Waiting.until(
                 "metrics by Micrometer",
                 () ->

@@ -5,11 +5,11 @@ import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.ConfigurationClassPostProcessor;
 import org.springframework.util.ClassUtils;
 
-/** Tells whether the program runs as the checks need it. */
+/** Finds out whether the program runs as the checks require. */
 final class Generated {
     private Generated() {}
 
-    /** True if no configuration class was read at this start. */
+    /** Returns whether this start read no configuration class, and so used the generated code. */
     static boolean runs(ApplicationContext context) {
         return AotDetector.useGeneratedArtifacts()
                 && context.getBeanNamesForType(ConfigurationClassPostProcessor.class).length == 0;

@@ -7,15 +7,15 @@ import java.util.concurrent.TimeUnit;
 import org.springframework.beans.factory.DisposableBean;
 
 /**
- * A task that holds a lock until the context has begun to destroy its beans, and that is waited for
- * then, as executors wait for theirs.
+ * A task that holds a lock until the context begins to destroy its beans. The context waits for the
+ * task, as executors wait for their tasks.
  */
 class LastTask implements DisposableBean {
     private final CountDownLatch begun = new CountDownLatch(1);
     private final CountDownLatch ending = new CountDownLatch(1);
     private final CompletableFuture<Boolean> wasHeld = new CompletableFuture<>();
 
-    /** Begins it, and gives whether the lock was held to the end. */
+    /** Begins the task. The result tells whether the lock was held to the end. */
     CompletableFuture<Boolean> begin(NamedLock lock) throws InterruptedException {
         new Thread(
                         () -> {

@@ -2,7 +2,7 @@ package com.example.shop;
 
 import org.springframework.stereotype.Component;
 
-/** A bean that a lock's name asks. */
+/** A bean that the name of a lock reads. */
 @Component("region")
 class Region {
     public String name() {

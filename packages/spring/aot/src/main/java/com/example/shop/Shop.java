@@ -16,7 +16,7 @@ import org.springframework.stereotype.Service;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Methods with a lock, which say what the program holds while they run. */
+/** Annotated methods that return the locks that the program holds while they run. */
 @Service
 public class Shop implements Catalogue {
     private final ObjectProvider<LocksEndpoint> locks;
@@ -25,7 +25,7 @@ public class Shop implements Catalogue {
         this.locks = locks;
     }
 
-    /** An argument of a name. */
+    /** An argument whose properties the name of a lock reads. */
     public record Order(long id, Customer customer) {
         public record Customer(String name) {}
     }

@@ -6,8 +6,8 @@ import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.context.ConfigurableApplicationContext;
 
 /**
- * Runs a program that Spring has processed ahead of time, and exits with 0 if all checks hold. The
- * processing calls {@code main} too, up to the first start.
+ * A program that Spring has processed ahead of time. Exits with 0 if all checks hold. The
+ * processing calls {@code main} too, but only up to the first start.
  */
 @SpringBootApplication
 public class ShopApplication {
@@ -26,7 +26,7 @@ public class ShopApplication {
                 SpringBootVersion.getVersion(), Runtime.version().feature(), Checks.count());
     }
 
-    /** A program with these properties, as arguments of the command. */
+    /** Starts the program with these properties as command-line arguments. */
     static ConfigurableApplicationContext start(String... properties) {
         return SpringApplication.run(ShopApplication.class, properties);
     }

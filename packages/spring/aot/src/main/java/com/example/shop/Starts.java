@@ -15,7 +15,10 @@ import java.util.List;
 import java.util.concurrent.Future;
 import org.springframework.boot.context.properties.bind.BindException;
 
-/** Starts with properties of their own: some count at start, others were fixed at build time. */
+/**
+ * Starts of the program with different properties. Some properties are read at start, others are
+ * fixed at build time.
+ */
 final class Starts {
     private Starts() {}
 
@@ -136,7 +139,7 @@ final class Starts {
         }
     }
 
-    /** A message that blames a property shows that it was bound. */
+    /** Checks that properties are bound: the error message for a wrong value names its property. */
     private static void checkWrongProperties() {
         refused("steadlock.ssl.ca-file", "steadlock.host=a", "steadlock.ssl.ca-file=/nowhere");
         refused("steadlock.ssl.cert-file", "steadlock.host=a", "steadlock.ssl.cert-file=/c");
@@ -182,7 +185,7 @@ final class Starts {
                 failure.action());
     }
 
-    /** These are the properties that README.md calls fixed. */
+    /** Checks the properties that README.md calls fixed. */
     private static void checkWhatIsFixed() {
         try (var context =
                 ShopApplication.start(

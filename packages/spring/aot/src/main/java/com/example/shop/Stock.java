@@ -12,7 +12,7 @@ import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.reactive.TransactionalOperator;
 import reactor.core.publisher.Mono;
 
-/** Transactions with a lock around them, on a table in each of the two databases. */
+/** Transactions inside a lock, on a table in each of the two databases. */
 @Service
 public class Stock {
     private static final String SELL = "UPDATE stock SET sold = sold + 1";
@@ -73,7 +73,7 @@ public class Stock {
                 .block();
     }
 
-    /** As if the lease had been lost: it is not valid from here on. */
+    /** Releases the lease, so that it is not valid any more, as if it had been lost. */
     static Mono<Void> release() {
         return CurrentLease.reactive()
                 .flatMap(lease -> Mono.fromCompletionStage(lease::releaseAsync))

@@ -9,7 +9,7 @@ import io.opentelemetry.api.metrics.Meter
 import io.opentelemetry.api.metrics.ObservableLongMeasurement
 import io.opentelemetry.api.metrics.ObservableMeasurement
 
-/** The numbers that the client counts, whenever OpenTelemetry asks for them: all at once, from one text. */
+/** The metrics of the client, observed when OpenTelemetry collects. One collection reads all numbers from one text. */
 internal class Counts(private val engine: Engine, private val meter: Meter, private val common: Attributes) {
     private val measurements =
         Exposition(engine.metrics()).families.filter { it.type != "histogram" }.associate { it.name to measurement(it) }

@@ -13,8 +13,8 @@ import java.io.Closeable
 import java.util.concurrent.atomic.AtomicBoolean
 
 /**
- * One client under observation. It refers to the client's engine only, so that a client can be dropped that is
- * instrumented.
+ * One instrumented client. Refers only to the engine of the client, so that the program can drop an instrumented
+ * client.
  */
 internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTelemetry, attributes: Attributes) :
     Observer,
@@ -49,7 +49,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
         records.flush(CLOSE_MS)
     }
 
-    /** What a user's exporter throws is told once. */
+    /** Runs [record], and logs only the first failure of the program's exporter. */
     private fun run(record: Runnable) {
         try {
             record.run()
@@ -61,7 +61,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
     }
 
     private companion object {
-        /** The most records that wait. */
+        /** The largest number of records that wait. */
         const val MOST = 10_000
         const val CLOSE_MS = 500L
     }
@@ -71,5 +71,5 @@ private fun missing(records: Long) = Runnable {
     Log.warn("$records spans and times are missing, as OpenTelemetry was too slow for them")
 }
 
-/** The name by which OpenTelemetry knows this library. */
+/** The name of this library in OpenTelemetry. */
 internal const val SCOPE = "io.github.steadlock"

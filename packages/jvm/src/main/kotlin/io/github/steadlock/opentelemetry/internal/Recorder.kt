@@ -15,7 +15,10 @@ import io.opentelemetry.api.trace.Span
 import io.opentelemetry.api.trace.StatusCode
 import io.opentelemetry.context.Context
 
-/** Makes the spans and the times of what has ended. That may throw, as it is a user's code that is called. */
+/**
+ * The recorder of the spans and times of waits and leases that have ended. The functions may throw, because they call
+ * the program's code.
+ */
 internal class Recorder(
     openTelemetry: OpenTelemetry,
     private val common: Attributes,
@@ -76,8 +79,9 @@ internal class Recorder(
         common.toBuilder().put(KIND, lock.kind).put(GROUP, group(lock, outcome))
 
     /**
-     * The client knows the group of a lock once it has counted an acquisition of it. What it refuses it may not count,
-     * and names that it refuses may be any and many: these have no group of their own.
+     * Returns the group of a lock in the metrics. The client knows the group once it has counted an acquisition of the
+     * lock. Refused acquisitions are counted as `other`, because the client may not count them, and their names can be
+     * arbitrary and many.
      */
     fun group(lock: LockKey, outcome: String): String {
         lock.group?.let { return it }
@@ -95,10 +99,10 @@ internal class Recorder(
         val DEGRADED = booleanKey("steadlock.degraded")
         val ERROR_TYPE = stringKey("error.type")
 
-        /** How a wait ends that is an error. */
+        /** The outcomes of a wait that are errors. */
         val ERRORS = setOf("unavailable", "misconfigured", "refused", "lost", "closed")
 
-        /** The losses that are one: the others are the program's own will. */
+        /** The losses that are errors. The program itself causes the other ones. */
         val LOSSES = setOf(LostReason.EXPIRED, LostReason.REMOVED, LostReason.STOLEN)
 
         const val WAIT = "How long callers waited for a lock, until it was granted or the wait ended otherwise."

@@ -10,7 +10,9 @@ import io.opentelemetry.context.Context
 import java.time.Instant
 import java.util.concurrent.atomic.AtomicBoolean
 
-/** A wait, from the call on; made on the caller's thread. [submit] has a record handed on, on another thread. */
+/**
+ * A wait from its call on, made on the caller's thread. [submit] passes a record to OpenTelemetry on another thread.
+ */
 internal class WaitRecord(
     private val lock: LockKey,
     private val recorder: Recorder,
@@ -27,7 +29,7 @@ internal class WaitRecord(
 
     override fun failed(failure: Failure) {
         val outcome = outcomeOf(failure)
-        // The client is about to be gone, and knows no groups then.
+        // Looks up the group now, because a closed client will not know it any more.
         if (outcome == "closed") recorder.group(lock, outcome)
         end(outcome, failure)
     }
@@ -36,7 +38,7 @@ internal class WaitRecord(
         end("cancelled")
     }
 
-    /** Gives when it ended, or null if it had ended before. */
+    /** Ends the wait. Returns the moment of the end, or null if it had ended before. */
     private fun end(outcome: String, failure: Failure? = null): Moment? {
         if (!isEnded.compareAndSet(false, true)) return null
         val to = from.later()
@@ -45,7 +47,7 @@ internal class WaitRecord(
     }
 }
 
-/** A lease, from its grant on. */
+/** A lease from its grant on. */
 internal class HoldRecord(
     private val lock: LockKey,
     private val recorder: Recorder,
@@ -68,9 +70,9 @@ internal class HoldRecord(
     }
 }
 
-/** A moment by the wall clock, and by the clock that nobody sets. */
+/** A moment by the wall clock and by the monotonic clock. */
 internal class Moment private constructor(val wall: Instant, private val nanos: Long) {
-    /** The moment that is now, as far behind this one as it took. */
+    /** Returns the present moment, with the wall clock advanced by the time that passed on the monotonic clock. */
     fun later(): Moment {
         val now = System.nanoTime()
         return Moment(wall.plusNanos(now - nanos), now)
@@ -85,10 +87,10 @@ internal class Moment private constructor(val wall: Instant, private val nanos: 
     }
 }
 
-/** Where a program keeps its contexts is its own affair, and may fail. */
+/** Returns the current context, or the root context if the program's context storage fails. */
 private fun currentContext(): Context = runCatching(Context::current).getOrElse { Context.root() }
 
-/** As the core counts an acquisition that ended so. */
+/** Returns the outcome under which the core counts an acquisition that failed so. */
 private fun outcomeOf(failure: Failure): String =
     when {
         failure.isSkipped -> "skipped"

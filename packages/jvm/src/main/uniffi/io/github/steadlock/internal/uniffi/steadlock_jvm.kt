@@ -872,52 +872,52 @@ private fun uniffiCheckContractApiVersion(lib: IntegrityCheckingUniffiLib) {
 }
 @Suppress("UNUSED_PARAMETER")
 private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
-    if ((lib.uniffi_steadlock_jvm_checksum_func_cancel() and 0xFFFF) != 38890) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_cancel() and 0xFFFF) != 23618) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_close() and 0xFFFF) != 64708) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_drop_client() and 0xFFFF) != 45388) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_drop_client() and 0xFFFF) != 17182) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 5718) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_extend() and 0xFFFF) != 22581) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 4821) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_force_release() and 0xFFFF) != 38727) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_forget() and 0xFFFF) != 46206) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_forget() and 0xFFFF) != 33287) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_inspect() and 0xFFFF) != 45883) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 13848) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_keeps_out() and 0xFFFF) != 50128) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 34805) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 24203) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 17264) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 21274) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 1204) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 9671) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 42011) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 6375) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_release_now() and 0xFFFF) != 58389) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 37386) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_set_limit() and 0xFFFF) != 11346) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_shown() and 0xFFFF) != 2947) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_shown() and 0xFFFF) != 65300) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_vocabulary() and 0xFFFF) != 55246) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_vocabulary() and 0xFFFF) != 5184) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
 }
@@ -1146,32 +1146,32 @@ public object FfiConverterString: FfiConverter<String, RustBuffer.ByValue> {
  */
 data class NativeFailure (
     /**
-     * The kind's name.
+     * The name of the error's kind.
      */
     val `kind`: kotlin.String
     , 
     /**
-     * What was being done.
+     * The operation that failed.
      */
     val `operation`: kotlin.String
     , 
     /**
-     * The whole message.
+     * The complete message.
      */
     val `message`: kotlin.String
     , 
     /**
-     * What the server or the network said, or why nothing came.
+     * The message of the server or the network, or the reason why no reply came.
      */
     val `cause`: kotlin.String?
     , 
     /**
-     * The server that has to do with it.
+     * The server that the error is about, if any.
      */
     val `node`: kotlin.String?
     , 
     /**
-     * Whether the same call may go well later.
+     * Whether the same call may succeed later.
      */
     val `isRetryable`: kotlin.Boolean
     
@@ -1221,16 +1221,16 @@ public object FfiConverterTypeNativeFailure: FfiConverterRustBuffer<NativeFailur
 
 
 /**
- * What a client has counted, or why that is not known.
+ * The metrics of a client, or the reason why there are none.
  */
 data class NativeMetrics (
     /**
-     * In Prometheus' text format; empty if there is none.
+     * The metrics in Prometheus' text format; empty if `failure` is set.
      */
     val `text`: kotlin.String
     , 
     /**
-     * Set if there is none.
+     * Set if there are no metrics.
      */
     val `failure`: NativeFailure?
     
@@ -1268,11 +1268,11 @@ public object FfiConverterTypeNativeMetrics: FfiConverterRustBuffer<NativeMetric
 
 
 /**
- * A new client: its handle, or why there is none.
+ * The handle of a new client, or the reason why opening failed.
  */
 data class NativeOpened (
     /**
-     * Stands for the client in every other call.
+     * Identifies the client in every other call.
      */
     val `handle`: kotlin.ULong
     , 
@@ -1315,11 +1315,11 @@ public object FfiConverterTypeNativeOpened: FfiConverterRustBuffer<NativeOpened>
 
 
 /**
- * The words that cross the border.
+ * All words that this library exchanges with the JVM.
  */
 data class NativeVocabulary (
     /**
-     * Names of all error kinds.
+     * The names of all error kinds.
      */
     val `errorKinds`: List<kotlin.String>
     , 
@@ -1329,17 +1329,17 @@ data class NativeVocabulary (
     val `releaseOutcomes`: List<kotlin.String>
     , 
     /**
-     * All reasons of a loss.
+     * All reasons for the loss of a lease.
      */
     val `lostReasons`: List<kotlin.String>
     , 
     /**
-     * Names of all kinds of lock.
+     * The names of all kinds of lock.
      */
     val `kinds`: List<kotlin.String>
     , 
     /**
-     * What may become of an acquisition in an outage, in the order of their numbers.
+     * All policies for acquisitions while a server is unavailable, in the order of their numbers.
      */
     val `onUnavailable`: List<kotlin.String>
     
@@ -1870,7 +1870,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     }
 }
         /**
-         * The caller of an acquisition went away; `request` is the number that starting it gave.
+         * Cancels an acquisition whose caller no longer waits for it. `request` is the number that the
+         * start of the acquisition returned.
          */ fun `cancel`(`client`: kotlin.ULong, `request`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -1899,7 +1900,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Forgets a client, and sends home the thread that waits for its events.
+         * Forgets a client. The thread that waits for its events returns.
          */ fun `dropClient`(`client`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -1912,7 +1913,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to make a lease last longer.
+         * Starts to extend a lease.
          */ fun `extend`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lease`: kotlin.ULong, `byMs`: kotlin.Double?): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -1929,7 +1930,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to take a lock from its holder.
+         * Starts to release a lock on behalf of its holder.
          */ fun `forceRelease`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -1945,7 +1946,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * The JVM has nothing any more of a lease that was lost.
+         * Forgets a lost lease, because the JVM has no object of it any more.
          */ fun `forget`(`client`: kotlin.ULong, `lease`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -1975,8 +1976,9 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Whether a coroutine that holds the lock of the one address would wait for itself if it asked for that of the
-         * other. An address that is none is told of by the acquisition itself.
+         * Returns whether a coroutine that holds the lock of the address `held` would wait for itself if
+         * it tried to acquire the lock of the address `wanted`. Returns `false` for an invalid address,
+         * because the acquisition itself reports that.
          */ fun `keepsOut`(`client`: kotlin.ULong, `held`: kotlin.String, `wanted`: kotlin.String): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -1992,7 +1994,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * What a release throws if the lease was lost for this reason.
+         * Returns the error that a release throws if the lease was lost for this reason.
          */ fun `lostError`(`name`: kotlin.String, `reason`: kotlin.String): NativeFailure {
             return FfiConverterTypeNativeFailure.lift(
     uniffiRustCall() { _status ->
@@ -2007,7 +2009,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * What a client has counted; nothing if it was dropped.
+         * Returns the metrics of a client, or `None` if it was dropped.
          */ fun `metrics`(`client`: kotlin.ULong): NativeMetrics? {
             return FfiConverterOptionalTypeNativeMetrics.lift(
     uniffiRustCall() { _status ->
@@ -2021,7 +2023,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+         * Returns the group of the locks with this name in the metrics, or `None` if the client counts no
+         * metrics or was dropped.
          */ fun `metricsGroup`(`client`: kotlin.ULong, `name`: kotlin.String): kotlin.String? {
             return FfiConverterOptionalString.lift(
     uniffiRustCall() { _status ->
@@ -2051,7 +2054,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Releases leases of threads that have ended, at the process's end.
+         * Releases leases of ended threads when the process ends.
          */ fun `releaseNow`(`client`: kotlin.ULong, `leases`: List<kotlin.ULong>, `timeoutMs`: kotlin.ULong)
         = 
     uniffiRustCall() { _status ->
@@ -2066,7 +2069,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Starts to change a semaphore's limit to that of the address.
+         * Starts to change the limit of a semaphore to the one in the address.
          */ fun `setLimit`(`client`: kotlin.ULong, `tag`: kotlin.ULong, `lock`: kotlin.String): kotlin.Boolean {
             return FfiConverterBoolean.lift(
     uniffiRustCall() { _status ->
@@ -2082,7 +2085,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * A lock's name as messages show it.
+         * Returns a lock's name as messages show it.
          */ fun `shown`(`name`: kotlin.String): kotlin.String {
             return FfiConverterString.lift(
     uniffiRustCall() { _status ->
@@ -2096,7 +2099,8 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * All words that cross the border, so that a test finds one that is not known.
+         * Returns all words that this library exchanges with the JVM, so that a test finds a word that
+         * Kotlin does not know.
          */ fun `vocabulary`(): NativeVocabulary {
             return FfiConverterTypeNativeVocabulary.lift(
     uniffiRustCall() { _status ->

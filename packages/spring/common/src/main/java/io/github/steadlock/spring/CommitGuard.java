@@ -6,19 +6,19 @@ import io.github.steadlock.spring.aop.ThreadTransaction;
 import reactor.core.publisher.Mono;
 
 /**
- * Binds a transaction to a lease: if the lease is not valid any more just before the commit, the
- * transaction is rolled back with {@link CommitRefusedException}. Leases of {@link DistributedLock}
- * have that already; this is for those that a program acquires itself.
+ * A guard that binds a transaction to a lease: if the lease is not valid any more just before the
+ * commit, the transaction is rolled back with {@link CommitRefusedException}. Methods with {@link
+ * DistributedLock} do this already. Use this class for leases that the program acquires itself.
  *
- * <p>It compares the lease's deadline with the clock and asks no server. It cannot stop a pause
- * between that look and the commit, nor what is written outside the transaction: for these the
- * resource must check the fencing token.
+ * <p>The guard compares the lease's deadline with the clock and makes no server call. It cannot
+ * detect a pause between this check and the commit, and it does not cover writes outside the
+ * transaction. For both, the resource must check the fencing token.
  */
 public final class CommitGuard {
     private CommitGuard() {}
 
     /**
-     * Has the calling thread's transaction roll back unless {@code lease} is valid before the
+     * Makes the calling thread's transaction roll back unless {@code lease} is valid before the
      * commit.
      *
      * @throws IllegalStateException if the thread has no transaction
@@ -32,12 +32,12 @@ public final class CommitGuard {
     }
 
     /**
-     * Has the subscriber's transaction roll back unless {@code lease} is valid before the commit. A
-     * {@code TransactionalOperator} within a method with {@link DistributedLock} needs it, too,
-     * with the lease of {@link CurrentLease#reactive()}.
+     * Makes the subscriber's transaction roll back unless {@code lease} is valid before the commit.
+     * A {@code TransactionalOperator} inside a method with {@link DistributedLock} needs this call
+     * too, with the lease of {@link CurrentLease#reactive()}.
      *
-     * @return completes once that is arranged; fails with {@link IllegalStateException} if the
-     *     subscriber has no transaction
+     * @return a publisher that completes once the check is registered, and fails with {@link
+     *     IllegalStateException} if the subscriber has no transaction
      */
     public static Mono<Void> requireValidReactive(Lease lease) {
         return ReactiveTransaction.current()

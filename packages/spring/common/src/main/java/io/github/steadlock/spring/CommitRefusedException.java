@@ -5,12 +5,12 @@ import java.util.Locale;
 import org.springframework.dao.PessimisticLockingFailureException;
 
 /**
- * A transaction was rolled back because a lease that it relies on was not valid any more when it
- * was to be committed. Nothing of it was written, so the call may be tried again.
+ * A transaction was rolled back because a lease that it relies on was not valid any more just
+ * before the commit. The transaction wrote nothing, so the program can retry the call.
  *
- * <p>It is no {@code TransactionException}, on purpose: a transaction manager does not roll back
- * when one of these comes out of a callback before the commit, and a JDBC connection then commits
- * when it is returned.
+ * <p>The class is deliberately no {@code TransactionException}. If a callback before the commit
+ * throws one of these, a transaction manager does not roll back, and a JDBC connection then commits
+ * when it is returned to its pool.
  */
 public class CommitRefusedException extends PessimisticLockingFailureException {
     private static final long serialVersionUID = 1;
@@ -19,9 +19,9 @@ public class CommitRefusedException extends PessimisticLockingFailureException {
     private final LostReason reason;
 
     /**
-     * With the lock and why its lease was lost.
+     * Makes the exception of a lock and the reason for the loss of its lease.
      *
-     * @param reason null if that is not known yet
+     * @param reason null if the reason is not known yet
      */
     public CommitRefusedException(String lockName, LostReason reason) {
         super(
@@ -37,16 +37,16 @@ public class CommitRefusedException extends PessimisticLockingFailureException {
     }
 
     /**
-     * The lock whose lease was not valid; of several locks as one, all names with commas between
-     * them.
+     * Returns the lock whose lease was not valid; for a composite lock, the names of all members,
+     * separated by commas.
      */
     public String getLockName() {
         return lockName;
     }
 
     /**
-     * Why the lease was lost, or null if its deadline has just passed and the loss was not told
-     * yet, or if the program had released it.
+     * Returns the reason for the loss of the lease. Returns null if the deadline has just passed
+     * and the client has not reported the loss yet, or if the program had released the lease.
      */
     public LostReason getReason() {
         return reason;

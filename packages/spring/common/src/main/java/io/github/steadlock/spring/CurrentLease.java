@@ -7,7 +7,7 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
- * The lease by which a method with {@link DistributedLock} runs, for its fencing token.
+ * The lease of the running method with {@link DistributedLock}, for its fencing token.
  *
  * <pre>{@code
  * Long token = CurrentLease.get().getToken();
@@ -17,8 +17,8 @@ public final class CurrentLease {
     private CurrentLease() {}
 
     /**
-     * The innermost lease of the calling thread. The part of a method that runs on another thread
-     * has none; hand the lease on to it.
+     * Returns the innermost lease of the calling thread. If a part of the method runs on another
+     * thread, that thread has no lease here; pass the lease to it.
      *
      * @throws IllegalStateException if the thread runs no method with {@link DistributedLock}
      */
@@ -30,7 +30,7 @@ public final class CurrentLease {
     }
 
     /**
-     * The innermost lease of the calling thread, or empty if it runs no method with {@link
+     * Returns the innermost lease of the calling thread, or empty if it runs no method with {@link
      * DistributedLock}.
      */
     public static Optional<Lease> find() {
@@ -38,9 +38,9 @@ public final class CurrentLease {
     }
 
     /**
-     * The innermost lease of the subscriber's context, in methods with a reactive result and, by
-     * {@code awaitSingleOrNull()}, in suspend functions. Empty outside a method with {@link
-     * DistributedLock}.
+     * Returns the innermost lease of the subscriber's context. For methods with a reactive result,
+     * and for suspend functions, which read it by {@code awaitSingleOrNull()}. Empty outside a
+     * method with {@link DistributedLock}.
      */
     public static Mono<Lease> reactive() {
         return ContextLeases.current();

@@ -7,8 +7,8 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * The method runs while it holds a lock that all instances of the program share, and programs in
- * other languages of Steadlock too.
+ * Runs the method while it holds a lock. All instances of the program share the lock, and so do
+ * programs in other languages of Steadlock.
  *
  * <pre>{@code
  * @DistributedLock(name = "'voucher:' + #userId", waitTime = "2s")
@@ -17,24 +17,28 @@ import java.lang.annotation.Target;
  * }</pre>
  *
  * The lock is acquired before a transaction of the method begins, and released after it has ended.
- * If the lease is not valid any more just before a transaction within is to be committed, that is
- * rolled back with {@link CommitRefusedException}.
+ * If the lease is not valid any more just before the commit of a transaction inside, the
+ * transaction is rolled back with {@link CommitRefusedException}.
  *
- * <p>A blocking method holds the lock by its thread, which may enter again; a method that gives a
- * {@code CompletionStage}, until that has completed; one that gives a publisher, and a suspend
- * function, for each subscriber until it has ended. These enter again from within the same context,
- * and are refused with {@link IllegalStateException} where they would wait for themselves.
+ * <p>The result type decides how long the lock is held. For a blocking method, the calling thread
+ * holds the lock until the method returns, and can re-enter it. A method that returns a {@code
+ * CompletionStage} holds the lock until the stage has completed. A method that returns a publisher,
+ * or a suspend function, holds it for each subscriber until the publisher has ended. Calls of the
+ * last two sorts re-enter inside the same context. They fail with {@link IllegalStateException} if
+ * they would wait for themselves.
  *
  * <p>The call throws {@link io.github.steadlock.LockTimeoutException} if the lock is not granted in
  * time, {@link io.github.steadlock.UnavailableException} if the server does not answer, and {@link
- * IllegalArgumentException} if the arguments give no name; the method does not run then. If the
- * lease was lost and the method ended well, it throws {@link
- * io.github.steadlock.LockLostException}; what the method throws goes before that, with the loss
- * among its suppressed exceptions. An interrupt or a cancellation while it waits leaves nothing
- * behind: the call throws {@link InterruptedException} if the method declares it, else {@link
- * LockInterruptedException} with the interrupt still set.
+ * IllegalArgumentException} if the arguments give no name. The method does not run in these cases.
+ * If the lease was lost and the method did not throw, the call throws {@link
+ * io.github.steadlock.LockLostException}. If the method threw, the call throws the method's
+ * exception, with the loss among its suppressed exceptions. If the call is interrupted or cancelled
+ * while it waits, the attempt leaves nothing behind on the server. After an interrupt, the call
+ * throws {@link InterruptedException} if the method declares it; otherwise it throws {@link
+ * LockInterruptedException}, and the thread's interrupt status stays set.
  *
- * <p>What cannot work as it is written stops the start with {@link InvalidAnnotationException}.
+ * <p>An annotation that cannot work stops the start of the program with {@link
+ * InvalidAnnotationException}.
  */
 @Documented
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
@@ -43,66 +47,69 @@ public @interface DistributedLock {
     /**
      * The name of the lock: an expression of Spring's language (SpEL), with the arguments as {@code
      * #userId}, {@code #p0} or {@code #a0}, and beans as {@code @bean}: {@code "'voucher:' +
-     * #userId"}. Or a template: {@code "voucher:#{#userId}"}. Placeholders as <code>${shop.name}
-     * </code> are replaced before. An expression that gives several names, as a collection or an
-     * array, acquires all of these locks as one, each once; such a lease has no fencing token.
+     * #userId"}. A template works too: {@code "voucher:#{#userId}"}. Placeholders such as {@code
+     * ${shop.name}} are replaced first. If the expression gives several names, as a collection or
+     * an array, the method acquires a composite lock of all of them, each once; its lease has no
+     * fencing token.
      *
-     * <p>A null in place of the name or of an argument that is joined to it is refused, as all such
-     * calls would share one lock.
+     * <p>The name and the arguments that are joined to it must not be null, because all such calls
+     * would share one lock.
      */
     String name();
 
     /**
-     * The {@link io.github.steadlock.SteadlockClient} that has the lock, by the name of its bean or
-     * a placeholder. Default: the only client, or of several the one that is {@code @Primary}.
-     * Locks of two clients are two locks, whatever their names: the lease of one never enters the
-     * other again.
+     * The {@link io.github.steadlock.SteadlockClient} of the lock: the name of its bean, or a
+     * placeholder. Default: the only client, or the {@code @Primary} one of several. Locks of two
+     * clients are different locks, even if they have the same name: the lease of one never
+     * re-enters the other.
      */
     String client() default "";
 
-    /** Which lock of that name. */
+    /** The kind of the lock. */
     LockKind kind() default LockKind.LOCK;
 
-    /** How many permits there are, of {@link LockKind#SEMAPHORE} only: 1 to 1,000,000. */
+    /** The number of permits, 1 to 1,000,000; for {@link LockKind#SEMAPHORE} only. */
     int limit() default 0;
 
     /**
-     * How long to wait, as {@code "500ms"}, {@code "2s"} or {@code "PT2S"}, or a placeholder;
-     * {@code "0s"} tries once. Default: the property {@code steadlock.wait}; without it, as long as
-     * the server answers.
+     * How long to wait, such as {@code "500ms"}, {@code "2s"} or {@code "PT2S"}, or a placeholder.
+     * {@code "0s"} makes a single attempt. Default: the property {@code steadlock.wait}; without
+     * it, as long as the server answers.
      */
     String waitTime() default "";
 
     /**
-     * A fixed lease that nobody renews, 100 ms to 24 h, as {@code "10s"}. Default: the lease of the
-     * client, renewed until the method ends.
+     * The length of a fixed lease, which is not renewed, 100 ms to 24 h, such as {@code "10s"}.
+     * Default: the lease of the client, renewed until the method ends.
      */
     String lease() default "";
 
     /**
-     * What becomes of the call if the lock is not granted within {@link #waitTime()}, or is skipped
-     * because its server is known not to answer.
+     * How the call ends if the lock is not granted within {@link #waitTime()}, or is skipped
+     * because the circuit breaker of its server is open.
      */
     OnBusy onBusy() default OnBusy.THROW;
 
     /**
-     * A method of the same class that is called in place of this one if the lock is not granted, or
-     * is skipped: of the same arguments, or of these and a {@link
-     * io.github.steadlock.SteadlockException}, and of the same result. It may be private; its own
-     * annotations do nothing, as it is called without the proxy. With {@link OnBusy#THROW} only.
+     * The name of a method of the same class that is called instead of this one if the lock is not
+     * granted or is skipped. The method must have the same result type and the same parameters,
+     * optionally followed by a {@link io.github.steadlock.SteadlockException}. The method can be
+     * private. Annotations on it have no effect, because it is called without the proxy. Only with
+     * {@link OnBusy#THROW}.
      */
     String busyHandler() default "";
 
     /**
-     * The fate of the lock if the caller cancels the {@code CompletableFuture} of a method that
-     * gives a {@code CompletionStage}. Of such methods only: a publisher and a suspend function are
-     * always cancelled themselves.
+     * Whether the lock is kept or released if the caller cancels the {@code CompletableFuture} of a
+     * method that returns a {@code CompletionStage}. For such methods only, because a publisher and
+     * a suspend function are always cancelled themselves.
      */
     OnCancel onCancel() default OnCancel.KEEP;
 
     /**
-     * Why the lock is needed, for people: {@link io.github.steadlock.spring.aop.LockReasons} has it
-     * while the method holds the lock or waits for it.
+     * The reason why the method needs the lock, for people. {@link
+     * io.github.steadlock.spring.aop.LockReasons} returns it while the method holds the lock or
+     * waits for it.
      */
     String reason() default "";
 }

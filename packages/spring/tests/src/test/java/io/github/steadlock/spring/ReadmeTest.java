@@ -19,7 +19,7 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 
-/** A program of the lines of the READMEs, as they stand there, starts and locks. */
+/** Tests that the code of the READMEs, unchanged, is a program that starts and locks. */
 @ExtendWith(OutputCaptureExtension.class)
 class ReadmeTest {
     private static final Path SPRING = Path.of("..", "README.md");

@@ -13,14 +13,14 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import org.springframework.util.FileSystemUtils;
 
-/** A redis-server of its own, on a free port, in a folder that goes away with it. */
+/** A redis-server of its own, on a free port, in a temporary folder. */
 public final class RedisServer implements AutoCloseable {
     private final Path folder;
     private final int port;
     private final List<String> command;
     private Process process;
 
-    /** Starts it with these options, as {@code "--requirepass", "secret"}. */
+    /** Starts the server with these options, such as {@code "--requirepass", "secret"}. */
     public RedisServer(String... options) {
         try {
             folder = Files.createTempDirectory("steadlock-test");
@@ -34,8 +34,8 @@ public final class RedisServer implements AutoCloseable {
     }
 
     /**
-     * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might
-     * take it before the server starts.
+     * Returns a port on which no program listens. The port is outside the range that systems use
+     * for outgoing connections, because such a connection could occupy it before the server starts.
      */
     public static int freePort() throws IOException {
         while (true) {
@@ -55,7 +55,7 @@ public final class RedisServer implements AutoCloseable {
         return "redis://127.0.0.1:" + port;
     }
 
-    /** Starts it again, on the same port and without data. */
+    /** Starts the server again, on the same port and without data. */
     public void start() {
         try {
             process =
@@ -70,7 +70,7 @@ public final class RedisServer implements AutoCloseable {
         Waiting.until("redis-server answers", this::answers);
     }
 
-    /** What the server answers to a command without arguments, on a connection of its own. */
+    /** Returns the server's reply to an inline command, on a new connection. */
     public String ask(String question) {
         try (var socket = new Socket("127.0.0.1", port)) {
             socket.setSoTimeout(2_000);

@@ -3,13 +3,13 @@ package io.github.steadlock.spring;
 import java.time.Duration;
 import java.util.function.BooleanSupplier;
 
-/** Waits for what something else is about to do. */
+/** Waits for conditions that other threads or processes make true. */
 public final class Waiting {
     private static final Duration LIMIT = Duration.ofSeconds(20);
 
     private Waiting() {}
 
-    /** Until {@code condition} is true. */
+    /** Waits until {@code condition} is true. Fails after 20 s. */
     public static void until(String what, BooleanSupplier condition) {
         long deadline = System.nanoTime() + LIMIT.toNanos();
         while (!condition.getAsBoolean()) {

@@ -8,7 +8,7 @@ import org.springframework.boot.autoconfigure.data.redis.RedisConnectionDetails.
 import org.springframework.boot.ssl.SslBundle;
 import org.springframework.core.env.Environment;
 
-/** Spring Boot's connection details as ours. */
+/** The conversion of Spring Boot's connection details to those of Steadlock. */
 final class RedisDetails extends BootConnectionDetails {
     private final RedisConnectionDetails details;
 

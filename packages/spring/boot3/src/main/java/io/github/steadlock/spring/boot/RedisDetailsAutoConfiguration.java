@@ -11,7 +11,9 @@ import org.springframework.boot.autoconfigure.data.redis.RedisConnectionDetails;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.env.Environment;
 
-/** The server of Spring Boot's connection details for Redis, in the form that Steadlock knows. */
+/**
+ * The auto-configuration of Steadlock's connection details, from those of Spring Boot for Redis.
+ */
 @AutoConfiguration(after = RedisAutoConfiguration.class, before = SteadlockAutoConfiguration.class)
 @ConditionalOnClass(RedisConnectionDetails.class)
 @ConditionalOnBean(RedisConnectionDetails.class)

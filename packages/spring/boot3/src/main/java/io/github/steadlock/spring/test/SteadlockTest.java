@@ -16,9 +16,9 @@ import org.springframework.test.context.BootstrapWith;
 import org.springframework.test.context.junit.jupiter.SpringExtension;
 
 /**
- * A test of what takes locks, with Steadlock's auto-configuration alone and a store in memory in
- * place of a server. Components of the program are not scanned: name those that are tested by
- * {@code @Import} or {@link #includeFilters}.
+ * Marks a test of components that use locks. The test has only Steadlock's auto-configuration, and
+ * a store in memory instead of a server. Components of the program are not scanned: add the tested
+ * ones by {@code @Import} or {@link #includeFilters}.
  *
  * <pre>{@code
  * @SteadlockTest
@@ -39,16 +39,19 @@ import org.springframework.test.context.junit.jupiter.SpringExtension;
 @TypeExcludeFilters(SteadlockTypeExcludeFilter.class)
 @AutoConfigureSteadlock
 public @interface SteadlockTest {
-    /** Properties, as {@code "steadlock.lease=5s"}. Those that name a server do not count. */
+    /**
+     * Properties, such as {@code "steadlock.lease=5s"}. Properties that name a server have no
+     * effect.
+     */
     String[] properties() default {};
 
-    /** Whether some components are left out even so. */
+    /** Whether the default filters exclude the components of the program. */
     boolean useDefaultFilters() default true;
 
-    /** Components that are scanned after all. */
+    /** Filters for components to include in the scan. */
     Filter[] includeFilters() default {};
 
-    /** Components that are not. */
+    /** Filters for components to exclude from the scan. */
     Filter[] excludeFilters() default {};
 
     /** Auto-configurations to leave out. */

@@ -3,7 +3,7 @@ package io.github.steadlock.spring.test;
 import org.springframework.boot.test.context.SpringBootTestContextBootstrapper;
 import org.springframework.test.context.TestContextAnnotationUtils;
 
-/** Finds the properties of a {@link SteadlockTest}. */
+/** The bootstrapper that reads the properties of a {@link SteadlockTest}. */
 class SteadlockTestContextBootstrapper extends SpringBootTestContextBootstrapper {
     @Override
     protected String[] getProperties(Class<?> testClass) {

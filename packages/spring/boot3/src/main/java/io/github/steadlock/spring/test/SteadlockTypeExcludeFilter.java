@@ -2,7 +2,7 @@ package io.github.steadlock.spring.test;
 
 import org.springframework.boot.test.autoconfigure.filter.StandardAnnotationCustomizableTypeExcludeFilter;
 
-/** Leaves the components of the program out of a {@link SteadlockTest}. */
+/** The filter that excludes the components of the program from a {@link SteadlockTest}. */
 class SteadlockTypeExcludeFilter
         extends StandardAnnotationCustomizableTypeExcludeFilter<SteadlockTest> {
     SteadlockTypeExcludeFilter(Class<?> testClass) {

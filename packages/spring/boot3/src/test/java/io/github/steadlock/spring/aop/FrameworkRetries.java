@@ -2,7 +2,7 @@ package io.github.steadlock.spring.aop;
 
 import java.util.List;
 
-/** Spring Framework 6 has no retries of its own. */
+/** The retries of Spring Framework: version 6 has none of its own. */
 final class FrameworkRetries {
     private FrameworkRetries() {}
 

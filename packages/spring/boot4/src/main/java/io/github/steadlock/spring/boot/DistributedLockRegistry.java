@@ -7,18 +7,19 @@ import java.util.concurrent.locks.Condition;
 import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.integration.support.locks.LockRegistry;
 
-/** {@link SteadlockLockRegistry} in the form of Spring Integration 7. */
+/** The {@link SteadlockLockRegistry} with the interface of Spring Integration 7. */
 public class DistributedLockRegistry implements LockRegistry<DistributedLock> {
     private final SteadlockLockRegistry registry;
 
-    /** Gives the locks of {@code registry}. */
+    /** Makes a registry that returns the locks of {@code registry}. */
     public DistributedLockRegistry(SteadlockLockRegistry registry) {
         this.registry = registry;
     }
 
     /**
-     * The lock of {@code key}, whose text is the name of the lock behind the prefix. Its methods
-     * with a time to live take a fixed lease of that length, which nobody renews: 100 ms to 24 h.
+     * Returns the lock of {@code key}. The name of the lock is the prefix and the text of the key.
+     * Methods with a time to live acquire the lock with a fixed lease of that length, 100 ms to 24
+     * h, which is not renewed.
      *
      * @throws IllegalArgumentException if {@code key} is null
      */

@@ -14,7 +14,10 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.integration.support.locks.LockRegistry;
 
-/** The registry of Spring Integration 7, whose locks also take a lease of the caller. */
+/**
+ * The auto-configuration of the registry for Spring Integration 7, in which the caller can set a
+ * lease for each lock.
+ */
 @AutoConfiguration(
         after = SteadlockAutoConfiguration.class,
         before = LockRegistryAutoConfiguration.class)

@@ -11,7 +11,9 @@ import org.springframework.boot.data.redis.autoconfigure.DataRedisConnectionDeta
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.env.Environment;
 
-/** The server of Spring Boot's connection details for Redis, in the form that Steadlock knows. */
+/**
+ * The auto-configuration of Steadlock's connection details, from those of Spring Boot for Redis.
+ */
 @AutoConfiguration(
         after = DataRedisAutoConfiguration.class,
         before = SteadlockAutoConfiguration.class)

@@ -4,16 +4,16 @@ import io.github.steadlock.spring.actuate.SteadlockHealth;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthIndicator;
 
-/** The health contributor {@code steadlock}: up while the server says who holds a lock. */
+/** The health contributor {@code steadlock}: up while the server answers a query about a lock. */
 public class SteadlockHealthIndicator implements HealthIndicator {
     private final SteadlockHealth health;
 
-    /** Tells what {@code health} finds. */
+    /** Makes an indicator that reports the findings of {@code health}. */
     public SteadlockHealthIndicator(SteadlockHealth health) {
         this.health = health;
     }
 
-    /** Asks the server: one call, which ends within the command timeout. */
+    /** Asks the server. Makes one call, which ends within the command timeout. */
     @Override
     public Health health() {
         SteadlockHealth.Finding finding = health.look();

@@ -12,7 +12,9 @@ import org.springframework.boot.health.contributor.HealthContributor;
 import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.context.annotation.Bean;
 
-/** The health contributor {@code steadlock}, if there is Actuator. */
+/**
+ * The auto-configuration of the health contributor {@code steadlock}, if the program has Actuator.
+ */
 @AutoConfiguration(after = SteadlockHealthAutoConfiguration.class)
 @ConditionalOnClass({HealthIndicator.class, ConditionalOnEnabledHealthIndicator.class})
 @ConditionalOnBean(ClientHealths.class)

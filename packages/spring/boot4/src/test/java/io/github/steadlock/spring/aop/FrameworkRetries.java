@@ -15,7 +15,7 @@ import org.springframework.resilience.retry.MethodRetryEvent;
 import org.springframework.transaction.annotation.Transactional;
 import reactor.core.publisher.Mono;
 
-/** The retries of Spring Framework 7. */
+/** The rows of the table for the retries of Spring Framework 7. */
 final class FrameworkRetries {
     private FrameworkRetries() {}
 
@@ -50,7 +50,10 @@ final class FrameworkRetries {
         }
     }
 
-    /** Between two attempts; also told of the last failure, after which there is none. */
+    /**
+     * Runs between two attempts. Ignores the event after the last failure, because no attempt
+     * follows.
+     */
     record Gap(Work work) {
         @EventListener
         public void afterAttempt(MethodRetryEvent event) {

@@ -23,7 +23,7 @@ import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.EnableAsync;
 import org.springframework.transaction.annotation.Transactional;
 
-/** The retries of Spring Framework 7 are outside of the lock. */
+/** Tests that the retries of Spring Framework 7 are outside of the lock. */
 @ExtendWith(OutputCaptureExtension.class)
 class FrameworkRetriesTest {
     @Test

@@ -4,7 +4,7 @@ import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisConnectionDetails;
 
-/** What this version of Spring Boot calls its support of Redis. */
+/** The classes of this version of Spring Boot for Redis. */
 final class SpringData {
     private SpringData() {}
 
@@ -16,7 +16,7 @@ final class SpringData {
         return DataRedisConnectionDetails.class;
     }
 
-    /** As Testcontainers and the like make them. */
+    /** Returns connection details like those of Testcontainers. */
     static DataRedisConnectionDetails details(String host, int port) {
         return new DataRedisConnectionDetails() {
             @Override

@@ -4,12 +4,15 @@ import java.util.Map;
 import java.util.function.Function;
 
 /**
- * The health of each client.
+ * The health checks of all clients.
  *
- * @param byClient by the names of the beans of the clients
+ * @param byClient the health checks, by the bean names of the clients
  */
 public record ClientHealths(Map<String, SteadlockHealth> byClient) {
-    /** What {@code one} makes of the only client, or {@code several} of more. */
+    /**
+     * Returns the result of {@code one} for a single client, or of {@code several} for more than
+     * one.
+     */
     public <T> T contributor(
             Function<SteadlockHealth, T> one, Function<Map<String, SteadlockHealth>, T> several) {
         return byClient.size() == 1

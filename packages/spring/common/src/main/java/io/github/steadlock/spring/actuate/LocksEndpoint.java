@@ -15,10 +15,11 @@ import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 
 /**
- * The endpoint {@code locks}: what this instance holds, waits for and has lost. Asks no server.
+ * The endpoint {@code locks}: the locks that this instance holds, waits for and has lost. Makes no
+ * server call.
  *
- * <p>Its records have no types of Kotlin. Spring reads the type of an operation's result ahead of
- * time, and fails at one of Kotlin in a program without {@code kotlin-reflect}.
+ * <p>The records contain no Kotlin types. Spring reads the result type of an operation ahead of
+ * time, and fails at a Kotlin type in a program without {@code kotlin-reflect}.
  */
 @Endpoint(id = "locks")
 public class LocksEndpoint implements AutoCloseable {
@@ -26,10 +27,10 @@ public class LocksEndpoint implements AutoCloseable {
     private final LockReasons reasons;
 
     /**
-     * Watches clients from now on, until it is closed.
+     * Watches clients from now on, until the endpoint is closed.
      *
-     * @param clients by the names of their beans
-     * @param reasons why methods with the annotation need their locks, or null if that is not known
+     * @param clients the clients by their bean names
+     * @param reasons the reasons why annotated methods need their locks, or null if there are none
      */
     public LocksEndpoint(Map<String, SteadlockClient> clients, LockReasons reasons) {
         clients.forEach(
@@ -41,26 +42,26 @@ public class LocksEndpoint implements AutoCloseable {
     private record Watched(String name, SteadlockClient client, LockActivity activity) {}
 
     /**
-     * What there is of locks.
+     * The locks of this instance.
      *
-     * @param held the leases that are held, the oldest first
-     * @param waiting what is waited for, the oldest first
-     * @param lost the leases that were lost, the latest 100 of each client, the oldest first
+     * @param held the leases that are held, oldest first
+     * @param waiting the acquisitions that wait, oldest first
+     * @param lost the last 100 leases of each client that were lost, oldest first
      */
     public record Locks(List<Held> held, List<Waiting> waiting, List<Lost> lost) {}
 
     /**
      * A lease that is held.
      *
-     * @param client the bean of the client
-     * @param name the lock
-     * @param kind the kind of lock, as {@code lock} or {@code fair_lock}
-     * @param since when it was granted
-     * @param remaining how long it may be relied on if nothing renews it
-     * @param token its fencing token, or null
-     * @param degraded whether it excludes others of this instance alone
-     * @param thread the thread that holds it, or null of a publisher, a stage or a coroutine
-     * @param reason what the annotation says, or null
+     * @param client the bean name of the client
+     * @param name the name of the lock
+     * @param kind the kind of lock, such as {@code lock} or {@code fair_lock}
+     * @param since the time of the grant
+     * @param remaining how long the holder may rely on the lease if nothing renews it
+     * @param token the fencing token, or null
+     * @param degraded whether the lease excludes only other callers of this client
+     * @param thread the thread that holds it, or null for a publisher, a stage or a coroutine
+     * @param reason the reason in the annotation, or null
      */
     public record Held(
             String client,
@@ -74,14 +75,14 @@ public class LocksEndpoint implements AutoCloseable {
             String reason) {}
 
     /**
-     * An acquisition under way.
+     * An acquisition that is not granted yet.
      *
-     * @param client the bean of the client
-     * @param name the lock
+     * @param client the bean name of the client
+     * @param name the name of the lock
      * @param kind the kind of lock
-     * @param since when it was asked for
-     * @param thread the thread that waits, or null of a publisher, a stage or a coroutine
-     * @param reason what the annotation says, or null
+     * @param since the time of the request
+     * @param thread the thread that waits, or null for a publisher, a stage or a coroutine
+     * @param reason the reason in the annotation, or null
      */
     public record Waiting(
             String client, String name, String kind, Instant since, String thread, String reason) {}
@@ -89,13 +90,13 @@ public class LocksEndpoint implements AutoCloseable {
     /**
      * A lease that was lost.
      *
-     * @param client the bean of the client
-     * @param name the lock
+     * @param client the bean name of the client
+     * @param name the name of the lock
      * @param kind the kind of lock
-     * @param since when it was granted
-     * @param at when it was lost, as far as this instance knows
-     * @param reason why, as the name of a {@link io.github.steadlock.LostReason}
-     * @param thread the thread that held it, or null of a publisher, a stage or a coroutine
+     * @param since the time of the grant
+     * @param at when this instance noticed the loss
+     * @param reason the reason for the loss: the name of a {@link io.github.steadlock.LostReason}
+     * @param thread the thread that held it, or null for a publisher, a stage or a coroutine
      */
     public record Lost(
             String client,
@@ -106,7 +107,7 @@ public class LocksEndpoint implements AutoCloseable {
             String reason,
             String thread) {}
 
-    /** What there is at this moment. */
+    /** Returns the locks at this moment. */
     @ReadOperation
     public Locks locks() {
         return new Locks(
@@ -121,7 +122,7 @@ public class LocksEndpoint implements AutoCloseable {
                         .toList());
     }
 
-    /** Watches no longer. */
+    /** Stops watching. */
     @Override
     public void close() {
         clients.forEach(client -> client.activity.close());

@@ -13,7 +13,8 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.context.annotation.Bean;
 
 /**
- * The endpoint {@code locks}, if it is exposed. Otherwise nothing is kept of what the clients do.
+ * The auto-configuration of the endpoint {@code locks}, if it is exposed. Otherwise the clients
+ * record no activity.
  */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)

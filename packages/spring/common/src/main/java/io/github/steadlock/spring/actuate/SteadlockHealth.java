@@ -7,8 +7,9 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Whether locks can be taken: asks the server whether a lock is held that nobody takes. One call,
- * which ends within the command timeout. Of a cluster, the node is asked that has the lock's slot.
+ * The check whether locks can be acquired: asks the server whether a lock is held that no program
+ * uses. Makes one call, which ends within the command timeout. In a cluster, asks the node that has
+ * the slot of this lock.
  */
 public final class SteadlockHealth {
     private static final String PROBE = "steadlock-health";
@@ -17,10 +18,10 @@ public final class SteadlockHealth {
     private final String server;
 
     /**
-     * For a client.
+     * Makes the health check of a client.
      *
-     * @param client whose server is asked
-     * @param server its address without user and password, or null if it is not known
+     * @param client the client whose server is checked
+     * @param server the address of the server without user and password, or null if unknown
      */
     public SteadlockHealth(SteadlockClient client, String server) {
         this.client = client;
@@ -28,16 +29,16 @@ public final class SteadlockHealth {
     }
 
     /**
-     * What was found.
+     * The result of a check.
      *
      * @param isUp whether the server answered
-     * @param failure why not, or null
-     * @param details for people: {@code server}, {@code roundTrip}, {@code openBreakers} if the
-     *     client has metrics, and of a failure {@code kind}
+     * @param failure the failure, or null if the server answered
+     * @param details details for people: {@code server}, {@code roundTrip}, {@code openBreakers} if
+     *     the client has metrics, and {@code kind} of a failure
      */
     public record Finding(boolean isUp, RuntimeException failure, Map<String, Object> details) {}
 
-    /** Asks the server. Does not throw. */
+    /** Asks the server. Never throws. */
     public Finding look() {
         var details = new TreeMap<String, Object>();
         if (server != null) {
@@ -64,7 +65,7 @@ public final class SteadlockHealth {
         return failed instanceof SteadlockException ? name.replaceFirst("Exception$", "") : name;
     }
 
-    /** Null if the client counts nothing. */
+    /** Returns the number of open circuit breakers, or null if the client has no metrics. */
     private Integer openBreakers() {
         try {
             return client.metrics()

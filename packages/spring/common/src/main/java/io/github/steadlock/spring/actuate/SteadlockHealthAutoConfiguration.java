@@ -12,11 +12,14 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 
-/** What the health contributor of each version of Spring Boot asks. */
+/**
+ * The auto-configuration of the health checks, which the health contributor of each version of
+ * Spring Boot runs.
+ */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnBean(SteadlockClient.class)
 public class SteadlockHealthAutoConfiguration {
-    /** The bean of the client by the properties, whose server is known. */
+    /** The bean name of the client that the properties describe. Only its server is known. */
     private static final String OF_PROPERTIES = "steadlockClient";
 
     @Bean

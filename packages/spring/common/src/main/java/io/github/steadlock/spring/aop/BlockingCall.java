@@ -8,7 +8,7 @@ import org.aopalliance.intercept.MethodInvocation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** A method that is done when it returns. Its thread owns the lock. */
+/** A call of a method that has ended when it returns. The calling thread owns the lock. */
 final class BlockingCall {
     private static final Logger LOG = LoggerFactory.getLogger(BlockingCall.class);
 
@@ -58,8 +58,8 @@ final class BlockingCall {
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {
-            // A fixed lease that lapsed since is forgotten. This says so, as the thread holds
-            // nothing.
+            // The fixed lease has already expired, and the client has forgotten it. This call
+            // throws, because the thread holds nothing.
             lock.unlock();
             throw new IllegalStateException("lock \"" + target.shown() + "\" has no lease");
         }
@@ -76,7 +76,7 @@ final class BlockingCall {
         }
     }
 
-    /** What an interrupt during the wait comes to. */
+    /** Returns the exception for an interrupt during the wait. */
     static Exception refusal(
             LockedMethod method, LockTarget target, InterruptedException interrupted) {
         if (method.declaresInterruption()) {

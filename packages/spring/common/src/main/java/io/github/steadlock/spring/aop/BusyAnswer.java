@@ -23,9 +23,9 @@ import org.springframework.core.ResolvableType;
 import org.springframework.util.ReflectionUtils;
 import reactor.core.publisher.Mono;
 
-/** What becomes of a call whose lock was not granted. */
+/** The result of a call whose lock was not granted. */
 final class BusyAnswer {
-    /** What stands for nothing in place of null. */
+    /** The results that stand for "nothing" instead of null, by result type. */
     private static final Map<Class<?>, Object> EMPTY =
             Map.of(
                     Optional.class, Optional.empty(),
@@ -38,7 +38,8 @@ final class BusyAnswer {
     private final Method handler;
 
     /**
-     * @throws InvalidAnnotationException if the method's result, or the handler, does not suit
+     * @throws InvalidAnnotationException if the result type of the method, or the handler, is not
+     *     suitable
      */
     BusyAnswer(
             String where,
@@ -58,7 +59,7 @@ final class BusyAnswer {
         }
     }
 
-    /** Whether it answers in place of the exception. */
+    /** Returns whether this answer replaces the exception. */
     boolean isFor(Throwable failure) {
         return (onBusy == OnBusy.SKIP || handler != null)
                 && (failure instanceof LockTimeoutException
@@ -66,7 +67,7 @@ final class BusyAnswer {
                                 && unavailable.isSkipped()));
     }
 
-    /** The answer; null where nothing was to be answered. For suspend functions a publisher. */
+    /** Returns the answer, which may be null. For suspend functions, returns a publisher. */
     Object of(Object target, Object[] arguments, SteadlockException busy) throws Throwable {
         if (handler == null) {
             return nothing;
@@ -91,7 +92,7 @@ final class BusyAnswer {
         if (handler.getParameterCount() == arguments.length) {
             return arguments;
         }
-        // A suspend function has its continuation last, also behind the exception.
+        // The continuation of a suspend function is its last argument, after the exception.
         int count = arguments.length - (KotlinDetector.isSuspendingFunction(handler) ? 1 : 0);
         Object[] given = Arrays.copyOf(arguments, arguments.length + 1);
         if (count < arguments.length) {
@@ -122,7 +123,7 @@ final class BusyAnswer {
         Method handler =
                 named.stream()
                         .filter(it -> suits(it, method, result))
-                        // The one that takes the exception goes before the other.
+                        // A handler that takes the exception has precedence.
                         .max(Comparator.comparing(Method::getParameterCount))
                         .orElseThrow(
                                 () ->

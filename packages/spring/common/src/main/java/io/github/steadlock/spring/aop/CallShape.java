@@ -9,25 +9,25 @@ import org.springframework.core.ReactiveAdapter;
 import org.springframework.core.ReactiveAdapterRegistry;
 import org.springframework.core.ResolvableType;
 
-/** How a method comes to its end, which is when its lock is released. */
+/** The way in which a method ends, which decides when its lock is released. */
 enum CallShape {
-    /** When it returns. */
+    /** The method ends when it returns. */
     BLOCKING,
 
-    /** When the stage that it returns has completed. */
+    /** The method ends when the stage that it returns has completed. */
     STAGE,
 
-    /** When the publisher that it returns has ended, once for each subscriber. */
+    /** The method ends when the publisher that it returns has ended, once for each subscriber. */
     REACTIVE,
 
     /**
-     * A suspend function: when its last continuation has run. Spring hands it to interceptors as a
-     * {@code Mono}.
+     * A suspend function, which ends when its last continuation has run. Spring passes it to
+     * interceptors as a {@code Mono}.
      */
     SUSPENDING,
 
     /**
-     * A suspend function that gives a {@code Flow}. Spring hands it to interceptors as a {@code
+     * A suspend function that returns a {@code Flow}. Spring passes it to interceptors as a {@code
      * Flux}.
      */
     SUSPENDING_FLOW;
@@ -35,8 +35,8 @@ enum CallShape {
     private static final String FLOW = "kotlinx.coroutines.flow.Flow";
 
     /**
-     * @param result of the method as it is called on objects of its class
-     * @throws InvalidAnnotationException if its end cannot be seen
+     * @param result the result type of the method, resolved for the class of the bean
+     * @throws InvalidAnnotationException if the end of the method cannot be observed
      */
     static CallShape of(String where, Method method, ResolvableType result) {
         CallShape shape = shapeOf(where, method, result.toClass());

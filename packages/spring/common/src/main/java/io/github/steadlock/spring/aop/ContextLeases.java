@@ -8,15 +8,15 @@ import reactor.util.context.Context;
 import reactor.util.context.ContextView;
 
 /**
- * The leases by which annotated methods run in a subscriber's context, the innermost first. For
- * {@link io.github.steadlock.spring.CurrentLease}; programs use that.
+ * The leases of the annotated methods that run in a subscriber's context, innermost first. Public
+ * for {@link io.github.steadlock.spring.CurrentLease}, which programs should use instead.
  */
 public final class ContextLeases {
     private static final Object KEY = ContextLeases.class;
 
     private ContextLeases() {}
 
-    /** The innermost lease of the subscriber's context. */
+    /** Returns the innermost lease of the subscriber's context. */
     public static Mono<Lease> current() {
         return Mono.deferContextual(
                 context ->

@@ -11,8 +11,9 @@ import kotlinx.coroutines.flow.FlowKt;
 import reactor.core.publisher.Mono;
 
 /**
- * Has the threads that run a coroutine act as the owner of its lease, and knows when the coroutine
- * has ended: one that was cancelled may go on for a while. Needs kotlinx-coroutines.
+ * A context element that makes the threads of a coroutine act as the owner of its lease. It also
+ * reports the end of the coroutine, because a cancelled coroutine can go on for a while. Needs
+ * kotlinx-coroutines.
  */
 final class CoroutineLease extends AbstractCoroutineContextElement
         implements ThreadContextElement<Runnable> {
@@ -28,7 +29,10 @@ final class CoroutineLease extends AbstractCoroutineContextElement
         this.held = held;
     }
 
-    /** The arguments of a suspend function whose coroutine is to have this in its context. */
+    /**
+     * Returns the arguments of a suspend function, changed so that its coroutine has this element
+     * in its context.
+     */
     Object[] in(Object[] arguments) {
         Object[] given = Arrays.copyOf(arguments, arguments.length);
         var caller = (Continuation<?>) arguments[arguments.length - 1];
@@ -36,12 +40,12 @@ final class CoroutineLease extends AbstractCoroutineContextElement
         return given;
     }
 
-    /** The flow, whose code is to have this in its context. */
+    /** Returns the flow, changed so that its code has this element in its context. */
     Object in(Flow<?> flow) {
         return FlowKt.flowOn(flow, this);
     }
 
-    /** Completes once the coroutine runs no more, or at once if it never began. */
+    /** Completes when the coroutine has ended, or at once if it never began. */
     Mono<Void> ended() {
         Job job = body;
         if (job == null) {
@@ -69,7 +73,10 @@ final class CoroutineLease extends AbstractCoroutineContextElement
         leave.run();
     }
 
-    /** Spring reads the context of a suspend function from its caller. */
+    /**
+     * A continuation with another context. Spring reads the context of a suspend function from the
+     * continuation of its caller.
+     */
     private record Caller<T>(Continuation<T> caller, CoroutineContext context)
             implements Continuation<T> {
         @Override

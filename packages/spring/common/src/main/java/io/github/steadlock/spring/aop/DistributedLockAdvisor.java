@@ -6,7 +6,7 @@ import org.springframework.aop.Pointcut;
 import org.springframework.aop.support.AbstractPointcutAdvisor;
 import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
 
-/** Puts the lock around annotated methods. */
+/** The advisor that applies the lock to annotated methods. */
 final class DistributedLockAdvisor extends AbstractPointcutAdvisor {
     private static final long serialVersionUID = 1;
 

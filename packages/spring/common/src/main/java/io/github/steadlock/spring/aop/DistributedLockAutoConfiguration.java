@@ -21,10 +21,12 @@ import org.springframework.transaction.reactive.TransactionSynchronizationManage
 import reactor.core.publisher.Mono;
 
 /**
- * {@link io.github.steadlock.spring.DistributedLock} and the commit guard.
+ * The auto-configuration of {@link io.github.steadlock.spring.DistributedLock} and of the commit
+ * guard.
  *
- * <p>It is there also where the client is not: annotated methods then stop the start, rather than
- * run without a lock. Only {@code steadlock.annotation.enabled=false} lets them.
+ * <p>This configuration applies even if there is no client: annotated methods then stop the start
+ * of the program, because they must not run without a lock. Only {@code
+ * steadlock.annotation.enabled=false} permits that.
  */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnProperty(
@@ -76,7 +78,7 @@ public class DistributedLockAutoConfiguration {
                 SteadlockProperties.Annotation.DEFAULT_ORDER);
     }
 
-    /** Rolls a transaction back whose lease is not valid before the commit. */
+    /** The guard that rolls back a transaction whose lease is not valid before the commit. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(TransactionExecutionListener.class)
     @ConditionalOnProperty(
@@ -91,7 +93,9 @@ public class DistributedLockAutoConfiguration {
         }
     }
 
-    /** The same of reactive transactions. */
+    /**
+     * The guard that rolls back a reactive transaction whose lease is not valid before the commit.
+     */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass({TransactionSynchronizationManager.class, Mono.class})
     @ConditionalOnProperty(
@@ -106,7 +110,7 @@ public class DistributedLockAutoConfiguration {
         }
     }
 
-    /** Lets each attempt of spring-retry acquire the lock. */
+    /** The configuration by which each attempt of spring-retry acquires the lock. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(RetryConfiguration.class)
     static class Retries {

@@ -3,7 +3,7 @@ package io.github.steadlock.spring.aop;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 
-/** Runs annotated methods while they hold their lock. */
+/** The interceptor that runs annotated methods while they hold their lock. */
 final class DistributedLockInterceptor implements MethodInterceptor {
     private final LockedMethods methods;
     private final LockReasons reasons;

@@ -4,13 +4,13 @@ import io.github.steadlock.LockOptions;
 import io.github.steadlock.spring.LockKind;
 
 /**
- * The lease of the same lock by which an enclosing call runs, or null if there is none.
+ * The lease of the same lock that an enclosing call holds.
  *
- * @param lease the innermost one that can be re-entered
+ * @param lease the innermost lease that can be re-entered, or null if there is none
  */
 record Enclosing(HeldLease lease) {
     /**
-     * Finds it among those that are held.
+     * Finds the enclosing lease among the held leases.
      *
      * @throws IllegalStateException if the call would wait for its own caller
      */
@@ -24,7 +24,8 @@ record Enclosing(HeldLease lease) {
                     return new Enclosing(one);
                 }
                 case KEPT_OUT -> {
-                    // The library refuses the rest of what a thread would wait for itself for.
+                    // In the other cases the lock itself refuses a thread that would wait for
+                    // itself.
                     if (!one.isOfThread() || !target.isReenteredByThread()) {
                         throw refusal(method, target, one.target());
                     }
@@ -48,7 +49,8 @@ record Enclosing(HeldLease lease) {
     }
 
     /**
-     * Of a semaphore, each call takes a permit, and none comes back before the enclosing calls end.
+     * Throws if enclosing calls hold all permits of a semaphore: each call acquires a permit, and
+     * the enclosing calls release none before they end.
      */
     private static void checkPermits(
             LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
@@ -77,9 +79,10 @@ record Enclosing(HeldLease lease) {
     }
 
     /**
-     * The method's options.
+     * Returns the options of the method, which re-enter the enclosing lease if needed.
      *
-     * @param isOfThread whether a thread asks, which the library knows again by itself
+     * @param isOfThread whether a thread acquires the lock; the library recognizes a thread by
+     *     itself, without the lease
      */
     LockOptions options(LockedMethod method, boolean isOfThread) {
         boolean isKnown = lease == null || (isOfThread && lease.isOfThread());

@@ -3,13 +3,14 @@ package io.github.steadlock.spring.aop;
 import io.github.steadlock.Lease;
 
 /**
- * A lease by which an annotated method runs.
+ * The lease of a running annotated method.
  *
- * @param isOfThread whether a thread acquired it, which the library knows again
+ * @param isOfThread whether a thread acquired the lease; the library recognizes a thread by itself,
+ *     without the lease
  */
 record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
     /**
-     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if it cannot be relied on
+     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if the lease is not valid
      * any more.
      */
     void requireValid() {

@@ -4,7 +4,7 @@ import io.github.steadlock.spring.InvalidAnnotationException;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 
-/** Says which annotation stops the start, in place of a stack trace. */
+/** The analyzer that reports the annotation that stops the start, instead of a stack trace. */
 class InvalidAnnotationFailureAnalyzer extends AbstractFailureAnalyzer<InvalidAnnotationException> {
     @Override
     protected FailureAnalysis analyze(Throwable root, InvalidAnnotationException cause) {

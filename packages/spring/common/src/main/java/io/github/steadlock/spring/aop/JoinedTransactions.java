@@ -6,11 +6,11 @@ import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.interceptor.TransactionAttribute;
 import org.springframework.transaction.interceptor.TransactionAttributeSource;
 
-/** Whether methods take part in the transaction of their caller. Needs spring-tx. */
+/** The check whether a method takes part in the transaction of its caller. Needs spring-tx. */
 final class JoinedTransactions {
     private JoinedTransactions() {}
 
-    /** False of methods that suspend their caller's transaction. */
+    /** Returns false for methods that suspend the transaction of their caller. */
     static boolean joins(Method method, Class<?> targetClass, ListableBeanFactory beans) {
         return beans.getBeanProvider(TransactionAttributeSource.class).stream()
                 .map(source -> source.getTransactionAttribute(method, targetClass))

@@ -17,9 +17,11 @@ import org.springframework.core.ResolvableType;
 import org.springframework.http.HttpEntity;
 import org.springframework.util.ClassUtils;
 
-/** Results behind which work goes on when their method has returned, and its lock is released. */
+/**
+ * The check for results whose work continues after the method has returned and released its lock.
+ */
 final class LateWork {
-    /** Types that the JDK, Kotlin and Spring's web layers go on with by themselves. */
+    /** Types whose work continues by itself: of the JDK, of Kotlin and of Spring's web layers. */
     private static final List<String> RUNNING_CLASSES =
             List.of(
                     Future.class.getName(),
@@ -33,7 +35,7 @@ final class LateWork {
                     "org.springframework.web.servlet.mvc.method.annotation.ResponseBodyEmitter",
                     "org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody");
 
-    /** Types whose caller does the work, perhaps at once and perhaps later. */
+    /** Types whose work the caller of the method starts, at once or later. */
     private static final List<String> LAZY_CLASSES =
             List.of(
                     BaseStream.class.getName(),
@@ -46,7 +48,7 @@ final class LateWork {
 
     private static final String WEB_CLASS = "org.springframework.http.HttpEntity";
 
-    /** The classes asked for by name, which a native image has to know. */
+    /** The classes that are looked up by name. A native image must know them. */
     static final List<String> CLASSES =
             Stream.of(RUNNING_CLASSES, LAZY_CLASSES, List.of(WEB_CLASS))
                     .flatMap(List::stream)
@@ -56,7 +58,9 @@ final class LateWork {
     private static final List<Class<?>> LAZY = present(LAZY_CLASSES);
     private static final boolean WEB = Present.isPresent(WEB_CLASS);
 
-    /** How deep one container may be in another. Some types contain themselves. */
+    /**
+     * The maximum nesting of containers that is searched, because some types contain themselves.
+     */
     private static final int DEPTH = 4;
 
     private static final ClassValue<Boolean> IS_RUNNING =
@@ -70,18 +74,27 @@ final class LateWork {
 
     private LateWork() {}
 
-    /** Whether work goes on behind a result of this type, or of one that it contains. */
+    /**
+     * Returns whether the work of a result of this type, or of its content, continues after the
+     * method has returned.
+     */
     static boolean isBehind(ResolvableType type) {
         return isBehind(type, DEPTH);
     }
 
-    /** The same of what is in a stage or a publisher, whose own end is seen. */
+    /**
+     * Returns whether the work of the content of a stage or a publisher continues. The end of the
+     * stage or the publisher itself is observed, so it does not count.
+     */
     static boolean isInside(ResolvableType type) {
         return isContained(type, DEPTH)
                 || Stream.of(type.getGenerics()).anyMatch(it -> isBehind(it, DEPTH));
     }
 
-    /** Whether the caller of a method with this result may do its work when it has the result. */
+    /**
+     * Returns whether the caller of a method with this result type can start the work after the
+     * method has returned.
+     */
     static boolean isLeftToTheCallerOf(ResolvableType type) {
         Class<?> raw = type.toClass();
         boolean isOfALanguage =
@@ -89,7 +102,10 @@ final class LateWork {
         return isOfALanguage && LAZY.stream().anyMatch(it -> it.isAssignableFrom(raw));
     }
 
-    /** Whether work goes on behind a result, of whose type its method tells too little. */
+    /**
+     * Returns whether the work of this result continues. For methods whose declared type does not
+     * show this.
+     */
     static boolean isBehind(Object result) {
         if (result instanceof Optional<?> optional) {
             return optional.isPresent() && isBehind(optional.get());

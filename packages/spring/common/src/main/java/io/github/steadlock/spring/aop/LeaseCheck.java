@@ -3,7 +3,9 @@ package io.github.steadlock.spring.aop;
 import io.github.steadlock.Lease;
 import io.github.steadlock.spring.CommitRefusedException;
 
-/** The look at a lease before a commit. Apart from the rest, as its exception needs spring-tx. */
+/**
+ * The check of a lease before a commit. A class of its own, because its exception needs spring-tx.
+ */
 final class LeaseCheck {
     private LeaseCheck() {}
 

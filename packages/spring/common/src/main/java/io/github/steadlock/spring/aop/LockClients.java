@@ -9,7 +9,7 @@ import org.springframework.beans.factory.NoSuchBeanDefinitionException;
 import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 
-/** The clients of the program, which annotations name by their beans. */
+/** The clients of the program, which annotations refer to by bean name. */
 final class LockClients {
     private final ConfigurableListableBeanFactory beans;
 
@@ -18,11 +18,11 @@ final class LockClients {
     }
 
     /**
-     * The client of an annotated method. A refusal has no cause: Spring Boot would tell of that
-     * one.
+     * Returns the client of an annotated method. The exceptions have no cause, because Spring Boot
+     * would report the cause instead.
      *
-     * @param where the method, for messages
-     * @param attribute the name of a bean, or a placeholder; empty for the single or the primary
+     * @param where the method as messages name it
+     * @param attribute the name of a bean, or a placeholder; empty for the only or the primary
      *     client
      * @throws InvalidAnnotationException if there is no such client
      */

@@ -40,8 +40,8 @@ import org.springframework.expression.spel.standard.SpelExpressionParser;
 import org.springframework.util.ObjectUtils;
 
 /**
- * The names of a lock as the annotation's expression gives them. Parsed once; what cannot work is
- * refused then.
+ * The name expression of an annotation, which gives one name or several. Parsed once, and an
+ * expression that cannot work is refused then.
  */
 final class LockName {
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
@@ -57,8 +57,8 @@ final class LockName {
 
     /**
      * @param where the method as messages name it
-     * @param source the attribute, its placeholders not yet replaced
-     * @throws InvalidAnnotationException if no name can come of it
+     * @param source the attribute, with its placeholders
+     * @throws InvalidAnnotationException if the expression cannot give a name
      */
     LockName(
             String where,
@@ -80,9 +80,9 @@ final class LockName {
     }
 
     /**
-     * The names for one call, each once.
+     * Returns the names for one call, each once.
      *
-     * @throws IllegalArgumentException if there is none, or if null or nothing is in place of one
+     * @throws IllegalArgumentException if there is no name, or if a name is null or empty
      */
     List<String> of(Object target, Class<?> targetClass, Object[] arguments) {
         var root = new Root(method, target, targetClass, arguments);
@@ -112,7 +112,7 @@ final class LockName {
         return name.toString();
     }
 
-    /** As SpEL writes it into a text. */
+    /** Converts a value to text in the same way as SpEL. */
     private String textOf(Object value, EvaluationContext context) {
         checkText(value);
         TypeConverter converter = context.getTypeConverter();
@@ -135,7 +135,10 @@ final class LockName {
         return part.value().apply(new ExpressionState(context));
     }
 
-    /** Refuses what has another text in each process, so that nobody would be excluded. */
+    /**
+     * Refuses a value whose text differs in each process, because the lock would exclude no other
+     * process.
+     */
     private void checkText(Object value) {
         if (value instanceof String) {
             return;
@@ -229,7 +232,8 @@ final class LockName {
     }
 
     /**
-     * The expressions of a name, and the texts between them, once its placeholders are replaced.
+     * Returns the expressions of a name and the texts between them. The placeholders must be
+     * replaced already.
      */
     static List<Expression> expressionsOf(String text) {
         Expression expression =
@@ -242,7 +246,7 @@ final class LockName {
     }
 
     /**
-     * Refuses a word that nothing answers to: SpEL would find out at the first call, or take null
+     * Refuses a word that refers to nothing: SpEL would notice only at the first call, or use null
      * for it.
      */
     private void check(String source, SpelNode node) {
@@ -261,7 +265,7 @@ final class LockName {
         if (node instanceof VariableReference variable) {
             checkVariable(source, variable.toStringAST().substring(1));
         }
-        // Words inside of these are of another object than the root.
+        // Words inside these nodes are properties of another object than the root.
         if (node instanceof Projection || node instanceof Selection || node instanceof Indexer) {
             return;
         }
@@ -304,7 +308,7 @@ final class LockName {
                         + ", the names in that class, and #p0 whatever the name";
     }
 
-    /** An expression, taken apart where it joins texts. */
+    /** Returns an expression, split into the parts that it joins to a text. */
     private static Part partOf(SpelNode node) {
         var operands = new ArrayDeque<SpelNode>();
         var sums = new ArrayDeque<SpelNode>();
@@ -325,12 +329,12 @@ final class LockName {
             return new Part(node.toStringAST(), node::getValue, List.of(), List.of());
         }
         if (text == all.size()) {
-            // Numbers, perhaps, which are added.
+            // The operands may be numbers, which are added.
             List<Part> required =
                     all.stream().filter(LockName::isPath).map(LockName::partOf).toList();
             return new Part(node.toStringAST(), node::getValue, List.of(), required);
         }
-        // What stands before the first text is added first.
+        // SpEL evaluates the operands before the first text as one sum.
         List<Part> joined = new ArrayList<>();
         int begin = Math.max(text, 1);
         joined.add(partOf(List.copyOf(sums).get(begin - 1)));
@@ -338,7 +342,9 @@ final class LockName {
         return new Part(node.toStringAST(), node::getValue, joined, List.of());
     }
 
-    /** Arguments, and properties of them: they can be looked at twice. */
+    /**
+     * Returns whether the node is an argument or a property of one, which can be evaluated twice.
+     */
     private static boolean isPath(SpelNode node) {
         if (node instanceof CompoundExpression) {
             for (int i = 0; i < node.getChildCount(); i++) {
@@ -353,10 +359,11 @@ final class LockName {
     }
 
     /**
-     * An expression, of which SpEL would write "null" for what is missing.
+     * A part of a name. SpEL would write "null" for a missing value, so missing values are refused
+     * here.
      *
-     * @param joined what it joins to a text, if it does
-     * @param required what must not be missing besides
+     * @param joined the parts that this part joins to a text; may be empty
+     * @param required further parts that must not be null
      */
     private record Part(
             String source,
@@ -365,7 +372,8 @@ final class LockName {
             List<Part> required) {}
 
     /**
-     * What an expression sees without a {@code #}. Public getters, as SpEL reads it by reflection.
+     * The object whose properties an expression can read without a {@code #}. The getters are
+     * public, because SpEL calls them by reflection.
      */
     static final class Root {
         private final Method method;

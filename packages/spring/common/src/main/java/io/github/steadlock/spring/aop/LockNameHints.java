@@ -24,9 +24,9 @@ import org.springframework.util.ReflectionUtils;
 import org.springframework.util.StringUtils;
 
 /**
- * Tells a native image which members a lock's name reads by reflection. It follows a path, as
- * {@code #order.customer.name} or {@code @region.name()}, by the declared types; beyond a type that
- * does not say what it holds, nothing is known.
+ * The reflection hints for a native image: the members that a lock's name expression reads. Follows
+ * a path such as {@code #order.customer.name} or {@code @region.name()} through the declared types.
+ * The path ends at a type that does not declare its content.
  */
 final class LockNameHints {
     private static final ResolvableType ROOT = ResolvableType.forClass(LockName.Root.class);
@@ -42,8 +42,8 @@ final class LockNameHints {
     }
 
     /**
-     * Registers what an attribute {@code name} reads. One that is no expression, or is one only
-     * with the placeholders of a later start, registers nothing.
+     * Registers the members that an attribute {@code name} reads. Registers nothing for an invalid
+     * expression, or for one that becomes valid only with the placeholders of a later start.
      */
     void register(String source) {
         try {
@@ -53,7 +53,7 @@ final class LockNameHints {
                 }
             }
         } catch (ParseException | IllegalStateException malformed) {
-            // The start of the program tells.
+            // The start of the program reports this.
         }
     }
 
@@ -66,9 +66,9 @@ final class LockNameHints {
     }
 
     /**
-     * The declared type of what {@code node} gives.
+     * Returns the declared type of the value of {@code node}.
      *
-     * @param owner the type of the object that the node is of
+     * @param owner the type of the object on which the node is evaluated
      */
     private ResolvableType typeOf(SpelNode node, ResolvableType owner) {
         if (node instanceof CompoundExpression) {
@@ -142,7 +142,7 @@ final class LockNameHints {
     }
 
     /**
-     * Registers the public methods of these names, and gives the type of what one of them gives.
+     * Registers the public methods with these names, and returns the result type of one of them.
      */
     private ResolvableType methodsOf(ResolvableType owner, Set<String> names) {
         Class<?> type = owner.resolve(Object.class);

@@ -5,19 +5,19 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Why the locks are needed that methods with {@link io.github.steadlock.spring.DistributedLock}
- * hold or wait for at this moment, as the annotations say it. A bean, for those who list locks.
+ * The reasons for the locks that methods with {@link io.github.steadlock.spring.DistributedLock}
+ * hold or wait for at this moment, from the annotations. A bean for code that lists locks.
  */
 public class LockReasons {
     private final ConcurrentHashMap<Key, Entry> entries = new ConcurrentHashMap<>();
 
     /**
-     * The {@link io.github.steadlock.spring.DistributedLock#reason()} of a method that holds or
-     * waits for the lock.
+     * Returns the {@link io.github.steadlock.spring.DistributedLock#reason()} of a method that
+     * holds or waits for the lock.
      *
-     * @param client whose lock it is
-     * @param lockName as the client knows it, without its key prefix
-     * @return empty if no method does, or it says none; of several, that of the first
+     * @param client the client of the lock
+     * @param lockName the name of the lock, without the key prefix of the client
+     * @return the reason of the first such method, or empty if there is no method or no reason
      */
     public Optional<String> of(SteadlockClient client, String lockName) {
         return Optional.ofNullable(entries.get(new Key(client, lockName))).map(Entry::reason);

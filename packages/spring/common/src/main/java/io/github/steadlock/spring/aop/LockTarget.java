@@ -8,24 +8,24 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * The lock of one call: its kind and its names, of which there are several if it is several locks
- * as one.
+ * The lock of one call: its kind and its names. A composite lock has several names.
  *
- * @param client whose lock it is: those of another client are others, whatever their names
- * @param limit how many permits there are, of a semaphore
+ * @param client the client of the lock; locks of another client are different locks, even with the
+ *     same name
+ * @param limit the number of permits, for a semaphore
  */
 record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int limit) {
-    /** What a caller that holds one lock has to do for another one. */
+    /** The way in which the caller that holds one lock must acquire another one. */
     enum Relation {
-        /** Acquire it like anybody else. */
+        /** Acquire the lock like any other caller. */
         INDEPENDENT,
-        /** Re-enter it by the lease that it holds. */
+        /** Re-enter the lock by the held lease. */
         REENTRANT,
-        /** Nothing: it would wait for itself. */
+        /** Nothing: the caller would wait for itself. */
         KEPT_OUT
     }
 
-    /** The lock itself. */
+    /** Returns the lock itself. */
     NamedLock lock(LockOptions options) {
         if (names.size() == 1) {
             return one(names.get(0), options);
@@ -35,7 +35,10 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
         return client.multiLock(members, options);
     }
 
-    /** For callers without a thread of their own, whom the library does not know again. */
+    /**
+     * Returns the relation of this lock to a held one, for callers that are no threads and that the
+     * library cannot recognize.
+     */
     Relation to(LockTarget held) {
         if (client != held.client
                 || isReadWrite() != held.isReadWrite()
@@ -53,14 +56,14 @@ record LockTarget(SteadlockClient client, LockKind kind, List<String> names, int
     }
 
     /**
-     * Whether a thread that holds it may acquire it again. Several locks as one may be, whatever
-     * they are.
+     * Returns whether a thread that holds this lock can re-enter it. A composite lock can be
+     * re-entered regardless of the kinds of its members.
      */
     boolean isReenteredByThread() {
         return names.size() > 1 || (kind != LockKind.MUTEX && kind != LockKind.SEMAPHORE);
     }
 
-    /** As people read it. */
+    /** Returns the name for people. */
     String shown() {
         return String.join(", ", names);
     }

@@ -22,7 +22,7 @@ import org.springframework.core.MethodParameter;
 import org.springframework.core.ResolvableType;
 import org.springframework.util.function.SingletonSupplier;
 
-/** A method with its {@link DistributedLock}, read and checked once. */
+/** An annotated method with its {@link DistributedLock}, read and checked once. */
 final class LockedMethod {
     private static final Logger LOG = LoggerFactory.getLogger(LockedMethod.class);
     private static final Duration SHORTEST_LEASE = Duration.ofMillis(100);
@@ -35,7 +35,7 @@ final class LockedMethod {
     final Method method;
     final CallShape shape;
 
-    /** What it gives when it is called on objects of its class. */
+    /** The result type of the method, resolved for the class of the bean. */
     final ResolvableType result;
 
     final BusyAnswer busy;
@@ -44,12 +44,12 @@ final class LockedMethod {
     final OnCancel onCancel;
 
     /**
-     * The client that has the lock, asked for once it is needed. Throws {@link
-     * InvalidAnnotationException} if there is none.
+     * The client of the lock, looked up at the first use. Throws {@link InvalidAnnotationException}
+     * if there is none.
      */
     final Supplier<SteadlockClient> client;
 
-    /** Whether it takes part in a transaction of its caller, if there is one. */
+    /** Whether the method takes part in a transaction of its caller, if there is one. */
     final boolean joinsTransactions;
 
     private final Class<?> targetClass;
@@ -58,8 +58,9 @@ final class LockedMethod {
     private final AtomicBoolean warned = new AtomicBoolean();
 
     /**
-     * @param defaultWait of methods that say none; null for as long as the server answers
-     * @throws InvalidAnnotationException if the annotation cannot work as it is written
+     * @param defaultWait the wait of methods without one of their own; null to wait as long as the
+     *     server answers
+     * @throws InvalidAnnotationException if the annotation cannot work
      */
     LockedMethod(
             DistributedLock lock,
@@ -92,20 +93,21 @@ final class LockedMethod {
     }
 
     /**
-     * The lock of one call. Throws {@link IllegalArgumentException} if the arguments give no name.
+     * Returns the lock of one call. Throws {@link IllegalArgumentException} if the arguments give
+     * no name.
      */
     LockTarget targetOf(MethodInvocation invocation) {
         var names = name.of(invocation.getThis(), targetClass, invocation.getArguments());
         return new LockTarget(client.get(), lock.kind(), names, lock.limit());
     }
 
-    /** Whether the method may throw {@link InterruptedException}. */
+    /** Returns whether the method may throw {@link InterruptedException}. */
     boolean declaresInterruption() {
         return Arrays.stream(method.getExceptionTypes())
                 .anyMatch(type -> type.isAssignableFrom(InterruptedException.class));
     }
 
-    /** Warns of a result whose work is left to the caller of the method. */
+    /** Logs a warning if the work of the result is left to the caller of the method. */
     void warnOfLateWork() {
         if (LateWork.isLeftToTheCallerOf(result)) {
             LOG.warn(
@@ -116,7 +118,7 @@ final class LockedMethod {
         }
     }
 
-    /** Returns what the method gave, or throws {@link #refusalOf} it. */
+    /** Returns the result of the method, or throws its {@link #refusalOf}. */
     <T> T checked(T given) {
         InvalidAnnotationException refusal = refusalOf(given);
         if (refusal != null) {
@@ -126,7 +128,8 @@ final class LockedMethod {
     }
 
     /**
-     * Returns an error if work goes on behind a result though its type does not say so, or null.
+     * Returns an exception if the work of a result continues although the declared type does not
+     * show this, or null.
      */
     InvalidAnnotationException refusalOf(Object given) {
         return LateWork.isBehind(given)
@@ -151,12 +154,12 @@ final class LockedMethod {
                 : ResolvableType.forMethodReturnType(method, targetClass);
     }
 
-    /** True the first time. */
+    /** Returns true only at the first call. */
     boolean isFirstWarning() {
         return warned.compareAndSet(false, true);
     }
 
-    /** {@code Shop.buy(long)}. */
+    /** Returns the name of a method for messages, such as {@code Shop.buy(long)}. */
     static String nameOf(Method method, Class<?> targetClass) {
         String parameters =
                 Arrays.stream(method.getParameterTypes())

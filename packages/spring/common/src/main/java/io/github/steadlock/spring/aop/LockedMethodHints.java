@@ -18,8 +18,8 @@ import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 
 /**
- * Tells a native image what annotated methods need by reflection: the method itself, its {@code
- * busyHandler}, its annotations, and what its name reads.
+ * The reflection hints for a native image of annotated methods: the method itself, its {@code
+ * busyHandler}, its annotations, and the members that its name reads.
  */
 final class LockedMethodHints implements BeanRegistrationAotProcessor {
     @Override
@@ -42,7 +42,7 @@ final class LockedMethodHints implements BeanRegistrationAotProcessor {
         Stream.concat(Present.CLASSES.stream(), LateWork.CLASSES.stream())
                 .forEach(
                         name -> hints.reflection().registerTypeIfPresent(loader, name, hint -> {}));
-        // Spring merges a composed annotation into a proxy of this type.
+        // Spring merges a composed annotation into a JDK proxy of this type.
         hints.proxies().registerJdkProxy(DistributedLock.class);
         for (Class<?> one : ClassUtils.getAllInterfacesForClass(type)) {
             hints.reflection().registerType(one, MemberCategory.INVOKE_PUBLIC_METHODS);

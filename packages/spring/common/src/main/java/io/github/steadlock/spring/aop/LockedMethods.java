@@ -16,7 +16,7 @@ import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.core.env.Environment;
 import org.springframework.util.ClassUtils;
 
-/** All annotated methods that were seen. */
+/** All annotated methods so far, each read once. */
 final class LockedMethods {
     private final Map<MethodClassKey, LockedMethod> known = new ConcurrentHashMap<>();
     private final ConfigurableListableBeanFactory beans;
@@ -30,14 +30,14 @@ final class LockedMethods {
     }
 
     /**
-     * The annotation of a method, also if an interface or a method that it overrides has it; null
-     * if none has.
+     * Returns the annotation of a method, or null. Finds the annotation on an interface and on
+     * overridden methods too.
      */
     static DistributedLock annotationOf(Method method) {
         return AnnotatedElementUtils.findMergedAnnotation(method, DistributedLock.class);
     }
 
-    /** The annotated methods of a class, each with its annotation. */
+    /** Returns the annotated methods of a class with their annotations. */
     static Map<Method, DistributedLock> annotatedOf(Class<?> type) {
         return AnnotationUtils.isCandidateClass(type, DistributedLock.class)
                 ? MethodIntrospector.selectMethods(
@@ -48,10 +48,9 @@ final class LockedMethods {
     }
 
     /**
-     * An annotated method as it is called on objects of a class.
+     * Returns an annotated method, resolved for the class of the bean.
      *
      * @throws io.github.steadlock.spring.InvalidAnnotationException if the annotation cannot work
-     *     as it is written
      */
     LockedMethod of(Method method, Class<?> targetClass) {
         return known.computeIfAbsent(

@@ -27,8 +27,9 @@ import org.springframework.scheduling.annotation.Async;
 import org.springframework.util.StringUtils;
 
 /**
- * Checks the other annotations of a locked method. A contradiction to the properties stops the
- * start; a combination that is rarely meant is a warning, one for each method and problem.
+ * The checks of the other annotations on an annotated method. A contradiction to the properties
+ * stops the start. A combination that is rarely intended is a warning, one for each method and
+ * problem.
  */
 final class OtherAnnotations {
     private static final Logger LOG = LoggerFactory.getLogger(OtherAnnotations.class);
@@ -54,9 +55,9 @@ final class OtherAnnotations {
     }
 
     /**
-     * @param bean the object, which is a proxy; null if there is none yet
-     * @throws InvalidAnnotationException if a retry is outside of the lock and the properties say
-     *     otherwise
+     * @param bean the bean's object, which is a proxy; null if there is none yet
+     * @throws InvalidAnnotationException if a retry is outside of the lock and the properties
+     *     demand otherwise
      */
     void check(Class<?> type, Method method, DistributedLock lock, Object bean) {
         checkRetries(type, method, bean);
@@ -149,7 +150,10 @@ final class OtherAnnotations {
         return "@DistributedLock on " + LockedMethod.nameOf(method, type);
     }
 
-    /** Whether a method or its class is, also by an annotation that has this one. */
+    /**
+     * Returns whether a method or its class has the annotation, directly or by a composed
+     * annotation.
+     */
     private static boolean isAnnotated(Method method, Class<?> type, String annotation) {
         return has(method, annotation)
                 || has(method.getDeclaringClass(), annotation)
@@ -160,7 +164,10 @@ final class OtherAnnotations {
         return MergedAnnotations.from(element, SearchStrategy.TYPE_HIERARCHY).isPresent(annotation);
     }
 
-    /** The highest order of such advisors, of which a program has one; null if it has none. */
+    /**
+     * Returns the order of the advisor of this type, or null if there is none. A program has one
+     * such advisor; of several, returns the highest order.
+     */
     private static Integer orderOf(
             ListableBeanFactory beans, Class<? extends AbstractPointcutAdvisor> type) {
         return beans.getBeansOfType(type, true, false).values().stream()
@@ -170,7 +177,8 @@ final class OtherAnnotations {
     }
 
     /**
-     * Whether the retries of Spring Framework are in the outer proxy, and so outside of the lock.
+     * Returns whether the retries of Spring Framework are in the outer proxy, which is outside of
+     * the lock.
      */
     private static boolean isOutermost(Object bean) {
         return !(bean instanceof Advised proxy)
@@ -192,13 +200,16 @@ final class OtherAnnotations {
         }
     }
 
-    /** Needs spring-retry. */
+    /** The code that needs spring-retry. */
     private static final class Retries {
         static Integer orderIn(ListableBeanFactory beans) {
             return orderOf(beans, RetryConfiguration.class);
         }
 
-        /** Not retried, whatever the class says. */
+        /**
+         * Returns whether the method is a recovery, which is never retried, even if its class is
+         * {@code @Retryable}.
+         */
         static boolean isRecovery(Method method) {
             return has(method, Recover.class.getName()) && !has(method, SPRING_RETRY);
         }

@@ -3,9 +3,9 @@ package io.github.steadlock.spring.aop;
 import java.util.List;
 import org.springframework.util.ClassUtils;
 
-/** What a program may leave out. */
+/** The optional libraries that the program has. */
 final class Present {
-    /** Of Spring Framework 7. */
+    /** A class of Spring Framework 7. */
     static final String FRAMEWORK_RETRIES_CLASS =
             "org.springframework.resilience.annotation.RetryAnnotationBeanPostProcessor";
 
@@ -16,7 +16,7 @@ final class Present {
     private static final String REACTOR_CLASS = "reactor.core.publisher.Mono";
     private static final String COROUTINES_CLASS = "kotlinx.coroutines.reactor.MonoKt";
 
-    /** The classes asked for by name, which a native image has to know. */
+    /** The classes that are looked up by name. A native image must know them. */
     static final List<String> CLASSES =
             List.of(
                     TRANSACTION_CLASS,

@@ -21,8 +21,9 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.ContextView;
 
 /**
- * A method whose result is a publisher, also a suspend function. Each subscriber acquires the lock
- * for itself, and the method runs for it then. The lease is in the subscriber's context.
+ * A call of a method whose result is a publisher, or of a suspend function. Each subscriber
+ * acquires the lock for itself, and then the method runs for this subscriber. The lease is in the
+ * subscriber's context.
  */
 final class ReactiveCall {
     private static final Logger LOG = LoggerFactory.getLogger(ReactiveCall.class);
@@ -31,7 +32,7 @@ final class ReactiveCall {
     private final LockedMethod method;
     private final LockReasons reasons;
 
-    /** Null for suspend functions, whose publishers Spring takes as they are. */
+    /** Null for suspend functions, whose publishers Spring uses without conversion. */
     private final ReactiveAdapter adapter;
 
     private ReactiveCall(MethodInvocation invocation, LockedMethod method, LockReasons reasons) {
@@ -51,7 +52,7 @@ final class ReactiveCall {
         if (call.adapter == null) {
             return method.shape == CallShape.SUSPENDING ? all.singleOrEmpty() : all;
         }
-        // A single value is not given before the release: it waits for the end.
+        // A single value is emitted only after the release, because it waits for the end.
         return call.adapter.fromPublisher(call.adapter.isMultiValue() ? all : all.singleOrEmpty());
     }
 
@@ -67,7 +68,8 @@ final class ReactiveCall {
                                         new Hold(
                                                 new HeldLease(target, lease, false),
                                                 enclosing.isReentry()))
-                        // What the method throws is never taken for the answer to its own lock.
+                        // Marks the failure of the lock, so that an exception of the method is
+                        // never taken for it.
                         .onErrorMap(method.busy::isFor, Busy::new);
         return Flux.usingWhen(
                         acquired,
@@ -79,7 +81,7 @@ final class ReactiveCall {
                 .doFinally(end -> reasons.end(method, target));
     }
 
-    /** The lease; cancelling gives the attempt up. */
+    /** Acquires the lock. Cancelling the subscription cancels the attempt. */
     private static Mono<Lease> acquire(NamedLock lock, LockOptions options) {
         return Mono.create(
                 sink -> {
@@ -88,7 +90,7 @@ final class ReactiveCall {
                     sink.onCancel(
                             () -> {
                                 request.cancel(false);
-                                request.thenAccept(Lease::releaseAsync); // The grant came first.
+                                request.thenAccept(Lease::releaseAsync); // If the grant came first.
                             });
                     request.whenComplete(
                             (lease, failure) -> {
@@ -106,8 +108,8 @@ final class ReactiveCall {
                 .thenMany(
                         Flux.defer(() -> proceed(hold))
                                 .doOnNext(method::checked)
-                                // Not on the thread that told of the grant, which has others to
-                                // tell.
+                                // The thread that reported the grant must not run the method,
+                                // because it has further grants to report.
                                 .subscribeOn(Schedulers.parallel())
                                 .takeUntilOther(hold.lost())
                                 .onErrorResume(hold::cancelledByLoss)
@@ -124,7 +126,8 @@ final class ReactiveCall {
             if (hold.coroutine != null && method.shape != CallShape.REACTIVE) {
                 arguments = hold.coroutine.in(arguments);
             }
-            // Of its own for each subscriber: an invocation goes through its interceptors once.
+            // Each subscriber needs an invocation of its own, because an invocation passes its
+            // interceptors only once.
             Object result = invocation.invocableClone(arguments).proceed();
             if (hold.coroutine != null && result instanceof Flow<?> flow) {
                 result = hold.coroutine.in(flow);
@@ -172,7 +175,7 @@ final class ReactiveCall {
         private final AtomicBoolean isLossTold = new AtomicBoolean();
         private final AtomicBoolean isCutOff = new AtomicBoolean();
 
-        /** Null of what is no coroutine. */
+        /** Null if kotlinx-coroutines is missing. */
         final CoroutineLease coroutine;
 
         Hold(HeldLease held, boolean isReentry) {
@@ -181,7 +184,10 @@ final class ReactiveCall {
             this.coroutine = Present.COROUTINES ? new CoroutineLease(held) : null;
         }
 
-        /** As {@link ThreadHold#begin}. */
+        /**
+         * Postpones the release in a transaction that had begun before, as {@link
+         * ThreadHold#begin}.
+         */
         Mono<Void> joinTransaction() {
             if (!Present.TRANSACTIONS || isReentry || !method.joinsTransactions) {
                 return Mono.empty();
@@ -197,7 +203,7 @@ final class ReactiveCall {
                     .then();
         }
 
-        /** Gives something once the lease is lost. An error would not cancel the body. */
+        /** Emits a value when the lease is lost. An error would not cancel the body. */
         Mono<Boolean> lost() {
             return Mono.create(
                     sink -> {
@@ -219,14 +225,17 @@ final class ReactiveCall {
                     });
         }
 
-        /** An interrupted body may fail before it is cancelled; the loss is what counts. */
+        /**
+         * Ignores the failure of a body that a loss has interrupted, because the release reports
+         * the loss.
+         */
         Mono<Object> cancelledByLoss(Throwable failure) {
             return isCutOff.get() ? Mono.empty() : Mono.error(failure);
         }
 
         /**
-         * The method ended well, or was cancelled because the lease is lost, of which the release
-         * tells.
+         * Ends the hold after the method has ended without an exception, or after a loss has
+         * cancelled the method. The release reports a loss.
          */
         Mono<Object> end() {
             if (isPutOff.get()) {
@@ -238,7 +247,10 @@ final class ReactiveCall {
             return release();
         }
 
-        /** The method failed, which goes before what the release has to say. */
+        /**
+         * Ends the hold after the method failed. An exception of the release is added to the
+         * method's suppressed exceptions.
+         */
         Mono<Object> endAfter(Throwable failure) {
             return (isPutOff.get() ? Mono.empty() : release())
                     .onErrorResume(
@@ -249,7 +261,10 @@ final class ReactiveCall {
                     .then(Mono.error(failure));
         }
 
-        /** The subscriber went away. A coroutine holds the lock until it runs no more. */
+        /**
+         * Ends the hold after the subscriber cancelled. A coroutine holds the lock until it has
+         * ended.
+         */
         Mono<Void> cancelled() {
             if (isPutOff.get()) {
                 return Mono.empty();
@@ -276,10 +291,13 @@ final class ReactiveCall {
                     .then();
         }
 
-        /** Fails with {@link io.github.steadlock.LockLostException} if the lease was lost. */
+        /**
+         * Releases the lease. Fails with {@link io.github.steadlock.LockLostException} if the lease
+         * was lost.
+         */
         private Mono<Object> release() {
             Lease lease = held.lease();
-            // Released by then, so that closing waits for nothing.
+            // The lease is released before the close, so the close does not wait.
             return Mono.fromFuture(
                             () -> lease.releaseAsync().thenRun(lease::close).toCompletableFuture(),
                             true)
@@ -288,7 +306,10 @@ final class ReactiveCall {
         }
     }
 
-    /** The lock of this call was not granted, and there is an answer for that. */
+    /**
+     * The marker that the lock of this call was not granted and that there is an answer for this
+     * case.
+     */
     private static final class Busy extends RuntimeException {
         private static final long serialVersionUID = 1;
 

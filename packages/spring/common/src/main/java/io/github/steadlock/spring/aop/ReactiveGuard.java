@@ -17,9 +17,9 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Has reactive transactions look at the leases of their context before the commit. A manager's
- * listener does not see the context, so this is an advice within that of {@code @Transactional}: it
- * comes last, after all other advice.
+ * The commit guard of reactive transactions, which checks the leases of the context before the
+ * commit. A listener of the transaction manager has no access to the context. For this reason the
+ * guard is an advice inside that of {@code @Transactional}: it is the last of all advice.
  */
 final class ReactiveGuard extends AbstractBeanFactoryAwareAdvisingPostProcessor {
     private static final long serialVersionUID = 1;

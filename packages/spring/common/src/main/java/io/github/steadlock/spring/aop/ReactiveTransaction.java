@@ -8,8 +8,8 @@ import org.springframework.transaction.reactive.TransactionSynchronizationManage
 import reactor.core.publisher.Mono;
 
 /**
- * A subscriber's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs use
- * that.
+ * A subscriber's transaction. Public for {@link io.github.steadlock.spring.CommitGuard}, which
+ * programs should use instead.
  */
 public final class ReactiveTransaction {
     private final TransactionSynchronizationManager manager;
@@ -18,7 +18,7 @@ public final class ReactiveTransaction {
         this.manager = manager;
     }
 
-    /** The subscriber's, or empty if there is none that can be listened to. */
+    /** Returns the subscriber's transaction, or empty if there is none that accepts callbacks. */
     public static Mono<ReactiveTransaction> current() {
         return TransactionSynchronizationManager.forCurrentTransaction()
                 .onErrorResume(NoTransactionException.class, none -> Mono.empty())
@@ -26,12 +26,12 @@ public final class ReactiveTransaction {
                 .map(ReactiveTransaction::new);
     }
 
-    /** Has it roll back unless {@code lease} is valid before the commit. */
+    /** Makes the transaction roll back unless {@code lease} is valid before the commit. */
     public void requireValid(Lease lease) {
         beforeCommit(() -> LeaseCheck.requireValid(lease.getName(), lease));
     }
 
-    /** Has it roll back if {@code check} throws. */
+    /** Makes the transaction roll back if {@code check} throws before the commit. */
     void beforeCommit(Runnable check) {
         manager.registerSynchronization(
                 new TransactionSynchronization() {
@@ -42,7 +42,7 @@ public final class ReactiveTransaction {
                 });
     }
 
-    /** Runs {@code action} once it has committed or rolled back. */
+    /** Runs {@code action} after the transaction has committed or rolled back. */
     void afterCompletion(Supplier<Mono<Void>> action) {
         manager.registerSynchronization(
                 new TransactionSynchronization() {

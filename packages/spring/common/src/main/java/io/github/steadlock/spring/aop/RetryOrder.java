@@ -8,14 +8,15 @@ import org.springframework.core.env.Environment;
 import org.springframework.retry.annotation.RetryConfiguration;
 
 /**
- * Puts the retries of spring-retry just outside of the lock. Needs spring-retry.
+ * A post-processor that moves the retries of spring-retry just outside of the lock. Needs
+ * spring-retry.
  *
- * <p>Their order is one less than that of {@code @Transactional} unless {@code @EnableRetry} has
- * another, so no order of the lock fits between the two: the retries move, not the lock. They stay
- * outside of transactions, as they were.
+ * <p>By default, the order of the retries is one less than that of {@code @Transactional}. No order
+ * of the lock fits between the two, so the retries move and not the lock. The retries stay outside
+ * of transactions. A lower order that {@code @EnableRetry} sets is kept.
  */
 final class RetryOrder implements BeanPostProcessor, PriorityOrdered {
-    /** The default of {@code @EnableRetry}. */
+    /** The default order of {@code @EnableRetry}. */
     private static final int DEFAULT = Ordered.LOWEST_PRECEDENCE - 1;
 
     private final int lockOrder;
@@ -26,13 +27,16 @@ final class RetryOrder implements BeanPostProcessor, PriorityOrdered {
         this.retry = DistributedLockAutoConfiguration.retryOf(environment);
     }
 
-    /** Before the advisors are made, which the first proxy needs. */
+    /** Runs before the advisors are made, which the first proxy needs. */
     @Override
     public int getOrder() {
         return HIGHEST_PRECEDENCE;
     }
 
-    /** Before proxies are made with the advisor, and after it has read {@code @EnableRetry}. */
+    /**
+     * Changes the order after the advisor has read {@code @EnableRetry}, and before proxies use the
+     * advisor.
+     */
     @Override
     public Object postProcessAfterInitialization(Object bean, String beanName) {
         if (retry == Retry.EACH_ATTEMPT

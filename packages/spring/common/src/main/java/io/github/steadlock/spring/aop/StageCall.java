@@ -13,8 +13,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A method that is done when the stage it returns has completed. It waits for the lock on the
- * calling thread, where it also begins; the lock belongs to the stage and to no thread.
+ * A call of a method that has ended when the stage that it returns has completed. The calling
+ * thread waits for the lock and begins the method. The lock belongs to the stage and to no thread.
  */
 final class StageCall {
     private static final Logger LOG = LoggerFactory.getLogger(StageCall.class);
@@ -57,13 +57,16 @@ final class StageCall {
         return call.proceed(invocation, !enclosing.isReentry());
     }
 
-    /** Waits for the grant. An interrupt gives the attempt up, and nothing of it stays behind. */
+    /**
+     * Waits for the grant. An interrupt cancels the attempt, which leaves nothing behind on the
+     * server.
+     */
     static Lease granted(CompletableFuture<Lease> request) throws InterruptedException {
         try {
             return request.get();
         } catch (InterruptedException interrupted) {
             request.cancel(false);
-            request.thenAccept(Lease::releaseAsync); // The grant came first.
+            request.thenAccept(Lease::releaseAsync); // If the grant came first.
             throw interrupted;
         } catch (ExecutionException failed) {
             throw failed.getCause() instanceof RuntimeException cause
@@ -72,7 +75,7 @@ final class StageCall {
         }
     }
 
-    /** No stage stands for a busy answer of none. */
+    /** Returns the busy answer, or a completed stage if it is null. */
     private static Object answer(Object given) {
         return given == null ? CompletableFuture.completedFuture(null) : given;
     }
@@ -109,7 +112,8 @@ final class StageCall {
     }
 
     /**
-     * @param transaction the one whose end the release waits for, or null for none
+     * @param transaction completes at the end of the transaction that the release waits for; null
+     *     for none
      */
     private CompletableFuture<Object> resultOf(
             CompletionStage<?> stage, CompletableFuture<Void> transaction) {
@@ -120,7 +124,8 @@ final class StageCall {
                     end(result, value, refused, transaction);
                 });
         if (method.onCancel == OnCancel.RELEASE) {
-            // Cancelled, or ended otherwise before its time, as orTimeout does.
+            // The caller has cancelled the future, or completed it in another way, as orTimeout
+            // does.
             result.whenComplete(
                     (value, failure) -> {
                         try {
@@ -133,7 +138,7 @@ final class StageCall {
         return result;
     }
 
-    /** The first end counts, that of the method or that of its caller. */
+    /** Ends the call. Only the first end counts, whether by the method or by its caller. */
     private void end(
             CompletableFuture<Object> result,
             Object value,
@@ -152,11 +157,14 @@ final class StageCall {
         }
     }
 
-    /** Fails with {@link io.github.steadlock.LockLostException} if the lease was lost. */
+    /**
+     * Releases the lease. Fails with {@link io.github.steadlock.LockLostException} if the lease was
+     * lost.
+     */
     private CompletableFuture<Void> release() {
         return held.lease()
                 .releaseAsync()
-                .thenRun(held.lease()::close) // Released already, so that it waits for nothing.
+                .thenRun(held.lease()::close) // Already released, so the close does not wait.
                 .whenComplete((none, failure) -> ended.run())
                 .toCompletableFuture();
     }
@@ -176,7 +184,7 @@ final class StageCall {
             isTold = result.complete(value);
         }
         if (!isTold) {
-            logged(second); // The caller has gone away.
+            logged(second); // The caller no longer waits.
         }
     }
 

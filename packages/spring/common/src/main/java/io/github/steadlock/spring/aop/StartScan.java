@@ -23,8 +23,8 @@ import org.springframework.util.ClassUtils;
 import org.springframework.util.function.SingletonSupplier;
 
 /**
- * Reads all annotated methods once the beans are there. What cannot work stops the start; what
- * works otherwise than it looks is a warning.
+ * The scan of all annotated methods after the beans are made. An annotation that cannot work stops
+ * the start. An annotation that works differently than it looks is a warning.
  */
 final class StartScan implements SmartInitializingSingleton {
     private static final Logger LOG = LoggerFactory.getLogger(StartScan.class);
@@ -61,7 +61,7 @@ final class StartScan implements SmartInitializingSingleton {
 
     private Class<?> classOf(String beanName) {
         if (beans.containsBean(ScopedProxyUtils.getTargetBeanName(beanName))) {
-            return null; // A proxy of a scope, whose target has its own name.
+            return null; // A scoped proxy: its target is a bean of its own.
         }
         Class<?> type = AutoProxyUtils.determineTargetClass(beans, beanName);
         return type == null ? null : ClassUtils.getUserClass(type);
@@ -90,7 +90,10 @@ final class StartScan implements SmartInitializingSingleton {
         return beans.containsBean(beanName) && beans.isFactoryBean(beanName);
     }
 
-    /** Spring begins and ends a bean without its proxy. */
+    /**
+     * Logs a warning if Spring calls the method to begin or to end the bean, because it does so
+     * without the proxy.
+     */
     private void warnOfLifecycle(String beanName, Class<?> type, Method method) {
         BeanDefinition bean =
                 beans.containsBeanDefinition(beanName)

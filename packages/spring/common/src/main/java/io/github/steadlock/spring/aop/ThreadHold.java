@@ -14,7 +14,7 @@ final class ThreadHold {
     private volatile boolean isLossTold;
 
     /**
-     * @param ended what else is to be done after the release
+     * @param ended an action to run after the release
      */
     private ThreadHold(HeldLease held, boolean isPutOff, Runnable ended) {
         Runnable remove = ThreadLeases.add(held);
@@ -28,8 +28,9 @@ final class ThreadHold {
     }
 
     /**
-     * Of the calling thread. In a transaction that had begun before, the release waits until that
-     * is over: others must not get the lock before they can read what was written under it.
+     * Begins the hold of the calling thread. In a transaction that had begun before, the release
+     * waits for the end of the transaction: others must not acquire the lock before they can read
+     * what was written under it.
      */
     static ThreadHold begin(
             LockedMethod method, HeldLease held, boolean isReentry, Runnable ended) {
@@ -58,20 +59,24 @@ final class ThreadHold {
     }
 
     /**
-     * The method ended well. Throws {@link io.github.steadlock.LockLostException} if the lease was
-     * lost.
+     * Ends the hold after the method has ended without an exception. Throws {@link
+     * io.github.steadlock.LockLostException} if the lease was lost.
      */
     void end() {
         if (!isPutOff) {
             release();
         } else if (!held.lease().isValid()) {
-            // It stays among the leases of the thread, so that the transaction does not commit.
+            // The lease stays among the leases of the thread, so that the transaction does not
+            // commit.
             isLossTold = true;
             held.lease().close();
         }
     }
 
-    /** The method threw, which goes before what the release has to say. */
+    /**
+     * Ends the hold after the method threw. An exception of the release is added to the method's
+     * suppressed exceptions.
+     */
     void endAfter(Throwable failure) {
         if (!isPutOff) {
             try {
@@ -90,8 +95,8 @@ final class ThreadHold {
         try {
             release();
         } catch (LockLostException lost) {
-            // Who was rolled back was told why, and wrote nothing. Else nobody hears an exception
-            // any more.
+            // After a rollback, the caller knows the reason, and nothing was written. After a
+            // commit, no caller would see an exception, so the loss is logged.
             if (!isRolledBack) {
                 LOG.error(
                         "{}: lock \"{}\" was lost before its transaction had committed",

@@ -7,16 +7,17 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentLinkedDeque;
 
 /**
- * The leases by which annotated methods run on each thread, the innermost first. For {@link
- * io.github.steadlock.spring.CurrentLease}; programs use that.
+ * The leases of the annotated methods that run on each thread, innermost first. Public for {@link
+ * io.github.steadlock.spring.CurrentLease}, which programs should use instead.
  */
 public final class ThreadLeases {
-    // A transaction may complete on another thread, and its leases leave the list there.
+    // The lists are concurrent, because a transaction may complete on another thread, which then
+    // removes its leases.
     private static final ThreadLocal<Deque<HeldLease>> HELD = new ThreadLocal<>();
 
     private ThreadLeases() {}
 
-    /** The innermost lease of the calling thread. */
+    /** Returns the innermost lease of the calling thread. */
     public static Optional<Lease> current() {
         Deque<HeldLease> held = HELD.get();
         return held == null
@@ -25,8 +26,8 @@ public final class ThreadLeases {
     }
 
     /**
-     * Adds a lease of the calling thread, which acts as its owner if no thread acquired it. The
-     * result takes it away, on any thread.
+     * Adds a lease of the calling thread. If no thread acquired the lease, the calling thread acts
+     * as its owner. Running the result removes the lease, on any thread.
      */
     static Runnable add(HeldLease lease) {
         Lease.Scope scope = lease.isOfThread() ? () -> {} : lease.lease().makeCurrent();
@@ -52,8 +53,8 @@ public final class ThreadLeases {
     }
 
     /**
-     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if one of the thread's
-     * leases is not valid.
+     * Throws {@link io.github.steadlock.spring.CommitRefusedException} if a lease of the thread is
+     * not valid.
      */
     static void requireValid() {
         all().forEach(HeldLease::requireValid);

@@ -7,19 +7,19 @@ import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
- * The calling thread's transaction. For {@link io.github.steadlock.spring.CommitGuard}; programs
- * use that.
+ * The calling thread's transaction. Public for {@link io.github.steadlock.spring.CommitGuard},
+ * which programs should use instead.
  */
 public final class ThreadTransaction {
     private ThreadTransaction() {}
 
-    /** Whether there is one that can be listened to. */
+    /** Returns whether the thread has a transaction that accepts callbacks. */
     public static boolean isActive() {
         return TransactionSynchronizationManager.isActualTransactionActive()
                 && TransactionSynchronizationManager.isSynchronizationActive();
     }
 
-    /** Has it roll back unless {@code lease} is valid before the commit. */
+    /** Makes the transaction roll back unless {@code lease} is valid before the commit. */
     public static void requireValid(Lease lease) {
         TransactionSynchronizationManager.registerSynchronization(
                 new Last() {
@@ -30,7 +30,7 @@ public final class ThreadTransaction {
                 });
     }
 
-    /** Runs {@code action} once it has ended, with whether it was rolled back. */
+    /** Runs {@code action} after the transaction has ended, with true if it was rolled back. */
     static void afterCompletion(Consumer<Boolean> action) {
         TransactionSynchronizationManager.registerSynchronization(
                 new Last() {
@@ -41,7 +41,7 @@ public final class ThreadTransaction {
                 });
     }
 
-    /** After all others, which may write yet. */
+    /** A callback that runs after all others, because these may still write. */
     private interface Last extends TransactionSynchronization {
         @Override
         default int getOrder() {

@@ -10,10 +10,15 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionExecution;
 import org.springframework.transaction.TransactionExecutionListener;
 
-/** Has every transaction manager look at the thread's leases as the last thing before a commit. */
+/**
+ * The commit guard of every transaction manager: checks the leases of the thread, as the last
+ * listener before a commit.
+ */
 final class TransactionManagerGuard
         implements BeanPostProcessor, PriorityOrdered, TransactionExecutionListener {
-    /** Before those that other post-processors are made with. */
+    /**
+     * Runs first, so that it also covers transaction managers that other post-processors depend on.
+     */
     @Override
     public int getOrder() {
         return HIGHEST_PRECEDENCE;
@@ -34,7 +39,10 @@ final class TransactionManagerGuard
         return bean;
     }
 
-    /** What is thrown here, and is no TransactionException, has the manager roll back. */
+    /**
+     * Throws if a lease is not valid. The manager rolls back, because the exception is no
+     * TransactionException.
+     */
     @Override
     public void beforeCommit(TransactionExecution transaction) {
         ThreadLeases.requireValid();

@@ -4,13 +4,13 @@ import io.github.steadlock.spring.InvalidAnnotationException;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.transaction.interceptor.BeanFactoryTransactionAttributeSourceAdvisor;
 
-/** The order of lock and transaction around one method. Needs spring-tx. */
+/** The check of the order of lock and transaction around a method. Needs spring-tx. */
 final class TransactionOrder {
     private TransactionOrder() {}
 
     /**
-     * Throws unless the lock is acquired before a transaction begins, and so released after it has
-     * ended.
+     * Throws unless the lock is acquired before a transaction begins, and so is released after the
+     * transaction has ended.
      */
     static void check(ListableBeanFactory beans, int order) {
         beans.getBeansOfType(BeanFactoryTransactionAttributeSourceAdvisor.class, true, false)

@@ -4,8 +4,9 @@ import org.springframework.boot.autoconfigure.service.connection.ConnectionDetai
 import org.springframework.core.env.Environment;
 
 /**
- * Spring Boot's connection details for Redis as ours, as far as they are the same in each version
- * of it. The starters read the rest, whose types have moved.
+ * The conversion of Spring Boot's connection details for Redis to those of Steadlock. This class
+ * has the part that is the same in all versions of Spring Boot. The starters read the rest, whose
+ * types have moved between versions.
  */
 public abstract class BootConnectionDetails implements SteadlockConnectionDetails {
     private final ConnectionDetails details;
@@ -16,7 +17,7 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
         this.environment = environment;
     }
 
-    /** The server, without the login and TLS. */
+    /** Returns the server, without the login and TLS. */
     protected abstract RedisUrl place();
 
     protected abstract String username();
@@ -25,7 +26,7 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
 
     @Override
     public final String url() {
-        // Spring passes over a user without a password.
+        // Spring ignores a user without a password.
         String username = password() == null ? null : username();
         return place().withLogin(username, password()).withTls(hasTls()).text();
     }
@@ -35,13 +36,16 @@ public abstract class BootConnectionDetails implements SteadlockConnectionDetail
         return isOfProperties() ? "spring.data.redis.*" : details.getClass().getSimpleName();
     }
 
-    /** The details do not say so of a URL that does. */
+    /** Returns whether connections use TLS. The details do not tell this for a URL with TLS. */
     private boolean hasTls() {
         String url = environment.getProperty("spring.data.redis.url", "");
         return sslBundle() != null || isOfProperties() && RedisUrl.hasTls(url);
     }
 
-    /** The class is not public. */
+    /**
+     * Returns whether the details come from properties. Compares the name of the class, because the
+     * class is not public.
+     */
     private boolean isOfProperties() {
         return details.getClass().getSimpleName().startsWith("Properties");
     }

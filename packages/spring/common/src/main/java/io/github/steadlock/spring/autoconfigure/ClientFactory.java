@@ -12,7 +12,10 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Makes the client, and finds out which property is to blame if that fails. */
+/**
+ * The factory of the client. If the client cannot be made, the factory finds the property that is
+ * wrong.
+ */
 final class ClientFactory {
     private static final Logger log = LoggerFactory.getLogger("io.github.steadlock");
 
@@ -25,7 +28,7 @@ final class ClientFactory {
     }
 
     /**
-     * Connects, unless the client is to be lazy.
+     * Makes the client. Connects, unless the client is lazy.
      *
      * @throws SteadlockStartException if a property is wrong, or the server cannot be used
      */
@@ -56,13 +59,14 @@ final class ClientFactory {
     }
 
     /**
-     * The first step with which a client is refused that connects nowhere. So the rules stay those
-     * of the client, and the names those of the properties.
+     * Returns the failure of the first step that is wrong: makes a client that does not connect,
+     * with one step more each time, until a client is refused. In this way the rules stay in the
+     * client, and the error names the property.
      */
     private Optional<RuntimeException> firstRefused() {
         for (int number = 1; number <= steps.all().size(); number++) {
             try (SteadlockClient client = builder(number).lazy().connect()) {
-                // It is right so far.
+                // The steps so far are right.
             } catch (InvalidArgumentException | MisconfiguredException refusal) {
                 return Optional.of(
                         SteadlockStartException.ofRefused(steps.all().get(number - 1), refusal));
@@ -73,7 +77,7 @@ final class ClientFactory {
 
     private RuntimeException ofServer(SteadlockException failure) {
         if (failure instanceof InvalidArgumentException) {
-            // The properties are right, so a customizer has said it.
+            // The properties are right, so a customizer has set the wrong value.
             return failure;
         }
         String advice =

@@ -11,13 +11,16 @@ import java.util.List;
 import java.util.Map;
 import org.slf4j.LoggerFactory;
 
-/** The metrics of all clients. Several are told apart by the tag {@code client}. */
+/**
+ * The metrics of all clients. If there are several clients, their metrics have the tag {@code
+ * client}.
+ */
 final class ClientMetrics implements MeterBinder, AutoCloseable {
     private final List<SteadlockMetrics> all = new ArrayList<>();
 
     /**
-     * Of {@code clients} by the names of their beans. One that the program made without metrics is
-     * left out.
+     * Makes the metrics of {@code clients}, which are given by bean name. Leaves out a client that
+     * the program made without metrics.
      */
     ClientMetrics(Map<String, SteadlockClient> clients) {
         clients.forEach(
@@ -25,7 +28,7 @@ final class ClientMetrics implements MeterBinder, AutoCloseable {
                     List<Tag> tags =
                             clients.size() == 1 ? List.of() : List.of(Tag.of("client", name));
                     try {
-                        // A test's mock counts nothing.
+                        // A mock in a test returns null.
                         if (client.metrics() != null) {
                             all.add(new SteadlockMetrics(client, tags));
                         }

@@ -13,7 +13,8 @@ import org.springframework.boot.ssl.SslBundles;
 import org.springframework.core.env.Environment;
 
 /**
- * All that the properties say, in steps: the server first, so that each further one can be tried.
+ * The settings of all properties as steps. The server is the first step, so that {@link
+ * ClientFactory} can test each further step.
  */
 final class ClientSteps implements SteadlockServer {
     private static final String PREFIX = "steadlock";
@@ -21,7 +22,7 @@ final class ClientSteps implements SteadlockServer {
     private static final String MEMORY = "memory://";
     private static final String APPLICATION_NAME = "spring.application.name";
 
-    /** Those of the client, which wants both or none. */
+    /** The defaults of the client, whose builder needs both values or none. */
     private static final int DEFAULT_FAILURES = 5;
 
     private static final Duration DEFAULT_PAUSE = Duration.ofSeconds(10);
@@ -35,7 +36,9 @@ final class ClientSteps implements SteadlockServer {
     private SslBundle bundle;
     private String bundleProperty;
 
-    /** Whether it is a server of Spring's, whose further properties count then, too. */
+    /**
+     * Whether Spring's configuration names the server. If so, Spring's other properties apply too.
+     */
     private boolean isSpring;
 
     ClientSteps(
@@ -63,7 +66,7 @@ final class ClientSteps implements SteadlockServer {
         return steps;
     }
 
-    /** The names of the properties that say where the server is. */
+    /** Returns the names of the properties that name the server. */
     List<String> serverProperties() {
         return serverProperties;
     }
@@ -73,19 +76,19 @@ final class ClientSteps implements SteadlockServer {
         return String.join(", ", shownUrls);
     }
 
-    /** A property that sizes a pool, or null. */
+    /** Returns the property that sets the size of a pool, or null. */
     String pool() {
         return isSpring ? redis.pool() : null;
     }
 
-    /** The file with the authorities of a bundle, or null. */
+    /** Returns the file with the authorities of a bundle, or null. */
     Path trustFile() {
         return trust == null ? null : trust.path();
     }
 
     /**
-     * Removes the file with the authorities. For {@link ClosedLast}: Spring closes what is
-     * AutoCloseable earlier.
+     * Removes the file with the authorities. Called by {@link ClosedLast}. This class is not
+     * AutoCloseable, because Spring would close it too early.
      */
     void close() {
         if (trust != null) {
@@ -117,7 +120,10 @@ final class ClientSteps implements SteadlockServer {
         useBundle(PREFIX + ".ssl.bundle", properties.ssl().bundle(), bundles);
     }
 
-    /** A login alone is for {@code localhost}, unless Spring knows another server. */
+    /**
+     * Refuses a property of the login, the database or TLS if only Spring's configuration names a
+     * server. If that names none, the property is for {@code localhost}.
+     */
     private void refuseBeside(SteadlockConnectionDetails details, String property) {
         boolean isOther = details != null && !details.origin().startsWith(SpringRedis.PREFIX);
         if (isOther || redis.namesServer()) {
@@ -233,7 +239,10 @@ final class ClientSteps implements SteadlockServer {
         steps.add(new Step(given, null, builder -> builder.retryInterval(low, high)));
     }
 
-    /** The builder takes both; the property that is not given has the default of the client. */
+    /**
+     * Adds the circuit breaker. The builder needs both values, so a property that is not set gets
+     * the default of the client.
+     */
     private void addBreaker() {
         Integer failures = properties.breaker().failures();
         Duration pause = properties.breaker().pause();
@@ -280,7 +289,7 @@ final class ClientSteps implements SteadlockServer {
         addNamed(PREFIX + "." + name, value, apply);
     }
 
-    /** Spring's property counts for a server of Spring's. */
+    /** Adds a property, or Spring's own property if Spring's configuration names the server. */
     private <T> void addOr(
             String name,
             T own,
@@ -301,7 +310,7 @@ final class ClientSteps implements SteadlockServer {
         }
     }
 
-    /** A duration as the properties have it. */
+    /** Returns a value for messages. Writes a duration like in properties. */
     private static Object shown(Object value) {
         return value instanceof Duration time ? DurationStyle.SIMPLE.print(time) : value;
     }

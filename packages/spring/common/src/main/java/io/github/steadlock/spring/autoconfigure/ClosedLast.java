@@ -7,14 +7,15 @@ import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.core.PriorityOrdered;
 
 /**
- * Closes the client after all other beans are destroyed. Executors and schedulers wait in their
- * destruction for tasks, which hold locks meanwhile, and no bean of theirs depends on the client.
- * As a post-processor it is made before the others, and so it is destroyed after them.
+ * The bean that closes the client after all other beans are destroyed. Executors and schedulers
+ * wait for their tasks during their destruction. The tasks may hold locks meanwhile, but the
+ * executors' beans do not depend on the client. This bean is a post-processor, because Spring makes
+ * these before the other beans and destroys them after the others.
  */
 class ClosedLast implements BeanPostProcessor, PriorityOrdered, DisposableBean {
     private final Deque<AutoCloseable> resources = new ArrayDeque<>();
 
-    /** What is added last is closed first. */
+    /** Adds a resource. The resource that was added last is closed first. */
     <T extends AutoCloseable> T add(T resource) {
         resources.addFirst(resource);
         return resource;

@@ -1,7 +1,8 @@
 package io.github.steadlock.spring.autoconfigure;
 
 /**
- * A bean of it puts {@code memory://} in place of the server that properties name. For tests, which
- * have it by {@link io.github.steadlock.spring.test.AutoConfigureSteadlock}.
+ * A marker: if there is a bean of this type, the client uses {@code memory://} instead of the
+ * server that properties name. For tests, by {@link
+ * io.github.steadlock.spring.test.AutoConfigureSteadlock}.
  */
 public final class InMemoryServer {}

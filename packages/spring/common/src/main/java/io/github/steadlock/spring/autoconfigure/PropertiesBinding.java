@@ -24,16 +24,18 @@ import org.springframework.core.env.PropertySource;
 import org.springframework.core.env.StandardEnvironment;
 
 /**
- * Binds {@link SteadlockProperties} without {@link ServiceLinks}, and looks for names that do not
- * exist where Spring Boot does not: in environment variables and system properties.
+ * The binding of {@link SteadlockProperties}, which leaves out {@link ServiceLinks}. Also looks for
+ * unknown names in environment variables and system properties, where Spring Boot does not look for
+ * them.
  *
- * <p>A system property that does not exist stops the start. A variable does so if its name is near
- * that of a property; others may be for somebody else, and are a warning.
+ * <p>An unknown system property stops the start. An unknown variable stops the start if its name is
+ * close to that of a property. Other unknown variables may belong to another program, so they are
+ * only a warning.
  */
 final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvisor {
     private static final Logger log = LoggerFactory.getLogger("io.github.steadlock");
 
-    /** {@code steadlock run} sets these for the program that it starts. */
+    /** The variables that {@code steadlock run} sets for the program that it starts. */
     private static final Set<String> OF_COMMAND = Set.of("STEADLOCK_LOCK", "STEADLOCK_TOKEN");
 
     @Override
@@ -44,7 +46,10 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
     private static final class Handler extends AbstractBindHandler {
         private final BindHandler parent;
 
-        /** Whether another binder has to bind the properties, as Spring Boot's own sees links. */
+        /**
+         * Whether another binder must bind the properties, because Spring Boot's own binder sees
+         * links.
+         */
         private boolean isApart;
 
         Handler(BindHandler parent) {
@@ -52,7 +57,10 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
             this.parent = parent;
         }
 
-        /** Null has Spring Boot make an object without properties, in whose place comes another. */
+        /**
+         * Returns null if another binder must bind the properties. Spring Boot then makes an object
+         * without properties, which {@link #onCreate} replaces.
+         */
         @Override
         public <T> Bindable<T> onStart(
                 ConfigurationPropertyName name, Bindable<T> target, BindContext context) {
@@ -91,7 +99,7 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
         }
     }
 
-    /** The binder of Spring Boot on fewer sources. */
+    /** Returns a binder like Spring Boot's own, but without service links in its sources. */
     private static Binder withoutLinks(Iterable<ConfigurationPropertySource> sources) {
         List<PropertySource<?>> all =
                 StreamSupport.stream(sources.spliterator(), false)
@@ -109,7 +117,7 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
         for (ConfigurationPropertySource source : ServiceLinks.without(sources)) {
             boolean isEnvironment = ServiceLinks.isEnvironment(source);
             ConfigurationProperty ofRoot = source.getConfigurationProperty(root);
-            // A file may have the key with nothing below it.
+            // A file may contain the key itself with nothing below it.
             if (ofRoot != null && !String.valueOf(ofRoot.getValue()).isBlank()) {
                 (isEnvironment ? others : wrong).add(ofRoot);
             }
@@ -147,7 +155,10 @@ final class PropertiesBinding implements ConfigurationPropertiesBindHandlerAdvis
                         .equals(StandardEnvironment.SYSTEM_PROPERTIES_PROPERTY_SOURCE_NAME);
     }
 
-    /** Whether a property says {@code ${STEADLOCK_MY_SERVER}}, which is then the program's own. */
+    /**
+     * Returns whether a property contains the placeholder {@code ${STEADLOCK_MY_SERVER}}. The
+     * variable is the program's own then.
+     */
     private static boolean isInPlaceholder(
             ConfigurationPropertyName name, Iterable<ConfigurationPropertySource> sources) {
         List<String> texts =

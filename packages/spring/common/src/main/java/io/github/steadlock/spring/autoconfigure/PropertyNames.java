@@ -12,14 +12,14 @@ import org.springframework.boot.context.properties.bind.Name;
 import org.springframework.boot.context.properties.source.ConfigurationPropertyName;
 
 /**
- * The names of the properties of Steadlock. They are read from the parameters of the constructor of
- * {@link SteadlockProperties}, as Spring Boot does it to bind them.
+ * The names of the properties of Steadlock, read from the constructor parameters of {@link
+ * SteadlockProperties}, as Spring Boot reads them for binding.
  */
 final class PropertyNames {
-    /** The most letters that a misspelt name differs in. */
+    /** The largest number of letters in which a misspelt name may differ. */
     private static final int MOST_CHANGES = 2;
 
-    /** A shorter word alone says too little of which property it is to be. */
+    /** The shortest word that can identify a property by its end. */
     private static final int SHORTEST_WORD = 5;
 
     private static final List<Property> ALL = new ArrayList<>();
@@ -30,15 +30,16 @@ final class PropertyNames {
 
     private PropertyNames() {}
 
-    /** All names. */
+    /** Returns all names. */
     static List<String> all() {
         return ALL.stream().map(Property::name).toList();
     }
 
     /**
-     * Whether Spring Boot reads the property {@code name} of a source.
+     * Returns whether Spring Boot reads the property {@code name} of a source.
      *
-     * @param isEnvironment whether the source has variables: there, a dash may be an underscore
+     * @param isEnvironment whether the source has environment variables, in which an underscore can
+     *     stand for a dash
      */
     static boolean contain(ConfigurationPropertyName name, boolean isEnvironment) {
         String variable = ServiceLinks.variable(name, "");
@@ -50,9 +51,9 @@ final class PropertyNames {
     }
 
     /**
-     * The properties that may be meant by {@code name}, which is none: those with the fewest
-     * letters changed; if that would be more than two, those that end with its words, and a map or
-     * a list whose name it begins with.
+     * Returns the properties that an unknown {@code name} may mean: the properties that differ in
+     * the fewest letters. If they differ in too many letters, returns the properties that end with
+     * the words of {@code name}, and a map or a list with whose name it begins.
      */
     static List<String> near(ConfigurationPropertyName name) {
         if (name.getNumberOfElements() == 1) {
@@ -90,7 +91,7 @@ final class PropertyNames {
         }
     }
 
-    /** How many letters are to be changed, added, left out or swapped with the next one. */
+    /** Returns how many letters must be changed, added, left out or swapped with the next one. */
     private static int changes(String from, String to) {
         int[][] least = new int[from.length() + 1][to.length() + 1];
         for (int i = 0; i <= from.length(); i++) {
@@ -123,7 +124,10 @@ final class PropertyNames {
             return isReadFrom(own, variable) || (isMap() && variable.startsWith(own + "_"));
         }
 
-        /** Spring Boot does not know the entries of a map in this form. */
+        /**
+         * Returns whether Spring Boot reads the property from a variable in the older form. Spring
+         * Boot does not read the entries of a map in this form.
+         */
         boolean isOldFormReadFrom(String variable) {
             return isReadFrom(form("_"), variable);
         }
@@ -145,7 +149,7 @@ final class PropertyNames {
             return isMap() || List.class == type;
         }
 
-        /** The name without {@code steadlock} and what separates its words. */
+        /** Returns the name without {@code steadlock} and without the separators of its words. */
         String letters() {
             return name.substring(name.indexOf('.') + 1).replaceAll("[.-]", "");
         }

@@ -6,16 +6,16 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * The URL of a server, of its parts. What the parts may be, the client decides; here they are put
- * together so that none is taken for another, whatever characters it has. Immutable.
+ * The URL of a server, made of its parts. Special characters of a part are escaped, so that no part
+ * is taken for another. The client checks whether the parts are valid. Immutable.
  *
  * @param scheme {@code redis}, {@code redis+sentinel} or {@code redis+cluster}
  * @param tls whether connections use TLS
- * @param nodes the server, or some of the sentinels or nodes, each as host or host:port
- * @param service what the sentinels watch, or null
+ * @param nodes the server, or some of the sentinels or cluster nodes, each as host or host:port
+ * @param service the service that the sentinels watch, or null
  * @param database the number of the database, or null for 0
- * @param login of the servers
- * @param sentinelLogin of the sentinels
+ * @param login the login at the servers
+ * @param sentinelLogin the login at the sentinels
  */
 public record RedisUrl(
         String scheme,
@@ -26,7 +26,7 @@ public record RedisUrl(
         Login login,
         Login sentinelLogin) {
 
-    /** A user and a password; null for none. */
+    /** A user and a password, each null for none. */
     record Login(String username, String password) {
         private static final Login NONE = new Login(null, null);
 
@@ -40,17 +40,17 @@ public record RedisUrl(
         }
     }
 
-    /** One server. */
+    /** Returns the URL of one server. */
     public static RedisUrl of(String host, Integer port) {
         return of("redis", List.of(node(host, port)), null);
     }
 
-    /** A server that sentinels watch. */
+    /** Returns the URL of a server that sentinels watch. */
     public static RedisUrl ofSentinels(List<String> nodes, String service) {
         return of("redis+sentinel", nodes, service);
     }
 
-    /** A cluster. */
+    /** Returns the URL of a cluster. */
     public static RedisUrl ofCluster(List<String> nodes) {
         return of("redis+cluster", nodes, null);
     }
@@ -60,41 +60,42 @@ public record RedisUrl(
     }
 
     /**
-     * A node of its parts, an IPv6 address in brackets.
+     * Returns a node as host or host:port, with an IPv6 address in brackets.
      *
-     * @param port null for the usual one
+     * @param port the port, or null for the default port
      */
     public static String node(String host, Integer port) {
         boolean isAddress = host.indexOf(':') != host.lastIndexOf(':');
         String place = isAddress && !host.startsWith("[") ? "[" + host + "]" : host;
-        // One colon would be taken for what comes before a port.
+        // A name with one colon is escaped, because the colon would be taken for the start of a
+        // port.
         place = isAddress ? place : escaped(place);
         return port == null ? place : place + ":" + port;
     }
 
-    /** The same with TLS, or without. */
+    /** Returns this URL with or without TLS. */
     public RedisUrl withTls(boolean tls) {
         return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
-    /** The same with a database; null for 0. */
+    /** Returns this URL with a database; null for 0. */
     public RedisUrl withDatabase(Integer database) {
         return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
-    /** The same with a user and a password of the servers; null for none. */
+    /** Returns this URL with a user and a password for the servers; null for none. */
     public RedisUrl withLogin(String username, String password) {
         Login login = new Login(username, password);
         return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
-    /** The same with a user and a password of the sentinels; null for none. */
+    /** Returns this URL with a user and a password for the sentinels; null for none. */
     public RedisUrl withSentinelLogin(String username, String password) {
         Login sentinelLogin = new Login(username, password);
         return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
-    /** The URL, with the passwords. */
+    /** Returns the URL, including the passwords. */
     public String text() {
         var url = new StringBuilder(tls ? scheme.replaceFirst("redis", "rediss") : scheme);
         url.append("://");
@@ -118,19 +119,24 @@ public record RedisUrl(
         return url.toString();
     }
 
-    /** Whether connections by this URL use TLS: {@code rediss}, {@code valkeys} and their forms. */
+    /**
+     * Returns whether connections by this URL use TLS: {@code rediss}, {@code valkeys} and their
+     * forms.
+     */
     static boolean hasTls(String url) {
         return TLS.matcher(url).lookingAt();
     }
 
     /**
-     * The same URL with TLS; another one than that of a server, sentinels or a cluster as it is.
+     * Returns the URL with TLS. Returns it unchanged if it is not the URL of a server, of sentinels
+     * or of a cluster.
      */
     static String withTls(String url) {
         return PLAIN.matcher(url).replaceFirst("$1s$2");
     }
 
-    // What may stand before a URL, and what is a URL, the client decides.
+    // The patterns accept any characters but letters before the scheme, because the client decides
+    // what a valid URL is.
     private static final Pattern TLS =
             Pattern.compile(
                     "\\P{Alpha}*(rediss|valkeys)(\\+\\p{Alpha}+)?:", Pattern.CASE_INSENSITIVE);
@@ -139,13 +145,13 @@ public record RedisUrl(
                     "^(\\P{Alpha}*(?:redis|valkey))((?:\\+(?:sentinel|cluster))?:)",
                     Pattern.CASE_INSENSITIVE);
 
-    /** Does not show the passwords. */
+    /** Returns the URL without user and passwords. */
     @Override
     public String toString() {
         return shown(text());
     }
 
-    /** A URL without user, password and what follows the question mark, for messages. */
+    /** Returns a URL for messages: without user, password and the query. */
     public static String shown(String url) {
         int start = url.indexOf("://") + 3;
         if (start < 3) {
@@ -154,7 +160,7 @@ public record RedisUrl(
         String scheme = url.substring(0, start);
         int end = url.indexOf('?', start);
         if (end >= 0 && url.indexOf('@', end) >= 0) {
-            // The question mark, or what follows it, may be part of a password.
+            // The question mark or the text after it may be part of a password.
             return scheme + "…";
         }
         String rest = end < 0 ? url.substring(start) : url.substring(start, end);
@@ -165,7 +171,7 @@ public record RedisUrl(
         if (part == null) {
             return "";
         }
-        // Made for forms, which write a blank in their own way, and which the asterisk is plain in.
+        // URLEncoder encodes for forms, so a blank becomes "+" and the asterisk stays plain.
         String form = URLEncoder.encode(part, StandardCharsets.UTF_8);
         return form.replace("+", "%20").replace("*", "%2A");
     }

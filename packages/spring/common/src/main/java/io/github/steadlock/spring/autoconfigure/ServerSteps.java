@@ -9,7 +9,10 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
-/** The steps that name a server by its parts: {@code steadlock.host} and the like, or Spring's. */
+/**
+ * The steps that name a server by its parts: by {@code steadlock.host} and similar properties, or
+ * by those of Spring.
+ */
 final class ServerSteps {
     private static final String PARTS = "parts";
 
@@ -21,7 +24,9 @@ final class ServerSteps {
         this.prefix = prefix;
     }
 
-    /** The parts of a server, as both families of properties have them. */
+    /**
+     * The parts of a server that the properties of Steadlock and those of Spring have in common.
+     */
     record Parts(
             String url,
             String host,
@@ -56,12 +61,18 @@ final class ServerSteps {
                     properties.primaries());
         }
 
-        /** A property that is blank, as of {@code ${REDIS_URL:}}, says nothing. */
+        /**
+         * Returns the text, or null if it is blank. A blank property, as of {@code ${REDIS_URL:}},
+         * counts as not set.
+         */
         private static String given(String text) {
             return text == null || text.isBlank() ? null : text;
         }
 
-        /** Spring passes over a user without a password. */
+        /**
+         * Returns the parts of Spring's properties. Leaves out a user without a password, as Spring
+         * does.
+         */
         static Parts of(SpringRedis redis) {
             boolean hasTls =
                     redis.ssl().enabled() == null
@@ -90,7 +101,7 @@ final class ServerSteps {
         private static final SteadlockProperties.Cluster NO_CLUSTER =
                 new SteadlockProperties.Cluster(null);
 
-        /** The properties that name the server in each of the ways that are given. */
+        /** Returns the ways in which properties name the server, each with one such property. */
         Map<String, String> ways() {
             var ways = new TreeMap<String, String>();
             put(ways, "url", "url", url);
@@ -104,7 +115,9 @@ final class ServerSteps {
             put(ways, "host", "host", host);
             boolean isByParts = !ways.containsKey("url") && !ways.containsKey("primaries");
             if (ways.isEmpty() || !isByParts) {
-                // Of the one server, or of none: a URL has its own.
+                // With a host, sentinels or a cluster, these properties belong to that server. With
+                // a URL or primaries they are a second way to name it, because a URL contains these
+                // parts.
                 put(ways, PARTS, "ssl.enabled", tlsAsGiven);
                 put(ways, PARTS, "database", database);
                 put(ways, PARTS, "password", password);
@@ -113,7 +126,10 @@ final class ServerSteps {
             return ways;
         }
 
-        /** A property of a server whose place no property names, if that is all there is. */
+        /**
+         * Returns a property of the login, the database or TLS if no property names the server
+         * itself.
+         */
         Optional<String> withoutPlace() {
             Map<String, String> ways = ways();
             return ways.size() == 1 ? Optional.ofNullable(ways.get(PARTS)) : Optional.empty();
@@ -126,13 +142,13 @@ final class ServerSteps {
         }
     }
 
-    /** The steps, none if no server is named, and the URLs that they come to. */
+    /** The steps and the resulting URLs. There are no steps if no server is named. */
     record Named(List<Step> steps, List<String> urls) {}
 
     /**
-     * The server of these parts.
+     * Returns the steps of a server with these parts.
      *
-     * @throws SteadlockStartException if they name it in two ways, or only half
+     * @throws SteadlockStartException if the parts name the server in two ways or only in part
      */
     static Named of(String prefix, Parts parts) {
         Map<String, String> ways = parts.ways();
@@ -216,7 +232,7 @@ final class ServerSteps {
     private void step(String name, Object value, RedisUrl next) {
         url = next;
         String text = next.text();
-        // An @ may be that of a URL with a password in the wrong place.
+        // An @ may come from a URL with a password in the wrong place.
         boolean isSecret = name.endsWith("password") || String.valueOf(value).contains("@");
         add(name, isSecret ? null : value, builder -> builder.url(text));
     }

@@ -13,12 +13,13 @@ import org.springframework.boot.context.properties.source.IterableConfigurationP
 import org.springframework.core.env.SystemEnvironmentPropertySource;
 
 /**
- * The variables by which Kubernetes and Docker tell a container where a service is. For a service
- * {@code steadlock}, {@code STEADLOCK_PORT} is {@code tcp://10.0.0.1:6379}, which is not what
- * {@code steadlock.port} says. A service {@code steadlock-address-map} would add to that map.
+ * The environment variables by which Kubernetes and Docker pass the addresses of services to a
+ * container. For a service {@code steadlock}, {@code STEADLOCK_PORT} is {@code
+ * tcp://10.0.0.1:6379}, which is no value for {@code steadlock.port}. A service {@code
+ * steadlock-address-map} would add entries to that map.
  */
 final class ServiceLinks {
-    /** These are links whatever their value is; no property of Steadlock has such a name. */
+    /** Names that are links regardless of their value. No property of Steadlock has such a name. */
     private static final Pattern NAME =
             Pattern.compile(
                     ".+_SERVICE_HOST"
@@ -30,7 +31,7 @@ final class ServiceLinks {
 
     private ServiceLinks() {}
 
-    /** The same sources, of which those of environment variables do not have the links. */
+    /** Returns the same sources, with the links left out of the environment variables. */
     static List<ConfigurationPropertySource> without(
             Iterable<ConfigurationPropertySource> sources) {
         var all = new ArrayList<ConfigurationPropertySource>();
@@ -45,7 +46,7 @@ final class ServiceLinks {
         return all;
     }
 
-    /** Whether a source has a link that looks like a property below {@code prefix}. */
+    /** Returns whether a source has a link that looks like a property below {@code prefix}. */
     static boolean areAmong(
             Iterable<ConfigurationPropertySource> sources, ConfigurationPropertyName prefix) {
         for (ConfigurationPropertySource source : sources) {
@@ -60,15 +61,15 @@ final class ServiceLinks {
         return false;
     }
 
-    /** Whether the properties of {@code source} are environment variables. */
+    /** Returns whether the properties of {@code source} are environment variables. */
     static boolean isEnvironment(ConfigurationPropertySource source) {
         return source.getUnderlyingSource() instanceof SystemEnvironmentPropertySource;
     }
 
     /**
-     * The variable of a property: {@code A_PORT_1} of {@code a.port[1]}.
+     * Returns the variable of a property: {@code A_PORT_1} for {@code a.port[1]}.
      *
-     * @param dash what stands in place of a dash: nothing, or an underscore in the older spelling
+     * @param dash the replacement of a dash: an empty text, or an underscore in the older spelling
      */
     static String variable(ConfigurationPropertyName name, String dash) {
         return name.toString()
@@ -86,7 +87,7 @@ final class ServiceLinks {
         String value = String.valueOf(property.getValue());
         return NAME.matcher(variable).matches()
                 || (variable.endsWith("_PORT") && ADDRESS.matcher(value).matches())
-                // Docker's name of the other container.
+                // Docker sets this variable to the name of the other container.
                 || (variable.endsWith("_NAME") && value.startsWith("/"));
     }
 
@@ -103,7 +104,10 @@ final class ServiceLinks {
             return isLink(property) ? null : property;
         }
 
-        /** Knows older spellings of names, which a search by {@link #stream} does not. */
+        /**
+         * Delegates, because the source also knows older spellings of names, unlike a search by
+         * {@link #stream}.
+         */
         @Override
         public ConfigurationPropertyState containsDescendantOf(ConfigurationPropertyName name) {
             return all.containsDescendantOf(name);

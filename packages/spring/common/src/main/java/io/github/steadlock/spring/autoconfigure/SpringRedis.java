@@ -9,7 +9,7 @@ import org.springframework.boot.context.properties.bind.PropertySourcesPlacehold
 import org.springframework.boot.context.properties.source.ConfigurationPropertySources;
 import org.springframework.core.env.Environment;
 
-/** What {@code spring.data.redis.*} says, whether or not spring-data-redis is there. */
+/** The properties {@code spring.data.redis.*}, read even if spring-data-redis is missing. */
 record SpringRedis(
         String url,
         String host,
@@ -40,7 +40,7 @@ record SpringRedis(
         return binder.bindOrCreate(PREFIX, Bindable.of(SpringRedis.class));
     }
 
-    /** Whether any of it says where the server is. */
+    /** Returns whether any of the properties names the server. */
     boolean namesServer() {
         return url != null
                 || host != null
@@ -55,7 +55,7 @@ record SpringRedis(
                 || cluster.nodes() != null;
     }
 
-    /** The property that sizes a pool, if there is one. */
+    /** Returns the property that sets the size of a pool, or null if there is none. */
     String pool() {
         if (lettuce.pool() != null) {
             return PREFIX + ".lettuce.pool";

@@ -16,7 +16,10 @@ import org.springframework.context.annotation.Role;
 import org.springframework.core.env.Environment;
 import org.springframework.util.ClassUtils;
 
-/** The client, by the properties {@code steadlock.*}; see {@link SteadlockProperties}. */
+/**
+ * The auto-configuration of the client by the properties {@code steadlock.*}; see {@link
+ * SteadlockProperties}.
+ */
 @AutoConfiguration(
         afterName = {
             "org.springframework.boot.autoconfigure.data.redis.RedisAutoConfiguration",
@@ -41,7 +44,7 @@ public class SteadlockAutoConfiguration {
         return new PropertiesBinding();
     }
 
-    /** Has the file of authorities, which is there for as long as the client. */
+    /** Makes the steps. These own the file of authorities, which exists as long as the client. */
     @Bean(destroyMethod = "")
     @ConditionalOnMissingBean(SteadlockClient.class)
     ClientSteps steadlockClientSteps(
@@ -65,8 +68,9 @@ public class SteadlockAutoConfiguration {
     }
 
     /**
-     * Closed by {@link ClosedLast}. Spring calls a method without effect in place of {@code close}:
-     * {@code destroyMethod = ""} would do, but is lost in what Spring generates ahead of time.
+     * Makes the client, which {@link ClosedLast} closes. As its destroy method, Spring calls a
+     * method without effect instead of {@code close}: {@code destroyMethod = ""} would have the
+     * same result, but the code that Spring generates ahead of time loses it.
      */
     @Bean(destroyMethod = "isClosed")
     @ConditionalOnMissingBean

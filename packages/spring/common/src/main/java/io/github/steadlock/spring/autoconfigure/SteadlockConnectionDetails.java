@@ -4,22 +4,25 @@ import org.springframework.boot.autoconfigure.service.connection.ConnectionDetai
 import org.springframework.boot.ssl.SslBundle;
 
 /**
- * The server, if no property {@code steadlock.*} names one. The starters make it of Spring Boot's
- * own connection details for Redis, as of Testcontainers, Docker Compose or {@code
+ * The server, if no property {@code steadlock.*} names one. The starters make this bean of Spring
+ * Boot's own connection details for Redis, which come from Testcontainers, Docker Compose or {@code
  * spring.data.redis.*}.
  */
 public interface SteadlockConnectionDetails extends ConnectionDetails {
     /**
-     * The server, as {@code steadlock.url} names it; may hold a password. {@link RedisUrl} makes
-     * it.
+     * Returns the URL of the server, in the format of {@code steadlock.url}. The URL can contain a
+     * password. {@link RedisUrl} builds such URLs.
      */
     String url();
 
-    /** Which authorities to trust, for a URL with TLS; null for those of the system. */
+    /** Returns the authorities to trust, for a URL with TLS; null for those of the system. */
     default SslBundle sslBundle() {
         return null;
     }
 
-    /** Who says so, for messages: the names of properties or of a bean. Never a secret. */
+    /**
+     * Returns the origin of these details, for messages: the names of properties or of a bean. Must
+     * not contain a secret.
+     */
     String origin();
 }

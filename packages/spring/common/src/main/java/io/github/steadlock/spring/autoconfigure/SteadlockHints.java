@@ -5,8 +5,8 @@ import org.springframework.aot.hint.RuntimeHintsRegistrar;
 import org.springframework.boot.context.properties.bind.BindableRuntimeHintsRegistrar;
 
 /**
- * Tells a native image of types that Spring does not find itself: one is bound without being a
- * bean, one is asked for by its name.
+ * The hints for a native image about types that Spring does not find itself: one is bound without
+ * being a bean, and one is looked up by name.
  */
 final class SteadlockHints implements RuntimeHintsRegistrar {
     @Override

@@ -11,7 +11,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.context.annotation.Bean;
 
-/** What the clients count, as meters of Micrometer, if there is a registry for them. */
+/** The auto-configuration of the clients' metrics as Micrometer meters, if there is a registry. */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnClass(MeterRegistry.class)
 @ConditionalOnBean({MeterRegistry.class, SteadlockClient.class})

@@ -11,50 +11,52 @@ import org.springframework.boot.context.properties.bind.Name;
 import org.springframework.core.Ordered;
 
 /**
- * The properties of Steadlock. What is not set has the default of {@link SteadlockBuilder}, which
- * also knows what is allowed. A name that is not here stops the start.
+ * The properties of Steadlock. A property that is not set has the default of {@link
+ * SteadlockBuilder}, which also checks the values. An unknown name stops the start.
  *
- * <p>The server is named by one of {@code url}, {@code host} and what belongs to it, {@code
- * sentinel}, {@code cluster} and {@code primaries}. If it is by none, it is the one of Spring
- * Boot's connection details, or of {@code spring.data.redis.*}, or {@code redis://localhost:6379}.
+ * <p>One of these names the server: {@code url}, {@code host} with the properties that belong to
+ * it, {@code sentinel}, {@code cluster}, or {@code primaries}. If none is set, the server is that
+ * of Spring Boot's connection details, or of {@code spring.data.redis.*}, or {@code
+ * redis://localhost:6379}.
  *
- * @param enabled Whether there is a client at all, with all that needs one.
+ * @param enabled Whether there is a client, and with it everything that needs a client.
  * @param url The server: redis://[user:password@]host[:port][/db],
  *     redis+sentinel://host,host/service, redis+cluster://host,host, each also as rediss… with TLS;
- *     redis+unix:///path, memory:// or memory://name; valkey may stand for redis.
- * @param host The host of the server, a name or an address.
+ *     redis+unix:///path, memory:// or memory://name. The word valkey can replace redis.
+ * @param host The host of the server: a name or an address.
  * @param port The port of the server, 1 to 65535.
- * @param username The user to log in as, with a password.
- * @param password The password to log in with.
- * @param database The number of the database of the server. A cluster has none but 0.
- * @param ssl TLS.
- * @param sentinel Sentinels that watch the server.
- * @param cluster A cluster.
+ * @param username The user for the login. Needs a password.
+ * @param password The password for the login.
+ * @param database The number of the database on the server. A cluster has only database 0.
+ * @param ssl The settings of TLS.
+ * @param sentinel The sentinels that watch the server.
+ * @param cluster The cluster.
  * @param primaries URLs of several independent servers for RedLock: an odd number, 3 to 15.
- * @param commandTimeout How long the server may take to answer, 1 ms to 24 h. Default of a server
- *     that spring.data.redis names: spring.data.redis.timeout.
- * @param connectTimeout How long connecting may take, 1 ms to 24 h. Default of a server that
- *     spring.data.redis names: spring.data.redis.connect-timeout.
- * @param lease The lease of locks that are given none, 300 ms to 24 h. It is renewed every third of
- *     it.
- * @param waiting How long @DistributedLock waits for a lock unless it says otherwise; 0s tries
- *     once. Without it, it waits as long as the server answers.
- * @param keyPrefix Put before the name of each lock.
- * @param retryInterval When a waiter asks the server again.
- * @param onUnavailable What becomes of an acquisition while the circuit breaker of the server is
- *     open. Switches the circuit breaker on.
+ * @param commandTimeout How long a reply of the server may take, 1 ms to 24 h. If spring.data.redis
+ *     names the server, the default is spring.data.redis.timeout.
+ * @param connectTimeout How long connecting may take, 1 ms to 24 h. If spring.data.redis names the
+ *     server, the default is spring.data.redis.connect-timeout.
+ * @param lease The lease of locks without a lease of their own, 300 ms to 24 h. The client renews
+ *     it each time a third has passed.
+ * @param waiting How long @DistributedLock waits for a lock if the annotation sets no wait; 0s
+ *     makes a single attempt. Without this property, it waits as long as the server answers.
+ * @param keyPrefix A prefix for the name of each lock.
+ * @param retryInterval The time between two polls of a waiter.
+ * @param onUnavailable How an acquisition ends while the circuit breaker of the server is open.
+ *     Switches the circuit breaker on.
  * @param breaker The circuit breaker, which is off unless one of its properties or on-unavailable
- *     is given.
- * @param metrics What the client counts.
+ *     is set.
+ * @param metrics The metrics of the client.
  * @param clientInfo Whether the client tells its servers which program on which machine it is, so
- *     that others can say who holds a lock.
- * @param clientLabel What the client says of itself besides, up to 200 characters of one line.
- *     Default: spring.data.redis.client-name of a server named there, or spring.application.name.
+ *     that other programs can name the holder of a lock.
+ * @param clientLabel A label that the client publishes with its client-info: one line of up to 200
+ *     characters. Default: spring.data.redis.client-name if spring.data.redis names the server, or
+ *     spring.application.name.
  * @param lazy Whether to connect at the first use instead of at start, for a program that starts
  *     before its server.
- * @param addressMap Where the servers are reached that a cluster or sentinels announce: from
- *     "[10.0.0.1:6379]" to "localhost:7001".
- * @param annotation The annotation DistributedLock.
+ * @param addressMap Maps the addresses that cluster nodes and sentinels announce to addresses that
+ *     the program can reach: from "[10.0.0.1:6379]" to "localhost:7001".
+ * @param annotation The settings of the annotation DistributedLock.
  * @param registry The LockRegistry for Spring Integration.
  */
 @ConfigurationProperties(prefix = "steadlock", ignoreUnknownFields = false)
@@ -86,25 +88,26 @@ public record SteadlockProperties(
         @DefaultValue Annotation annotation,
         @DefaultValue Registry registry) {
 
-    /** Does not show what may be a secret. */
+    /** Hides all values, because they can contain secrets. */
     @Override
     public String toString() {
         return "SteadlockProperties(..)";
     }
 
     /**
-     * TLS. A URL says by its scheme whether there is any.
+     * The settings of TLS. For a server that is named by a URL, the scheme of the URL decides
+     * whether connections use TLS.
      *
      * @param enabled Whether connections use TLS, for a server that is not named by a URL. Default:
-     *     true if another of the ssl properties is given.
-     * @param caFile A PEM file of the authorities to trust, in place of those of the system.
+     *     true if another of the ssl properties is set.
+     * @param caFile A PEM file of the authorities to trust, instead of those of the system.
      * @param certFile A PEM file of the certificate of this client, for a server that demands one.
-     *     Together with key-file.
+     *     Needs key-file.
      * @param keyFile A PEM file of the private key of that certificate, not encrypted.
-     * @param serverName What the certificates of all servers are to be for, in place of the host
-     *     that is connected to.
-     * @param bundle An SSL bundle of Spring Boot whose trust store says which authorities to trust.
-     *     It may have no key store: give cert-file and key-file for that.
+     * @param serverName The host name that the certificates of all servers must have, instead of
+     *     the host to which the client connects.
+     * @param bundle An SSL bundle of Spring Boot. Its trust store has the authorities to trust. The
+     *     bundle must have no key store unless cert-file and key-file are set.
      */
     public record Ssl(
             Boolean enabled,
@@ -115,16 +118,16 @@ public record SteadlockProperties(
             String bundle) {}
 
     /**
-     * Sentinels. The user and the password of the servers are {@code steadlock.username} and {@code
-     * steadlock.password}.
+     * The sentinels. The user and the password of the servers themselves are {@code
+     * steadlock.username} and {@code steadlock.password}.
      *
      * @param master The name of the service that the sentinels watch.
-     * @param nodes Some of the sentinels, as host or host:port; the port is 26379 if not given.
-     * @param username The user to log in as at the sentinels, with a password.
-     * @param password The password to log in with at the sentinels.
+     * @param nodes Some of the sentinels, as host or host:port. The default port is 26379.
+     * @param username The user for the login at the sentinels. Needs a password.
+     * @param password The password for the login at the sentinels.
      */
     public record Sentinel(String master, List<String> nodes, String username, String password) {
-        /** Does not show the password. */
+        /** Hides the password. */
         @Override
         public String toString() {
             return "Sentinel(..)";
@@ -132,15 +135,15 @@ public record SteadlockProperties(
     }
 
     /**
-     * A cluster.
+     * The cluster.
      *
-     * @param nodes Some of the nodes, as host or host:port; the port is 6379 if not given.
+     * @param nodes Some of the nodes, as host or host:port. The default port is 6379.
      */
     public record Cluster(List<String> nodes) {}
 
     /**
-     * When a waiter asks the server again, if no message comes before: after a random time between
-     * the two. One without the other is both.
+     * The time after which a waiter asks the server again if no message comes before: a random time
+     * between these two. If only one is set, it counts for both.
      *
      * @param min The shortest time, 1 ms to 24 h.
      * @param max The longest time, 1 ms to 24 h.
@@ -148,60 +151,65 @@ public record SteadlockProperties(
     public record RetryInterval(Duration min, Duration max) {}
 
     /**
-     * The circuit breaker.
+     * The settings of the circuit breaker.
      *
-     * @param failures After so many failures in a row it opens, 1 to 1000000.
-     * @param pause While it is open, the server is asked so often whether it serves, 1 ms to 24 h.
+     * @param failures The number of failures in a row that opens the circuit breaker, 1 to 1000000.
+     * @param pause The time between two probes of the server while the circuit breaker is open, 1
+     *     ms to 24 h.
      */
     public record Breaker(Integer failures, Duration pause) {}
 
     /**
-     * What the client counts.
+     * The metrics of the client.
      *
      * @param enabled Whether the client counts acquisitions, waits, holds, renewals and losses.
      *     Default: true if there is a MeterRegistry, or if another of the metrics properties is
-     *     given.
-     * @param groups How many groups of locks are told apart, 1 to 10000. The group is what stands
-     *     before the first colon of a name.
-     * @param queues Fair locks, up to 100, whose queues on the server are counted.
+     *     set.
+     * @param groups How many groups of locks the metrics tell apart, 1 to 10000. The group is the
+     *     part of a name before the first colon.
+     * @param queues Fair locks, up to 100, whose wait queues on the server are counted.
      */
     public record Metrics(Boolean enabled, Integer groups, List<String> queues) {}
 
     /**
-     * The annotation {@link io.github.steadlock.spring.DistributedLock}.
+     * The settings of the annotation {@link io.github.steadlock.spring.DistributedLock}.
      *
-     * @param enabled Whether the annotation does anything.
-     * @param order The order of its advice. One that is lower goes before: the lock is to be
-     *     outside of the transaction, whose order is the lowest precedence.
-     * @param commitGuard Whether a transaction is rolled back whose lease is not valid any more
+     * @param enabled Whether the annotation has an effect.
+     * @param order The order of the annotation's advice. An advice with a lower order runs outside.
+     *     The lock must be outside of the transaction, whose order is the lowest precedence.
+     * @param commitGuard Whether a transaction is rolled back if its lease is not valid any more
      *     just before the commit.
-     * @param retry What the lock of a method that is retried is held for: each attempt acquires it
-     *     again, or the whole call holds it, back-offs included.
+     * @param retry How long a method that is retried holds its lock: each attempt acquires it
+     *     again, or the whole call holds it, including back-offs.
      */
     public record Annotation(
             @DefaultValue("true") boolean enabled,
             @DefaultValue("" + Annotation.DEFAULT_ORDER) int order,
             @DefaultValue("true") boolean commitGuard,
             @DefaultValue("each-attempt") Retry retry) {
-        /** Outside of {@code @Transactional}, which is last unless it is told otherwise. */
+        /**
+         * The default order, which is outside of {@code @Transactional}, whose default is the last
+         * order.
+         */
         public static final int DEFAULT_ORDER = Ordered.LOWEST_PRECEDENCE - 100;
 
-        /** What the lock of a method that is retried is held for. */
+        /** The time for which a method that is retried holds its lock. */
         public enum Retry {
-            /** Each attempt acquires the lock: it is free during a back-off. */
+            /** Each attempt acquires the lock, which is free during a back-off. */
             EACH_ATTEMPT,
-            /** The lock is held from the first attempt to the last. */
+            /** The call holds the lock from the first attempt to the last. */
             WHOLE_CALL
         }
     }
 
     /**
-     * The {@code LockRegistry} for Spring Integration.
+     * The settings of the {@code LockRegistry} for Spring Integration.
      *
-     * @param enabled Whether there is one.
-     * @param prefix Put before the keys that it is asked for, after steadlock.key-prefix.
-     * @param kind Which kind of lock it gives: the reentrant one, or the one that excludes other
-     *     lock libraries.
+     * @param enabled Whether there is a LockRegistry.
+     * @param prefix A prefix for the keys of the registry, in addition to steadlock.key-prefix,
+     *     which comes first.
+     * @param kind The kind of lock in the registry: the reentrant lock, or the mutex, which
+     *     excludes locks of other libraries.
      */
     public record Registry(
             @DefaultValue("true") boolean enabled,
@@ -211,7 +219,7 @@ public record SteadlockProperties(
         public enum Kind {
             /** The reentrant lock. */
             LOCK,
-            /** The simple lock, in the layout of most other lock libraries. Not reentrant. */
+            /** The simple lock with the record of most other lock libraries. Not reentrant. */
             MUTEX
         }
     }

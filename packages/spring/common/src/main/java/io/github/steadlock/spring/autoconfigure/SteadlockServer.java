@@ -1,8 +1,8 @@
 package io.github.steadlock.spring.autoconfigure;
 
-/** Which server the client of the auto-configuration has. */
+/** The server of the client that the auto-configuration makes. */
 @FunctionalInterface
 public interface SteadlockServer {
-    /** The server without user and password; of several primaries, all. */
+    /** Returns the server without user and password; for several primaries, all of them. */
     String server();
 }

@@ -3,8 +3,8 @@ package io.github.steadlock.spring.autoconfigure;
 import java.util.List;
 
 /**
- * The program does not start, because of properties that are wrong or a server that cannot be used.
- * Spring Boot shows {@link #getMessage} and {@link #action}. Neither has a password.
+ * The program does not start, because properties are wrong or the server cannot be used. Spring
+ * Boot shows {@link #getMessage} and {@link #action}. Neither contains a password.
  */
 public final class SteadlockStartException extends RuntimeException {
     private static final long serialVersionUID = 1;
@@ -19,14 +19,17 @@ public final class SteadlockStartException extends RuntimeException {
         this.action = action;
     }
 
-    /** What is wrong with {@code properties}; {@code value} is what they say, null for a secret. */
+    /**
+     * Returns the exception for wrong {@code properties}. {@code value} is their value, or null for
+     * a secret.
+     */
     static SteadlockStartException ofProperties(
             List<String> properties, Object value, String wrong, String action) {
         return new SteadlockStartException(
                 properties, said(properties, value) + ": " + wrong + ".", action, null);
     }
 
-    /** A property that the client refuses, with the words of the client. */
+    /** Returns the exception for a property that the client refuses, with the client's message. */
     static SteadlockStartException ofRefused(Step step, RuntimeException refusal) {
         String said = said(step.properties(), step.value());
         return new SteadlockStartException(
@@ -36,7 +39,9 @@ public final class SteadlockStartException extends RuntimeException {
                 refusal);
     }
 
-    /** A server that cannot be used, which {@code properties} name. */
+    /**
+     * Returns the exception for a server that cannot be used. {@code properties} name the server.
+     */
     static SteadlockStartException ofServer(
             List<String> properties, String server, String advice, RuntimeException cause) {
         String named = properties.isEmpty() ? "" : ", of " + String.join(", ", properties);
@@ -47,12 +52,12 @@ public final class SteadlockStartException extends RuntimeException {
                 cause);
     }
 
-    /** The names of the properties that have to do with it; may be none. */
+    /** Returns the names of the properties that are involved; may be empty. */
     public List<String> properties() {
         return properties;
     }
 
-    /** What to do. */
+    /** Returns the remedy. */
     public String action() {
         return action;
     }

@@ -3,7 +3,7 @@ package io.github.steadlock.spring.autoconfigure;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 
-/** Says why a program did not start because of Steadlock. */
+/** The analyzer that reports why Steadlock stopped the start of a program. */
 class SteadlockStartFailureAnalyzer extends AbstractFailureAnalyzer<SteadlockStartException> {
     @Override
     protected FailureAnalysis analyze(Throwable root, SteadlockStartException cause) {

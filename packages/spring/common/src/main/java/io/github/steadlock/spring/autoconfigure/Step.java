@@ -5,11 +5,11 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * What one property, or some that go together, say to the builder. If a client is refused with the
- * first steps up to this one, and was not before it, this one says something wrong.
+ * The change that one property, or several that belong together, make to the builder. If the client
+ * is refused with all steps up to this one, but not without this one, then this step is wrong.
  *
- * @param properties the names
- * @param value what they say, for messages; null for a secret
+ * @param properties the names of the properties
+ * @param value their value, for messages; null for a secret
  */
 record Step(List<String> properties, Object value, Consumer<SteadlockBuilder> apply) {
     Step(String property, Object value, Consumer<SteadlockBuilder> apply) {

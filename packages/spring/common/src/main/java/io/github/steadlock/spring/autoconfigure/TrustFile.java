@@ -15,8 +15,8 @@ import org.slf4j.LoggerFactory;
 import org.springframework.boot.ssl.SslBundle;
 
 /**
- * The authorities of an SSL bundle in a file, since the client reads files. Only its owner can read
- * it. A private key is never written to one.
+ * The authorities of an SSL bundle in a file, because the client reads files. Only the owner can
+ * read the file. A private key is never written to a file.
  */
 final class TrustFile implements AutoCloseable {
     private static final Logger log = LoggerFactory.getLogger("io.github.steadlock");
@@ -28,11 +28,11 @@ final class TrustFile implements AutoCloseable {
     }
 
     /**
-     * The file for {@code bundle}, or null if it trusts those whom the system trusts.
+     * Returns the file for {@code bundle}, or null if it trusts the authorities of the system.
      *
-     * @param property who names the bundle
-     * @param hasClientCertificate whether properties name a certificate and a key, in whose place
-     *     one of the bundle would not count
+     * @param property the property that names the bundle
+     * @param hasClientCertificate whether properties name a certificate and a key; a key store of
+     *     the bundle is ignored then
      * @throws SteadlockStartException if the bundle cannot be used
      */
     static TrustFile of(SslBundle bundle, String property, boolean hasClientCertificate) {
@@ -91,7 +91,7 @@ final class TrustFile implements AutoCloseable {
                     "the trust store of its bundle has no certificate",
                     "Give it one, or give steadlock.ssl.ca-file.");
         }
-        // Made so that only the owner can read it.
+        // This method makes a file that only its owner can read.
         Path path = Files.createTempFile("steadlock-trust", ".pem");
         path.toFile().deleteOnExit();
         Files.write(path, text.toString().getBytes(StandardCharsets.US_ASCII));

@@ -11,8 +11,9 @@ import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
 
 /**
- * Names properties of {@code steadlock} that do not exist. In place of Spring Boot's own analyzer,
- * which shows the value, and that is a password where somebody wrote {@code steadlock.pasword}.
+ * The analyzer that reports unknown properties of {@code steadlock}. Replaces Spring Boot's own
+ * analyzer, which shows the value: that would be a password if a program sets {@code
+ * steadlock.pasword}.
  */
 @Order(Ordered.HIGHEST_PRECEDENCE)
 class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindException> {
@@ -42,7 +43,7 @@ class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindExcepti
                 unknown);
     }
 
-    /** The property and where it is given, without its value. */
+    /** Returns the property and the place where it is set, without its value. */
     static String shown(ConfigurationProperty property) {
         return property.getName()
                 + (property.getOrigin() == null ? "" : " (" + property.getOrigin() + ")");

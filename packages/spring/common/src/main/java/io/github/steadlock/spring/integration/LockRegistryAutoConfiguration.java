@@ -11,7 +11,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandi
 import org.springframework.context.annotation.Bean;
 import org.springframework.integration.support.locks.LockRegistry;
 
-/** A {@link LockRegistry}, unless the program has one. */
+/** The auto-configuration of a {@link LockRegistry}, unless the program has one. */
 @AutoConfiguration(after = SteadlockAutoConfiguration.class)
 @ConditionalOnClass(LockRegistry.class)
 @ConditionalOnSingleCandidate(SteadlockClient.class)

@@ -7,24 +7,25 @@ import java.util.concurrent.locks.Lock;
 import org.springframework.integration.support.locks.LockRegistry;
 
 /**
- * Locks for Spring Integration that all instances share. Lock objects keep nothing, so that nothing
- * is cached and nothing has to be evicted: two of one key are the same lock.
+ * A registry of locks for Spring Integration that all instances of a program share. Lock objects
+ * have no state, so the registry caches none and never has to evict any: two objects of one key are
+ * the same lock.
  *
- * <p>They are renewed until they are unlocked. {@code lock()} waits as long as the server answers,
- * whatever {@code steadlock.wait} says.
+ * <p>The locks are renewed until they are unlocked. {@code lock()} waits as long as the server
+ * answers, regardless of {@code steadlock.wait}.
  */
-@SuppressWarnings("rawtypes") // Spring Integration 7 has a type parameter here, 6.5 has none.
+@SuppressWarnings("rawtypes") // A type parameter exists in Spring Integration 7, but not in 6.5.
 public class SteadlockLockRegistry implements LockRegistry {
     private final SteadlockClient client;
     private final String prefix;
     private final Kind kind;
 
     /**
-     * For a client.
+     * Makes the registry of a client.
      *
-     * @param client which takes the locks
-     * @param prefix put before each key; may be empty
-     * @param kind which kind of lock it gives
+     * @param client the client that acquires the locks
+     * @param prefix the prefix for each key; may be empty
+     * @param kind the kind of lock that the registry returns
      */
     public SteadlockLockRegistry(SteadlockClient client, String prefix, Kind kind) {
         this.client = client;
@@ -33,7 +34,7 @@ public class SteadlockLockRegistry implements LockRegistry {
     }
 
     /**
-     * The lock of {@code key}, whose text is the name of the lock behind the prefix.
+     * Returns the lock of {@code key}. The name of the lock is the prefix and the text of the key.
      *
      * @throws IllegalArgumentException if {@code key} is null
      */
@@ -42,7 +43,7 @@ public class SteadlockLockRegistry implements LockRegistry {
         return lock(key);
     }
 
-    /** The lock of {@code key} with all that Steadlock's locks have. */
+    /** Returns the lock of {@code key}, with the full API of Steadlock's locks. */
     protected final NamedLock lock(Object key) {
         if (key == null) {
             throw new IllegalArgumentException("the key of a lock is null");

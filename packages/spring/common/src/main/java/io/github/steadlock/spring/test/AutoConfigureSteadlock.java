@@ -11,8 +11,8 @@ import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
 import org.springframework.context.annotation.Import;
 
 /**
- * Puts a store in memory ({@code memory://}) in place of the server, whatever the properties name:
- * on a {@code @SpringBootTest}, which then needs no server for its locks. Each context has a store
+ * Replaces the server by a store in memory ({@code memory://}), even if properties name a server.
+ * For a {@code @SpringBootTest}, which then needs no server for its locks. Each context has a store
  * of its own.
  */
 @Documented

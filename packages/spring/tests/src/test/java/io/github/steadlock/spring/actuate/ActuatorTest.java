@@ -22,7 +22,7 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Configuration;
 
-/** Health, metrics and the endpoint of locks, over HTTP. */
+/** Tests health, metrics and the endpoint of locks, over HTTP. */
 class ActuatorTest {
     private static final String PASSWORD = "hunter2";
     private static final HttpClient http = HttpClient.newHttpClient();
@@ -46,7 +46,7 @@ class ActuatorTest {
                                 "management.health.redis.enabled=false",
                                 "management.endpoint.health.show-details=always",
                                 "management.endpoints.web.exposure.include=health,prometheus,locks",
-                                // What a test of Spring Boot would switch off.
+                                // Spring Boot's test support would switch this off.
                                 "management.prometheus.metrics.export.enabled=true")
                         .run();
         client = context.getBean(SteadlockClient.class);
@@ -65,7 +65,7 @@ class ActuatorTest {
             lock.lock();
             lock.unlock();
         }
-        // New kinds and groups have their meters with the scrape after the next.
+        // New kinds and groups get their meters with the second scrape.
         Waiting.until("the meters are there", () -> get("prometheus").contains("group=\"stock\""));
         String text = get("prometheus");
         assertThat(text)
@@ -120,7 +120,7 @@ class ActuatorTest {
             lost.unlock();
             Assertions.fail("a lapsed lease was unlocked");
         } catch (IllegalMonitorStateException | LockLostException expected) {
-            // As documented.
+            // Either exception is documented.
         }
     }
 

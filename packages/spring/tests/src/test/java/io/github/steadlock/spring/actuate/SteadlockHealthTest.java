@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.steadlock.Steadlock;
 import org.junit.jupiter.api.Test;
 
-/** What health finds without Spring. */
+/** Tests the health check without Spring. */
 class SteadlockHealthTest {
     @Test
     void several_primaries_are_asked_as_one_server_is() {

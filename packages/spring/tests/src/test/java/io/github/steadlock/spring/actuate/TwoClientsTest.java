@@ -15,7 +15,10 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** Health, metrics and the endpoint of locks of a program with two clients, none of them primary. */
+/**
+ * Tests health, metrics and the endpoint of locks of a program with two clients, neither of them
+ * primary.
+ */
 class TwoClientsTest {
     @Test
     void health_metrics_and_locks_are_those_of_both_with_their_names() throws Exception {

@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.AliasFor;
 
-/** Blocking methods. */
+/** Tests the annotation on blocking methods. */
 class AnnotationTest {
     @Test
     void a_method_runs_while_it_holds_its_lock_and_releases_it_at_the_end() {
@@ -295,12 +295,12 @@ class AnnotationTest {
         Programs.await(lost);
     }
 
-    /** Counts down once the lease of the method is lost. */
+    /** Counts down when the lease of the method is lost. */
     static void onLoss(CountDownLatch lost) {
         CurrentLease.get().onLost(reason -> lost.countDown());
     }
 
-    /** Runs {@code action} while another thread holds the lock. */
+    /** Runs {@code action} while another owner holds the lock. */
     static void busy(SteadlockClient client, String name, Action action) throws Exception {
         var lease = client.lock(name).lockAsync().toCompletableFuture().get();
         try {
@@ -311,8 +311,8 @@ class AnnotationTest {
     }
 
     /**
-     * What {@code action} throws on a thread that was interrupted; whether it still is, is
-     * suppressed on it.
+     * Returns the exception that {@code action} throws on an interrupted thread. If the thread's
+     * interrupt status is still set afterwards, the exception has a suppressed one.
      */
     private static Throwable interrupted(Action action) throws Exception {
         var thrown = new CompletableFuture<Throwable>();

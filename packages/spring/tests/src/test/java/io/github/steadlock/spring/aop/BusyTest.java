@@ -20,7 +20,7 @@ import org.springframework.context.annotation.Configuration;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** The result of a call while another owner holds its lock. */
+/** Tests the results of calls while another owner holds their lock. */
 class BusyTest {
     @Test
     void it_is_skipped_with_nothing() {

@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Primary;
 import reactor.core.publisher.Mono;
 
-/** Programs with two clients. */
+/** Tests programs with two clients. */
 class ClientsTest {
     @Test
     void a_method_locks_at_the_client_that_it_names() {
@@ -92,7 +92,10 @@ class ClientsTest {
                 });
     }
 
-    /** On one server, the second client waits for the first, and is not taken for it. */
+    /**
+     * Uses one server for both clients: the second client waits for the first, because it is
+     * another owner.
+     */
     @Test
     void a_lease_of_one_client_does_not_enter_the_lock_of_another_again() {
         String server = Programs.server();

@@ -25,7 +25,7 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** A transaction whose lease is not valid before the commit is rolled back. */
+/** Tests that a transaction is rolled back if its lease is not valid before the commit. */
 class CommitGuardTest {
     @Test
     void a_pause_longer_than_the_lease_rolls_the_transaction_back() {
@@ -109,7 +109,7 @@ class CommitGuardTest {
         increment(context);
         assertThatThrownBy(() -> shop.add(AnnotationTest::awaitLoss))
                 .isInstanceOf(LockLostException.class);
-        shop.addRenewed(); // The lost lease is nothing to enter again by.
+        shop.addRenewed(); // The lost lease cannot be re-entered.
     }
 
     @Test

@@ -13,7 +13,7 @@ import org.springframework.r2dbc.connection.R2dbcTransactionManager;
 import org.springframework.r2dbc.core.DatabaseClient;
 import org.springframework.transaction.annotation.EnableTransactionManagement;
 
-/** Databases in memory with a table {@code stock} of one row, which has the number 0. */
+/** Databases in memory with a table {@code stock}, which has one row with the number 0. */
 final class Databases {
     private static final String TABLE =
             "CREATE TABLE IF NOT EXISTS stock (id INT PRIMARY KEY, number INT NOT NULL)";
@@ -22,7 +22,7 @@ final class Databases {
 
     private Databases() {}
 
-    /** With JDBC; {@code test.database} names it, and contexts of one name share it. */
+    /** A database with JDBC. Contexts with the same {@code test.database} share it. */
     @Configuration(proxyBeanMethods = false)
     @EnableTransactionManagement(proxyTargetClass = true)
     static class Jdbc {
@@ -47,7 +47,7 @@ final class Databases {
         }
     }
 
-    /** With R2DBC. */
+    /** A database with R2DBC. */
     @Configuration(proxyBeanMethods = false)
     @EnableTransactionManagement(proxyTargetClass = true)
     static class R2dbc {

@@ -26,7 +26,7 @@ import org.springframework.context.aot.ApplicationContextAotGenerator;
 import org.springframework.core.annotation.AliasFor;
 import org.springframework.javapoet.ClassName;
 
-/** The hints that a native image of a program gets. */
+/** Tests the hints for a native image of a program. */
 class HintsTest {
     private final RuntimeHints hints = hintsOf(Config.class);
 

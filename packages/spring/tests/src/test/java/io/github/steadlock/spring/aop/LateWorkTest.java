@@ -36,7 +36,7 @@ import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBo
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Work that goes on when its method has returned. */
+/** Tests methods whose work continues after they have returned. */
 @ExtendWith(OutputCaptureExtension.class)
 class LateWorkTest {
     @Test

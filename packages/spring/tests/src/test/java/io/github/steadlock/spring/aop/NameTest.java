@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** What the attributes may say, and what stops the start. */
+/** Tests the attributes of the annotation: the values that work and those that stop the start. */
 class NameTest {
     @Test
     void names_are_expressions_templates_and_placeholders() {

@@ -26,7 +26,10 @@ import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** The lock is outside of the transaction: who has the lock reads what was committed under it. */
+/**
+ * Tests that the lock is outside of the transaction: the next holder reads what the last one
+ * committed.
+ */
 @ExtendWith(OutputCaptureExtension.class)
 class OrderTest {
     private static final int ROUNDS = 200;
@@ -126,9 +129,9 @@ class OrderTest {
     }
 
     /**
-     * How many times an instance that has the lock right after another one reads the number that
-     * was there before. Each time the commit of the first waits until the second has found the lock
-     * taken, or has read.
+     * Returns how many times an instance that acquires the lock right after another one reads an
+     * old number. In each round, the commit of the first instance waits until the second has found
+     * the lock held or has read the number.
      */
     private static int staleReads(Adder adder) {
         String server = Programs.server();
@@ -151,7 +154,7 @@ class OrderTest {
         return stale[0];
     }
 
-    /** The number that the second instance reads. */
+    /** Returns the number that the second instance reads. */
     private static int round(Adder adder, ApplicationContext one, ApplicationContext two)
             throws Exception {
         var atCommit = new CountDownLatch(1);
@@ -180,8 +183,8 @@ class OrderTest {
     }
 
     /**
-     * As many write it: the lock is released when the body is done, and the transaction commits
-     * after that.
+     * Adds in the wrong but common order: the lock is released at the end of the body, and the
+     * transaction commits only afterwards.
      */
     private static void addWithTheLockInside(ApplicationContext context, Runnable onCommit) {
         var lock = context.getBean(SteadlockClient.class).lock("stock");

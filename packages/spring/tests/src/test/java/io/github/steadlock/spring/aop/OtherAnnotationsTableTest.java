@@ -54,9 +54,9 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * The table of other annotations in README.md, made of what methods with each of them do. With
- * {@code STEADLOCK_WRITE_TABLES} set, the test on Spring Boot 4, which has all rows, writes the
- * table.
+ * Checks the table of other annotations in README.md, by calls of methods with these annotations.
+ * If {@code STEADLOCK_WRITE_TABLES} is set, the test on Spring Boot 4, which has all rows, writes
+ * the table.
  */
 class OtherAnnotationsTableTest {
     private static final Path README = Path.of("../README.md");
@@ -192,7 +192,7 @@ class OtherAnnotationsTableTest {
         return "";
     }
 
-    /** Another client holds the lock, until the call fails for the first time. */
+    /** Runs a call while another client holds the lock, until the call fails for the first time. */
     private static String busy(Row row, ApplicationContext context, SteadlockClient other) {
         var work = context.getBean(Work.class);
         var held = join(other.lock("stock").lockAsync().toCompletableFuture());
@@ -211,7 +211,7 @@ class OtherAnnotationsTableTest {
         return seen;
     }
 
-    /** The body fails the first time. */
+    /** Runs a call whose body fails the first time. */
     private static String fails(Row row, ApplicationContext context, SteadlockClient other) {
         var work = context.getBean(Work.class);
         work.body =
@@ -223,7 +223,10 @@ class OtherAnnotationsTableTest {
         return withGaps(row, context, other);
     }
 
-    /** The lease is lost while the body runs for the first time, which then ends well. */
+    /**
+     * Runs a call whose lease is lost during the first run of the body. The body itself does not
+     * fail.
+     */
     private static String lost(Row row, ApplicationContext context, SteadlockClient other) {
         var work = context.getBean(Work.class);
         work.body =
@@ -256,7 +259,7 @@ class OtherAnnotationsTableTest {
         return isFree;
     }
 
-    /** What was seen, as one line. */
+    /** Returns the observed facts as one line. */
     private static String facts(
             Row row, ApplicationContext context, Boolean isFree, String outcome) {
         var work = context.getBean(Work.class);
@@ -333,7 +336,7 @@ class OtherAnnotationsTableTest {
         Object of(T bean) throws Exception;
     }
 
-    /** A method with other annotations, and the program that it is in. */
+    /** A row of the table: a method with other annotations, and its program. */
     static final class Row {
         private final String shown;
         private final Class<?> bean;
@@ -369,13 +372,13 @@ class OtherAnnotationsTableTest {
             return this;
         }
 
-        /** What goes wrong does so in each attempt. */
+        /** Makes each attempt fail, not only the first. */
         Row eachTime() {
             eachTime = true;
             return this;
         }
 
-        /** The cache has a value before the call. */
+        /** Puts a value into the cache before the call. */
         Row filled() {
             isFilled = true;
             return this;
@@ -405,7 +408,7 @@ class OtherAnnotationsTableTest {
         }
     }
 
-    /** What a body does, and what it has done. */
+    /** The body of an annotated method, with records of its runs. */
     static class Work {
         private final JdbcTemplate jdbc;
         volatile int runs;
@@ -428,7 +431,7 @@ class OtherAnnotationsTableTest {
             return "sold";
         }
 
-        /** The same, where the thread has no lease of its own. */
+        /** Runs the body in a publisher, whose thread has no lease of its own. */
         Mono<String> mono() {
             return CurrentLease.reactive()
                     .publishOn(Schedulers.boundedElastic())
@@ -439,7 +442,7 @@ class OtherAnnotationsTableTest {
                             });
         }
 
-        /** After a failed attempt, before the next. */
+        /** Runs after a failed attempt, before the next one. */
         void between() {
             if (ready.isDone() && gaps++ == 0) {
                 betweenFirst.run();
@@ -615,7 +618,7 @@ class OtherAnnotationsTableTest {
         }
     }
 
-    /** Its caller is the scheduler, which has the next run for a retry. */
+    /** A method that the scheduler calls. The next scheduled run is its retry. */
     static class Job extends Shop {
         private final CompletableFuture<String> ended = new CompletableFuture<>();
 

@@ -30,7 +30,7 @@ import org.springframework.retry.annotation.RetryConfiguration;
 import org.springframework.retry.annotation.Retryable;
 import org.springframework.transaction.annotation.Transactional;
 
-/** What the start does about other annotations of a locked method. */
+/** Tests how the start handles other annotations on an annotated method. */
 @ExtendWith(OutputCaptureExtension.class)
 class OtherAnnotationsTest {
     private static final int LOCK = Ordered.LOWEST_PRECEDENCE - 100;

@@ -11,12 +11,12 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 final class Programs {
     private Programs() {}
 
-    /** A program with a server of its own. */
+    /** Returns a program with a server of its own. */
     static ApplicationContextRunner program(Class<?>... configurations) {
         return on(server(), configurations);
     }
 
-    /** A program on {@code server}. */
+    /** Returns a program on {@code server}. */
     static ApplicationContextRunner on(String server, Class<?>... configurations) {
         return new ApplicationContextRunner()
                 .withConfiguration(
@@ -27,12 +27,12 @@ final class Programs {
                 .withPropertyValues("steadlock.url=" + server);
     }
 
-    /** A server that nobody else uses. */
+    /** Returns the URL of a server that no other program uses. */
     static String server() {
         return "memory://" + UUID.randomUUID();
     }
 
-    /** Waits for an event that is certain to come. */
+    /** Waits for an event. Fails if it does not come within 20 s. */
     static void await(CountDownLatch event) {
         try {
             if (!event.await(20, TimeUnit.SECONDS)) {

@@ -22,7 +22,7 @@ import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.reactive.TransactionalOperator;
 import reactor.core.publisher.Mono;
 
-/** Reactive transactions: as imperative ones. */
+/** Tests the commit guard with reactive transactions. */
 class ReactiveGuardTest {
     private static final Duration LONG = Duration.ofSeconds(20);
 
@@ -104,7 +104,7 @@ class ReactiveGuardTest {
                 });
     }
 
-    /** As if the lease had been lost: it is not valid from here on. */
+    /** Releases the lease, so that it is not valid any more, as if it had been lost. */
     private static Mono<Void> release() {
         return CurrentLease.reactive()
                 .flatMap(lease -> Mono.fromCompletionStage(lease::releaseAsync))

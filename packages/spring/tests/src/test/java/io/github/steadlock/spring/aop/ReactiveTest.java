@@ -29,7 +29,7 @@ import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Methods that give publishers. */
+/** Tests annotated methods that return publishers. */
 class ReactiveTest {
     private static final Duration LONG = Duration.ofSeconds(20);
 
@@ -388,8 +388,9 @@ class ReactiveTest {
         return client.lock("stock").isLocked();
     }
 
-    /** Comes back once the lock is free; not before. */
-    /** Of a publisher that gives nothing, and does something when it is cancelled. */
+    /**
+     * The subscription of a publisher that emits nothing and runs an action when it is cancelled.
+     */
     private record Cancelling(Runnable cancelled) implements Subscription {
         @Override
         public void request(long number) {}
@@ -400,6 +401,7 @@ class ReactiveTest {
         }
     }
 
+    /** Waits until the lock is free. */
     private static void free(SteadlockClient client) throws Exception {
         client.lock("stock").lockAsync().toCompletableFuture().get(20, TimeUnit.SECONDS).release();
     }

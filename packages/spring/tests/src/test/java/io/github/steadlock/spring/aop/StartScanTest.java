@@ -28,7 +28,7 @@ import org.springframework.core.PriorityOrdered;
 import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.EnableAsync;
 
-/** What the start warns of. */
+/** Tests the warnings at the start. */
 @ExtendWith(OutputCaptureExtension.class)
 class StartScanTest {
     @Test

@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
-/** The client as a bean. */
+/** Tests the client as a bean. */
 class ClientTest {
     @Test
     void a_mock_of_a_test_has_no_metrics() {
@@ -67,7 +67,7 @@ class ClientTest {
         assertThat(wasValid.get(20, TimeUnit.SECONDS)).isTrue();
     }
 
-    /** Says when it is told to end. */
+    /** An executor whose tasks can wait for its shutdown. */
     private static final class WaitingExecutor extends ThreadPoolTaskExecutor {
         private final CountDownLatch ending = new CountDownLatch(1);
 
@@ -163,7 +163,7 @@ class ClientTest {
                                 assertThat(lock.holder().getClient().getLabel()).isEqualTo("blue");
                                 server.stop();
                                 var other = LockOptions.DEFAULT.withWait(Duration.ofMillis(300));
-                                // Skipped at the latest once the breaker is open.
+                                // The attempt on lock b is skipped only while the breaker is open.
                                 io.github.steadlock.spring.Waiting.until(
                                         "the breaker opens",
                                         () ->

@@ -5,7 +5,7 @@ import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 
-/** Contexts with the client alone. */
+/** Contexts that have only the client. */
 final class Contexts {
     private Contexts() {}
 
@@ -19,7 +19,7 @@ final class Contexts {
                 .withPropertyValues(properties);
     }
 
-    /** The failure to start of this cause, or null. */
+    /** Returns the start failure among the causes, or null. */
     static SteadlockStartException failure(Throwable failure) {
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
             if (cause instanceof SteadlockStartException start) {

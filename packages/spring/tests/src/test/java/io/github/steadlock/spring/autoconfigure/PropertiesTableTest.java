@@ -15,7 +15,7 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.json.JsonParserFactory;
 
-/** The table of properties in README.md, which is that of the metadata that editors show. */
+/** Checks that the table of properties in README.md equals the metadata that editors show. */
 class PropertiesTableTest {
     private static final Path README = Path.of("../README.md");
     private static final String HEAD = "| property | default | meaning |\n|---|---|---|\n";

@@ -13,13 +13,13 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.context.properties.bind.DataObjectPropertyName;
 
-/** The names of the properties beside those of the metadata and of the builder. */
+/** Compares the names of the properties with those of the metadata and of the builder. */
 class PropertyNamesTest {
-    /** What the builder has no name for: what is not the client's. */
+    /** The properties that do not belong to the client, so the builder has no method for them. */
     private static final Set<String> NOT_OF_CLIENT =
             Set.of("enabled", "wait", "annotation", "registry", "sentinel", "cluster");
 
-    /** The properties of a group, which the builder takes in one call or by longer names. */
+    /** The properties of a group, which the builder sets in one call or by longer names. */
     private static final Map<String, String> IN_GROUPS =
             Map.of(
                     "tls-ca-file", "ssl.ca-file",

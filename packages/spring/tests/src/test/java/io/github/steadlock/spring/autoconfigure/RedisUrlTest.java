@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** URLs of their parts, and what messages show of them. */
+/** Tests URLs that are made of parts, and their form in messages. */
 class RedisUrlTest {
     @Test
     void each_way_to_name_a_server_has_its_url() {

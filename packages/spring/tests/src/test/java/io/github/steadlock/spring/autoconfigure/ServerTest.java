@@ -15,7 +15,7 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.data.redis.core.RedisOperations;
 
-/** Which server the client has. */
+/** Tests which server the client uses. */
 @ExtendWith(OutputCaptureExtension.class)
 class ServerTest {
     private static final String SECRET = "p@ss/w:rd?";

@@ -13,12 +13,15 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 
-/** Variables that Kubernetes and Docker set for services whose names begin as ours. */
+/**
+ * Tests variables that Kubernetes and Docker set for services whose names begin like Steadlock's
+ * properties.
+ */
 @ExtendWith(OutputCaptureExtension.class)
 class ServiceLinksTest {
     private static final String MEMORY = "steadlock.url=memory://";
 
-    /** What Kubernetes sets for a service with one named port. */
+    /** Returns the variables that Kubernetes sets for a service with one named port. */
     private static String[] service(String name, String... others) {
         var variables =
                 new ArrayList<>(
@@ -91,7 +94,7 @@ class ServiceLinksTest {
         port(runner(service("STEADLOCK")).withPropertyValues("steadlock.port=6380"), 6380);
     }
 
-    /** A source that comes after the variables, as application.properties does. */
+    /** Uses a source that comes after the variables, like application.properties. */
     @Test
     void do_not_hide_the_property_of_a_source_that_variables_go_before() {
         port(

@@ -16,7 +16,10 @@ import org.junit.jupiter.api.Test;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.util.FileSystemUtils;
 
-/** TLS by files and by SSL bundles, with a server that demands a certificate and with one that does not. */
+/**
+ * Tests TLS by files and by SSL bundles, with a server that demands a certificate and one that does
+ * not.
+ */
 class TlsTest {
     private static Path folder;
     private static int strictPort;

@@ -16,7 +16,7 @@ import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.StandardEnvironment;
 
-/** Names that do not exist, in environment variables and system properties. */
+/** Tests unknown names in environment variables and system properties. */
 @ExtendWith(OutputCaptureExtension.class)
 class UnknownNamesTest {
     private static final String SECRET = "hunter2";

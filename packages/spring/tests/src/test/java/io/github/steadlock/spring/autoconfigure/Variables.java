@@ -8,11 +8,11 @@ import org.springframework.core.env.MapPropertySource;
 import org.springframework.core.env.StandardEnvironment;
 import org.springframework.core.env.SystemEnvironmentPropertySource;
 
-/** Programs whose environment variables and system properties are those that a test gives. */
+/** Programs whose environment variables and system properties come from the test. */
 final class Variables {
     private Variables() {}
 
-    /** Puts {@code NAME=value} in place of all variables. */
+    /** Replaces all variables by {@code NAME=value}. */
     static void set(ConfigurableEnvironment environment, String... variables) {
         String name = StandardEnvironment.SYSTEM_ENVIRONMENT_PROPERTY_SOURCE_NAME;
         environment
@@ -20,18 +20,18 @@ final class Variables {
                 .replace(name, new SystemEnvironmentPropertySource(name, map(variables)));
     }
 
-    /** Puts {@code name=value} in place of all system properties. */
+    /** Replaces all system properties by {@code name=value}. */
     static void setSystem(ConfigurableEnvironment environment, String... properties) {
         String name = StandardEnvironment.SYSTEM_PROPERTIES_PROPERTY_SOURCE_NAME;
         environment.getPropertySources().replace(name, source(name, properties));
     }
 
-    /** A source of {@code name=value}, as of a file. */
+    /** Returns a source of {@code name=value}, like that of a file. */
     static MapPropertySource source(String name, String... properties) {
         return new MapPropertySource(name, map(properties));
     }
 
-    /** A context with the client alone. */
+    /** Returns a context that has only the client. */
     static ApplicationContextRunner runner(String... variables) {
         return Contexts.runner().withInitializer(context -> set(context.getEnvironment(), variables));
     }

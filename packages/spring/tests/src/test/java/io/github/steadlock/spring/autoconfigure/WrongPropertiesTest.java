@@ -21,13 +21,13 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Configuration;
 
-/** Properties that stop the start, which names them. */
+/** Tests wrong properties, which stop the start with a message that names them. */
 @ExtendWith(OutputCaptureExtension.class)
 class WrongPropertiesTest {
     private static final String SECRET = "hunter2";
     private static final String MEMORY = "steadlock.url=memory://";
 
-    /** What is set, and the names that are blamed. */
+    /** Returns the properties that are set, and the names that the message must blame. */
     static Stream<Arguments> wrong() {
         return Stream.of(
                 one("steadlock.url", "steadlock.url=http://u:" + SECRET + "@host"),

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.core.io.Resource;
 import org.springframework.core.io.support.PathMatchingResourcePatternResolver;
 
-/** A program may import all of the library and all of what it has for Spring. */
+/** Tests that a program can import all names of the library and of its Spring package at once. */
 class StarImportsTest {
     @Test
     void no_name_is_in_both_packages() throws IOException {

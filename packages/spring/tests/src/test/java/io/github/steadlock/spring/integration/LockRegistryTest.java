@@ -20,15 +20,15 @@ import org.springframework.integration.support.leader.LockRegistryLeaderInitiato
 import org.springframework.integration.support.locks.DefaultLockRegistry;
 import org.springframework.integration.support.locks.LockRegistry;
 
-/** The registry as Spring Integration uses it. */
-@SuppressWarnings({"rawtypes", "unchecked"}) // A type parameter in Spring Integration 7 only.
+/** Tests the registry as Spring Integration uses it. */
+@SuppressWarnings({"rawtypes", "unchecked"}) // Only Integration 7 has a type parameter here.
 class LockRegistryTest {
     private final ApplicationContextRunner runner =
             new ApplicationContextRunner()
                     .withConfiguration(AutoConfigurations.of(registries()))
                     .withPropertyValues("steadlock.url=memory://");
 
-    /** Those of this version of Spring Boot. */
+    /** Returns the auto-configurations of the registry for this version of Spring Boot. */
     private static Class<?>[] registries() {
         return java.util.stream.Stream.concat(
                         java.util.stream.Stream.of(SteadlockAutoConfiguration.class),

@@ -12,7 +12,7 @@ import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Import;
 import org.springframework.stereotype.Component;
 
-/** The slice, in a program whose properties name a server that is not there. */
+/** Tests the slice, in a program whose properties name a server that does not exist. */
 @SteadlockTest(
         properties = {
             "steadlock.host=nowhere.invalid",

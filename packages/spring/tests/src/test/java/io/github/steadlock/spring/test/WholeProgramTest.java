@@ -10,7 +10,7 @@ import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.context.annotation.Configuration;
 
-/** A whole program with locks in memory. */
+/** Tests a whole program with locks in memory. */
 @SpringBootTest(
         properties = {
             "steadlock.url=redis://nowhere.invalid",

@@ -39,8 +39,8 @@ import java.util.concurrent.TimeUnit
 import kotlin.time.Duration.Companion.ZERO
 
 /**
- * The table of return types in README.md, made of what methods of each type do. With `STEADLOCK_WRITE_TABLES` set, the
- * test writes the table.
+ * Checks the table of return types in README.md, by calls of methods of each type. If `STEADLOCK_WRITE_TABLES` is set,
+ * the test writes the table.
  */
 class ReturnTypesTest {
     @Test
@@ -57,7 +57,7 @@ class ReturnTypesTest {
         listOf(shown, nested(), inItsOwnCode(), whereItContinues(), cancelledWhileItWaits(), cancelledWhileItRuns(), lost())
             .joinToString(" | ", "| ", " |\n")
 
-    /** A call of an annotated method of the same lock, inside of it. */
+    /** Calls an annotated method of the same lock inside another one. */
     private fun Type.nested(): String =
         with { shop, _, _ ->
             val inner = Work()
@@ -66,7 +66,10 @@ class ReturnTypesTest {
             ENTERS
         }
 
-    /** The client's own calls in the code of the method itself: the blocking one and the one that gives a stage. */
+    /**
+     * Makes the client's own calls in the code of the method itself: the blocking call and the call that returns a
+     * stage.
+     */
     private fun Type.inItsOwnCode(): String =
         with { shop, client, _ ->
             val seen = CompletableFuture<String>()
@@ -74,7 +77,7 @@ class ReturnTypesTest {
             seen.get(20, TimeUnit.SECONDS)
         }
 
-    /** The same where the method goes on later: on another thread, in an operator, behind a suspension. */
+    /** Makes the same calls where the method continues later: on another thread, in an operator, after a suspension. */
     private fun Type.whereItContinues(): String =
         with { shop, client, _ ->
             if (this == Type.VALUE) return@with "–"
@@ -172,7 +175,7 @@ class ReturnTypesTest {
             Steadlock.connect(server).use { other ->
                 val (shop, client) = context.getBean(Shop::class.java) to context.getBean(SteadlockClient::class.java)
                 result = test(shop, client, other.lock(NAME))
-                // The lock is free afterwards, whatever happened.
+                // The lock is free afterwards in every case.
                 assertThat(other.lock(NAME).let { it.isHeldByCurrentThread || it.tryLock(20, TimeUnit.SECONDS) }).isTrue()
             }
         }
@@ -187,7 +190,7 @@ class ReturnTypesTest {
         }
     }
 
-    /** What a method does: in its own code, in what it leaves to others, and until when. */
+    /** The work of a method: in its own code, in the part that runs later, and its end. */
     class Work(
         val own: () -> Unit = {},
         val later: () -> Unit = {},
@@ -196,11 +199,11 @@ class ReturnTypesTest {
     ) {
         val began = CompletableFuture<Unit>()
 
-        /** What the method leaves to others has begun, too. */
+        /** Completes when the part of the method that runs later has begun. */
         val runs = CompletableFuture<Unit>()
         val cancelled = CompletableFuture<Unit>()
 
-        /** What a cancelled method waits for, of types whose code can tell that it was cancelled. */
+        /** A future that a cancelled method waits for. Only for types whose code can notice the cancellation. */
         val goesOn = CompletableFuture<Unit>()
 
         fun begin() {
@@ -209,7 +212,7 @@ class ReturnTypesTest {
         }
     }
 
-    /** A call on its way. */
+    /** A running call. */
     class Running(
         val result: CompletableFuture<String>,
         val cancel: () -> Unit,
@@ -234,7 +237,10 @@ class ReturnTypesTest {
         ;
 
         private companion object {
-            /** Cancelling interrupts the thread while the call blocks it, and cancels the stage that it gave later. */
+            /**
+             * Runs a call on a thread. Cancelling interrupts the thread while the call blocks it, and later cancels the
+             * stage that the call returned.
+             */
             fun onThread(call: () -> CompletableFuture<String>): Running {
                 val result = CompletableFuture<String>()
                 val given = CompletableFuture<CompletableFuture<String>>()

@@ -31,7 +31,7 @@ import org.springframework.context.annotation.Configuration
 import java.util.Optional
 import java.util.concurrent.CompletableFuture
 
-/** Suspend functions and flows. */
+/** Tests annotated suspend functions and flows. */
 class SuspendTest {
     @Test
     fun `a suspend function holds its lock across its suspensions`() =
@@ -84,7 +84,7 @@ class SuspendTest {
                 }
             running.await()
             job.cancelAndJoin()
-            // Given once it is free.
+            // This call returns when the lock is free.
             client
                 .lock("voucher:7")
                 .lockAsync()

@@ -6,7 +6,7 @@ import kotlinx.coroutines.runBlocking
 import org.assertj.core.api.Assertions.assertThat
 import org.junit.jupiter.api.Test
 
-/** As the one in Java. */
+/** Tests star imports in Kotlin, like `StarImportsTest` in Java. */
 class KotlinStarImportsTest {
     @Test
     fun `the annotation and the locks are used side by side`() =
