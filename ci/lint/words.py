@@ -117,7 +117,11 @@ SOURCES: list[tuple[str, Callable[[str], str]]] = [
 def listed(pattern: str) -> list[Path]:
     """The files of this pattern that git lists."""
     found = subprocess.run(["git", "ls-files", "--", pattern], check=True, capture_output=True, text=True)
-    return [Path(line) for line in found.stdout.splitlines()]
+    return [Path(line) for line in found.stdout.splitlines() if not is_generated(line)]
+
+
+def is_generated(file: str) -> bool:
+    return "/uniffi/" in file
 
 
 def hits(prose: str, words: dict[str, str]) -> Iterator[Hit]:

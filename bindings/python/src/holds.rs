@@ -155,7 +155,7 @@ impl Holds {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The mutex is free: whoever has it collects no garbage.
+        // The mutex is free: a thread that has it collects no garbage.
         if let Ok(pages) = self.0.pages.try_lock() {
             for entry in pages.held.values().flat_map(HashMap::values).flatten() {
                 visit.call(&entry.lease)?;

@@ -388,7 +388,7 @@ impl Io {
         for primary in self.breakers.set_slots(node, slots) {
             self.answered_by(primary, now);
         }
-        // Who waits for what has come to one of the others is decided as those before.
+        // A waiter whose holder is known by now is decided like the waiters before it.
         for primary in self.breakers.open_at(node) {
             self.step(Step::Outage(primary));
         }

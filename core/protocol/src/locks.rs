@@ -321,7 +321,7 @@ impl Locks {
         for lane in opened {
             self.io.lane_opened(node, *lane);
         }
-        // What must go goes first, then what must stay, then what is wanted.
+        // Owed releases go first, then renewals, then attempts.
         self.release(releases::Input::Connected(node, opened.to_vec()), now);
         // Also while the other lane stayed open: the one that has opened may lead to another server by now,
         // which then says that it has no record.

@@ -45,7 +45,7 @@ impl CallError {
         let (code, message) = (code.as_str(), message.trim_end());
         let bare = match message.strip_prefix("Error running script (call to ") {
             Some(rest) if code == "ERR" => around(rest, "): ").map_or(rest, |(_, cause)| cause).to_owned(),
-            // Redis 6.2, of an error that the script caught and gave back.
+            // Redis 6.2, if the script caught the error and returned it.
             _ if code == PLACE => format!("{code} {message}"),
             _ => {
                 return Self::Server {
@@ -142,7 +142,7 @@ mod tests {
         let wrong = "Operation against a key holding the wrong kind of value";
         let replica = "You can't write against a read only replica.";
         for (code, message, expected) in [
-            // Redis 6.2: from `redis.call`, and from a `redis.pcall` whose error the script gives back.
+            // Redis 6.2: from `redis.call`, and from a `redis.pcall` whose error the script returns.
             (
                 "ERR",
                 &*format!("Error running script (call to f_HASH): @user_script:2: @user_script: 2: -OOM {full} "),

@@ -43,7 +43,7 @@ fn leases_that_lapse_leave_nothing() {
     let mut client = Client::new();
     let leases = count(100_000);
     for number in 0..leases {
-        // Every third is taken again in the same name by the same context.
+        // The same context acquires every third name once more.
         client.hold(wants(&format!("name-{}", number - number % 3), Some(100)));
         client.run_for(Duration::from_millis(if number % 3 == 0 { 10 } else { 110 }));
     }

@@ -57,7 +57,7 @@ export class Engine {
   async release(hold: Hold): Promise<ReleaseOutcome> {
     const answer = await this.#answer(this.#native.release(hold.id), (outcome, lost, failure) => {
       this.#inbox.released(hold.id);
-      // After a failure the library tries on, as after no answer in time.
+      // After a failure the library goes on trying, as after no answer in time.
       const { outcomes, reasons } = words();
       hold.span?.end(failure ? 'unknown' : (outcomes[outcome] as ReleaseOutcome));
       if (failure) return failure;

@@ -62,7 +62,7 @@ export class Hold {
   onLost(reason: LostReason, isForgotten: boolean): void {
     this.#lost = reason;
     this.#isForgotten = isForgotten;
-    // From the start: what was taken first lapses first.
+    // From the start: the lease that was granted first expires first.
     this.#leave(this.siblings.indexOf(this));
     this.span?.end('lost', reason);
     const controller = this.#controller;

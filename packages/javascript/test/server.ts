@@ -36,7 +36,7 @@ export class RedisServer implements AsyncDisposable {
       retryStrategy: () => 20,
       maxRetriesPerRequest: null,
     });
-    // It reconnects by itself; that a killed server is away is no news.
+    // The client reconnects by itself; the error of a killed server is expected.
     this.store.on('error', () => {});
   }
 

@@ -67,7 +67,7 @@ export class Meters {
     return (result) => {
       const engine = client.deref();
       if (engine === undefined || engine.isClosed) {
-        // Later: whoever calls goes through the list of callbacks.
+        // Later, because the caller iterates over the list of callbacks.
         queueMicrotask(() => this.stop());
         return;
       }

@@ -86,7 +86,7 @@ class Waiting implements WaitSpan {
     const attributes = { ...this.#named };
     if (token !== null) attributes['steadlock.token'] = token;
     if (degraded) attributes['steadlock.degraded'] = true;
-    // The context of who asked: what is current now is that of whoever woke this thread.
+    // The context of the request: the current context is that of the code that woke this thread.
     const context = this.#context;
     const span = guarded(() => this.#sinks.tracer.startSpan('steadlock.hold', { attributes }, context));
     return new Holding(span, context, this.#sinks.holds, labels);

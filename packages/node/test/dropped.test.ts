@@ -81,7 +81,7 @@ describe('a client', () => {
     const drop = async () => {
       const client = await connect(server.url);
       await (await client.lock('idle').lock()).release();
-      // It lapses: nobody need release it.
+      // The lease expires, so nobody need release it.
       await client.lock('lapses').tryLock({ leaseMs: 100 });
     };
     for (let round = 0; round < 5; round += 1) await drop();

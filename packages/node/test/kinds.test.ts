@@ -107,7 +107,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
             return granted.release();
           }),
         );
-        // Arrival is when the server hears of it; it answers one client in order.
+        // A caller arrives when its request reaches the server, which answers one client in order.
         assert.equal(await lock.isLocked(), true);
       }
       await lease.release();

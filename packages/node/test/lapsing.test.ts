@@ -1,4 +1,4 @@
-// What a fixed lease that lapsed leaves behind: nothing that nobody wants.
+// An expired fixed lease leaves nothing behind.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

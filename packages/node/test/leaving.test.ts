@@ -41,7 +41,7 @@ describe('a lost lock', () => {
       const lease = await lock.lock();
       await lose(lock.name);
       await assert.rejects(lock.unlock(lease), { ...lost, lockName: lock.name });
-      // Its lease says the word, to whoever asks for no error.
+      // The lease still tells the reason, without an error.
       assert.equal(await lease.release(), word);
       const again = await client.lock(`word-${word}`).lock();
       await lose(again.name);
@@ -55,7 +55,7 @@ describe('a lost lock', () => {
       await eventually(5_000, () => lease.signal.aborted);
       const reason = word === 'expired' ? 'removed' : word;
       await assert.rejects(lock.unlock(lease), { ...lost, reason });
-      // Twice is harmless, and says the same.
+      // The second call is idempotent, and returns the same.
       await assert.rejects(lock.unlock(lease), { ...lost, reason });
       assert.equal(await lease.release(), word);
     });

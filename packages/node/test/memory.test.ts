@@ -1,6 +1,6 @@
 // A client does not grow with what it has done.
 //
-// STEADLOCK_LONG=1 makes it 100,000 names and 100,000 lapsed leases (`npm run test:long`).
+// STEADLOCK_LONG=1 makes it 100,000 names and 100,000 expired leases (`npm run test:long`).
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

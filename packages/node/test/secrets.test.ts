@@ -1,5 +1,5 @@
 // No message, representation, cause or stack repeats a secret, in whatever wrong place it was given:
-// `ci/secrets/shapes.json`, tried on the Node API.
+// `ci/secrets/shapes.json`, tested on the Node API.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

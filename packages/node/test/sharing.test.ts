@@ -1,4 +1,4 @@
-// One lock object in the hands of several callers: whoever has no lease of its own frees nothing.
+// Several callers share one lock object: a caller without a lease of its own releases nothing.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -409,7 +409,7 @@ def telemetry_of_greenlets() -> None:
         measured.lock("stock:3", lease=0.1).acquire()
         with gevent.Timeout(20):
             while len(collected.holds()) < 12:
-                # Who waits hears of losses.
+                # A waiter learns of losses.
                 measured.lock("stock:3").locked()
                 gevent.sleep(0.005)
         assert attributes(collected.holds()[-1])["steadlock.reason"] == "expired"

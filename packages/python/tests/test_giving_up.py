@@ -313,7 +313,7 @@ async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
             except error:
                 is_left.append(False)
             sys.setprofile(None)
-            # A request that was struck after it was sent is granted, and given back at once.
+            # A request that was interrupted after it was sent is granted, and released at once.
             while await lock.locked():  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert aclient._connection.holds.all() == []

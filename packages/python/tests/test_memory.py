@@ -62,7 +62,7 @@ def measure(caller: str, work: str, url: str) -> list[Used]:
     for begin in (0, COUNT):
         for first in range(begin, begin + COUNT, AT_ONCE):
             batch(range(first, first + AT_ONCE))
-        # What lapsed leaves the table of holds by a sweep, which comes after so many more.
+        # A sweep removes expired leases from the table of holds, each time so many more were added.
         subject.names(range(2 * AT_ONCE + 64))
         gc.collect()
         left = {name: len(table) for name, table in subject.tables().items() if table}

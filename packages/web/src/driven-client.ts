@@ -4,7 +4,7 @@
 //                              ▲                                                    │
 //                              └─────── an answer, a message, or a time has come ◄──┘
 //
-// Nothing of the core calls JavaScript. Whoever tells it something asks for a turn, which all of one tick share.
+// The core never calls JavaScript. Each input asks for a turn of the engine, which all inputs of one tick share.
 
 import type { NativeClient, NativeFailure, NativeHolder, NativeObservation } from './binding.js';
 import { Broken } from './broken.js';
@@ -191,7 +191,7 @@ export class DrivenClient implements NativeClient {
       },
       Math.min(Math.ceil(inMs), LONGEST_TIMER_MS),
     );
-    // Whoever waits keeps the program alive; a renewal does not.
+    // A waiter keeps the program alive; a renewal does not.
     keepAlive(this.#timer, false);
   }
 

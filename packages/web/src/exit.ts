@@ -1,4 +1,4 @@
-// No host tells of its end in time for a call to a server: what is held then lapses with its lease.
+// No host tells of its end in time for a call to a server: a lock that is held then is free when its lease expires.
 
 import type { NativeClient } from './native.js';
 

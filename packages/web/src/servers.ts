@@ -158,7 +158,7 @@ export class Servers {
       } else {
         this.#tell((core) => core.closed(node, text));
       }
-      // Of several servers a majority is enough, and the others are tried on.
+      // Of several servers a majority is enough, and the client goes on trying the others.
       if (hasGivenUp && isOnly) return;
       // The last time is at the deadline, and not a pause behind it.
       await pause(isOnly ? Math.min(pauseMs, Math.max(deadline - performance.now(), 0)) : pauseMs);

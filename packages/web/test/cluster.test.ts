@@ -1,4 +1,4 @@
-// A cluster behind ioredis: locks of every shard, and releases that each side hears of from the other.
+// A cluster behind ioredis: locks of every shard, and releases of which each side learns from the other.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -273,7 +273,7 @@ fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
 
 #[test]
 fn a_wait_without_bound_goes_on_between_two_holders_of_its_own_client() {
-    // Patience ends after 3,750 ms, and a second time while the next attempt is on its way.
+    // The response timeout is over after 3,750 ms, and once more while the next attempt is in flight.
     let mut world = World::with(1, watched(300));
     let first = world.hold(0, wants("a"));
     let second = world.acquire(0, wants("a"));

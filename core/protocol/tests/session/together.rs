@@ -461,7 +461,7 @@ fn a_holder_of_a_mutex_may_wait_for_it_with_a_bound_and_is_told_who_holds_it() {
         assert_eq!(says_so, is_the_caller, "{refused}");
         assert!(refused.holder().is_some(), "{refused}");
     }
-    // Whoever has the lease may release it, perhaps another thread.
+    // Any caller that has the lease may release it, even from another thread.
     let again = world.acquire(0, mutex_of(Some(1), Some(ms(500))));
     assert_eq!(world.outcome_within(0, again, ms(100)), None);
     world.release(0, held.lease);
@@ -524,7 +524,7 @@ fn a_wait_that_only_those_whom_it_stops_could_end_is_refused_at_once() {
         world.release(0, held.lease);
         world.hold(0, wanted);
     }
-    // One try stops nobody for long, and is told that it is held.
+    // A single attempt blocks no caller for long. Its answer is that the lock is held.
     let mut world = World::new(1);
     world.hold(0, from(1, "a"));
     let once = AcquireRequest {

@@ -368,7 +368,7 @@ fn all_who_wait_here_have_what_the_primaries_answered_the_first_of_them() {
     world.run_for(ms(300));
     let grant = granted(world.outcome(first).expect("it was free"));
 
-    // Nor are the primaries silent for one who waits while another of its client asks again.
+    // The primaries do not count as silent for a waiter while another waiter of its client asks again.
     let first = world.acquire(None);
     let second = world.acquire(Some(ms(500)));
     world.run_for(ms(490));
@@ -468,7 +468,7 @@ fn an_extension_tells_the_deadline_of_the_majority_not_that_of_a_member() {
     let asked = world.now;
     let extension = world.extend(&grant, Duration::from_secs(60));
     world.answers_arrive(0);
-    // The first one extended it, and loses it; another extension hears so.
+    // The first one extended the lock and loses it; another extension reports the loss.
     world.primaries[0].owner = None;
     world.extend(&grant, Duration::from_secs(61));
     world.run_for(ms(100));
@@ -572,7 +572,7 @@ fn a_wait_that_stops_the_holder_of_a_majority_is_refused_at_once() {
     for (wait, kind) in [
         (None, ErrorKind::InvalidArgument),
         (Some(ms(5_000)), ErrorKind::InvalidArgument),
-        // One try stops nobody for long, and is told that it is held.
+        // A single attempt blocks no caller for long. Its answer is that the lock is held.
         (Some(Duration::ZERO), ErrorKind::LockTimeout),
     ] {
         let ticket = world.session.acquire(request(2, &[3, 1], wait), world.now);

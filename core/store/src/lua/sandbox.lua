@@ -11,8 +11,8 @@
 --           forget()     drops the last run's keys and argv
 --
 -- The libraries are Lua's own, as on a server: a hook ends a script that runs
--- for too long, but not inside one call of a C function. Whoever cannot be
--- trusted with such calls may not send scripts; see `Limits::scripts`.
+-- for too long, but not inside one call of a C function. Clients that are
+-- not trusted with such calls may not send scripts; see `Limits::scripts`.
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
 -- see an empty shadow of each such table. Reads are forwarded to the real table,

@@ -383,7 +383,7 @@ class _Job:
 
     def __init__(self, caller: Caller, outer: _Job | None) -> None:
         self.caller = caller
-        # The job of another thread whose context this one inherited, and may give back to it.
+        # The job of another thread whose context this thread inherited, and may return to it.
         self.outer = outer
         self._at_end = _native.AtEnd(caller.end)
 

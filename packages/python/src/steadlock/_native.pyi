@@ -17,7 +17,7 @@ __version__: Final[str]
 # A lock's name as messages show it.
 def shown(name: str) -> str: ...
 
-# What giving back a lease raises that was lost for this reason: a `LockLostError`.
+# The `LockLostError` that a release raises for a lease that was lost for this reason.
 def lost_error(name: str, reason: LostReason, is_forgotten: bool) -> Exception: ...
 
 # From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped)` gives the
@@ -184,7 +184,7 @@ Result: TypeAlias = Lease | Exception | Released | bool | State | None
 # A request that `drain()` brings, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
 
-# Something to submit, and who waits for its result.
+# A request to submit, and the waiter for its result.
 class Request(Protocol):
     submit: Callable[..., int] | None
     number: int | None
@@ -199,7 +199,7 @@ Settled: TypeAlias = tuple[_R | None, Result, Exception | None]
 # Submits a request, once, and files it under its number. One step: nothing strikes between the two.
 def submit(waiting: dict[int, _R], request: _R) -> None: ...
 
-# Takes all out of `completed`, and who waits for each out of `waiting`, and appends both to `settled`.
+# Moves all of `completed`, each with its waiter of `waiting`, to `settled`.
 def settle(completed: list[Completed], waiting: dict[int, _R], settled: list[Settled[_R]]) -> None: ...
 
 # Something for the log: its level, its text, and what it says by name.

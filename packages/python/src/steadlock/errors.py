@@ -52,7 +52,7 @@ def holder_of(told: _native.Holder | None) -> Holder | None:
 
 
 def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
-    # Whoever wrote it may have written any number.
+    # The writer can be any program, so it can be any number.
     last = datetime.max.replace(tzinfo=UTC)
     made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
     return ClientInfo(host, pid, program, language, version, made, label)

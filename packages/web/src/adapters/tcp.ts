@@ -227,7 +227,7 @@ function parse(url: string | URL): { address: Address; greeting: string[][] } {
   const parts = rest === undefined ? undefined : read(`http://${rest}`);
   if (parts === undefined) throw invalid(FORM);
   const [parsed, user, password, path] = parts;
-  // The same word may be in the URL of other services: whoever reads it otherwise locks in another database.
+  // Other services may use the same URL: a client that reads it otherwise locks in another database.
   const databases = [path, ...parsed.searchParams.values()].filter((text) => text !== '');
   const [database] = databases;
   const isKnown = [...parsed.searchParams.keys()].every((key) => key === 'db') && databases.length <= 1;

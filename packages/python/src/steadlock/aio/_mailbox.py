@@ -210,7 +210,7 @@ class Mailbox(Generic[L]):
             if request.goes_on:
                 _native.submit({}, request)
         for number in requests:
-            # A lock that it gets is given back; a release goes on.
+            # A lock that is granted to it is released; a release goes on.
             self._native.cancel(number)
         for posted, value, _ in settled:
             if posted is None or not posted.future.done() or posted.future.cancelled():
