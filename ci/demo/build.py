@@ -1,6 +1,6 @@
 """Builds everything that the demo runs: the `steadlock` command, the three packages, and the demo's JVM service.
 
-One call of cargo builds all native parts, so that each crate is compiled once. Separate calls would choose different
+All native parts are built by one call, so that each crate is compiled once. Separate calls would choose different
 features for some dependencies, and compile these and the crates that need them again.
 """
 
