@@ -9,7 +9,7 @@ use super::check::{Check, forked};
 use super::operation::Op;
 use crate::engine::Handle;
 use crate::observe::Level;
-use crate::observe::metrics::Metrics;
+use crate::observe::metrics::{Metric, Metrics};
 use crate::port::{Checked, Command, Completion, Sink, Wake, generation_of, host_id};
 use crate::settings::Settings;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -112,6 +112,10 @@ impl Core {
 
     pub(super) fn metrics(&self) -> Result<String, Error> {
         Ok(self.counted()?.text())
+    }
+
+    pub(super) fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
+        Ok(self.counted()?.rows())
     }
 
     pub(super) fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {

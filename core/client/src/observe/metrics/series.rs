@@ -115,7 +115,7 @@ pub(super) struct Histogram {
 impl Histogram {
     fn record(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS.iter().position(|(bound, _)| micros <= *bound);
+        let bucket = BUCKETS.iter().position(|bound| micros <= *bound);
         if let Some(counter) = self.buckets.get(bucket.unwrap_or(BUCKETS.len())) {
             counter.add(1);
         }
@@ -127,9 +127,9 @@ impl Histogram {
         self.buckets.iter().map(Counter::get)
     }
 
-    /// Returns the sum of all times.
-    pub(super) fn seconds(&self) -> Duration {
-        Duration::from_micros(self.micros.get())
+    /// Returns the sum of all times, in microseconds.
+    pub(super) fn micros(&self) -> u64 {
+        self.micros.get()
     }
 }
 
