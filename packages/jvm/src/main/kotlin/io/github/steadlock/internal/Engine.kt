@@ -42,7 +42,11 @@ internal class Engine private constructor(
 
     /** What the client had counted when it was closed. */
     @Volatile
-    private var counted: Counted? = null
+    private var counted: Counted<String>? = null
+
+    /** The same as rows. */
+    @Volatile
+    private var countedRows: Counted<List<Metric>>? = null
 
     @Volatile
     private var longestWaitMs = IDLE_MS
@@ -122,11 +126,10 @@ internal class Engine private constructor(
     }
 
     /** What the client has counted, as a text for Prometheus. */
-    fun metrics(): String {
-        val now = face.metrics(handle) ?: counted ?: throw clientClosed(null, "inspect").toException()
-        now.failure?.let { throw it.toException() }
-        return now.text
-    }
+    fun metrics(): String = metricsOf(face.metrics(handle) ?: counted)
+
+    /** The same as rows. */
+    fun metricRows(): List<Metric> = metricsOf(face.metricRows(handle) ?: countedRows)
 
     /** The label that locks of this name have for their group in [metrics], or null if nothing is known of it. */
     fun metricsGroup(name: String): String? = face.metricsGroup(handle, name)
@@ -366,8 +369,15 @@ internal class Engine private constructor(
         leases.clear()
         observers.close { flushMs(closingSince) }
         counted = face.metrics(handle)
+        countedRows = face.metricRows(handle)
         face.dropClient(handle)
         fail { clientClosed(it.name, it.operation) }
+    }
+
+    private fun <T> metricsOf(counted: Counted<T>?): T {
+        val known = counted ?: throw clientClosed(null, "inspect").toException()
+        known.failure?.let { throw it.toException() }
+        return known.metrics
     }
 
     /** How long what is closed since [start] may wait for a user's code to be done. */

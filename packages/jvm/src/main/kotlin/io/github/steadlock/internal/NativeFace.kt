@@ -55,8 +55,11 @@ internal interface NativeFace {
     /** The program has nothing any more of a lease that was lost. */
     fun forget(client: Long, lease: Long)
 
-    /** What it has counted, or why that is not known; null if the client was dropped. */
-    fun metrics(client: Long): Counted?
+    /** A client's counts as text, or why they are not known; null if the client was dropped. */
+    fun metrics(client: Long): Counted<String>?
+
+    /** The same as rows. */
+    fun metricRows(client: Long): Counted<List<Metric>>?
 
     /** The label that locks of this name have for their group; null if the client counts nothing, or was dropped. */
     fun metricsGroup(client: Long, name: String): String?
@@ -93,8 +96,22 @@ internal class ClientOptions(val values: Map<String, Any>) {
 /** A new client's handle, or why there is none. */
 internal class Opened(val handle: Long, val failure: Failure?)
 
-/** What a client has counted, as a text for Prometheus, or why there is none. */
-internal class Counted(val text: String, val failure: Failure?)
+/** A client's metrics, as a text for Prometheus or as rows, or why there are none. */
+internal class Counted<T>(val metrics: T, val failure: Failure?)
+
+/** One metric: [kind] is `counter`, `gauge` or `histogram`, and a histogram has the [bounds] of its buckets in seconds. */
+internal class Metric(
+    val name: String,
+    val kind: String,
+    val meaning: String,
+    val otelName: String,
+    val otelUnit: String,
+    val bounds: List<Double>,
+    val rows: List<MetricRow>,
+)
+
+/** One series of a metric. For a histogram, [number] is how many times it counted, and [seconds] is their sum. */
+internal class MetricRow(val labels: Map<String, String>, val number: Long, val seconds: Double)
 
 /** All words that the native part may say. */
 internal class Vocabulary(
