@@ -16,7 +16,7 @@ use crate::observe::observation::Link;
 pub struct Metric {
     /// The description of the metric.
     pub family: &'static Family,
-    /// Its series.
+    /// The series.
     pub rows: Vec<Row>,
 }
 
