@@ -91,11 +91,7 @@ fn numbers(series: &[Arc<Series>], read: fn(&Series) -> u64) -> Vec<Row> {
     series.iter().map(|one| number(labels(one), read(one))).collect()
 }
 
-fn by_word<const WORDS: usize>(
-    series: &[Arc<Series>],
-    label: &'static str,
-    read: fn(&Series) -> [(&'static str, u64); WORDS],
-) -> Vec<Row> {
+fn by_word(series: &[Arc<Series>], label: &'static str, read: fn(&Series) -> Vec<(&'static str, u64)>) -> Vec<Row> {
     let mut rows = Vec::new();
     for one in series {
         for (word, count) in read(one) {

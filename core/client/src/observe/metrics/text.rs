@@ -1,6 +1,6 @@
 //! The metrics in Prometheus' text format, version 0.0.4.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use super::families::BUCKETS;
 use super::rows::{Metric, Row};
@@ -26,41 +26,32 @@ pub(super) fn text(metrics: &[Metric]) -> String {
 }
 
 fn series(text: &mut String, name: &str, row: &Row) {
-    let labels: Vec<String> = row
-        .labels
-        .iter()
-        .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
-        .collect();
-    let labels = labels.join(",");
+    let mut labels = String::new();
+    for (label, value) in &row.labels {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let _ = write!(labels, "{comma}{label}=\"{}\"", escaped(value));
+    }
     let Some(times) = &row.times else {
-        return match &*labels {
-            "" => line!(text, "{name} {}", row.number),
-            labels => line!(text, "{name}{{{labels}}} {}", row.number),
-        };
+        let (open, close) = if labels.is_empty() { ("", "") } else { ("{", "}") };
+        return line!(text, "{name}{open}{labels}{close} {}", row.number);
     };
     let mut count = 0;
     for (place, number) in times.buckets.iter().enumerate() {
         count += number;
-        match BUCKETS.get(place) {
-            Some(bound) => line!(text, "{name}_bucket{{{labels},le=\"{}\"}} {count}", Seconds(*bound)),
-            None => line!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}"),
-        }
+        let bound = BUCKETS
+            .get(place)
+            .map_or_else(|| "+Inf".to_owned(), |bound| seconds(*bound));
+        line!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
     }
-    line!(text, "{name}_sum{{{labels}}} {}", Seconds(times.micros));
+    line!(text, "{name}_sum{{{labels}}} {}", seconds(times.micros));
     line!(text, "{name}_count{{{labels}}} {}", row.number);
 }
 
-/// A number of microseconds in seconds, without rounding.
-struct Seconds(u64);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        match format!("{micros:06}").trim_end_matches('0') {
-            "" => write!(f, "{whole}"),
-            part => write!(f, "{whole}.{part}"),
-        }
-    }
+/// Returns a number of microseconds in seconds, without rounding.
+fn seconds(micros: u64) -> String {
+    let (whole, part) = (micros / 1_000_000, micros % 1_000_000);
+    let seconds = format!("{whole}.{part:06}");
+    seconds.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Escapes a label's value: quotes, backslashes and line breaks must not end it.
