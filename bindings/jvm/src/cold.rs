@@ -3,10 +3,11 @@
 //! Functions that start an operation do nothing if the handle was dropped.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadlock::host::{
-    Error, ErrorKind, Kind, LostReason, OnUnavailable, Op, Operation, OptionValue, Options, ReleaseOutcome,
+    Error, ErrorKind, Kind, LostReason, Metric, OnUnavailable, Op, Operation, OptionValue, Options, ReleaseOutcome, Row,
 };
 
 use crate::client::Client;
@@ -96,7 +97,71 @@ pub struct NativeMetrics {
     pub failure: Option<NativeFailure>,
 }
 
-/// All words that this library exchanges with the JVM.
+/// The metrics of a client as rows, or the reason why there are none.
+#[derive(uniffi::Record)]
+pub struct NativeMetricRows {
+    /// Empty if there are none.
+    pub metrics: Vec<NativeMetric>,
+    /// Set if there are none.
+    pub failure: Option<NativeFailure>,
+}
+
+/// One metric.
+#[derive(uniffi::Record)]
+pub struct NativeMetric {
+    /// The name in Prometheus.
+    pub name: String,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: String,
+    /// One sentence for users.
+    pub meaning: String,
+    /// The name in OpenTelemetry.
+    pub otel_name: String,
+    /// The unit in OpenTelemetry.
+    pub otel_unit: String,
+    /// The bounds of a histogram's buckets, in seconds.
+    pub bounds: Vec<f64>,
+    /// The series.
+    pub rows: Vec<NativeMetricRow>,
+}
+
+/// One series of a metric.
+#[derive(uniffi::Record)]
+pub struct NativeMetricRow {
+    /// The labels.
+    pub labels: HashMap<String, String>,
+    /// The number; for a histogram, how many times it counted.
+    pub number: u64,
+    /// The sum of a histogram's times.
+    pub seconds: f64,
+}
+
+impl From<Metric> for NativeMetric {
+    fn from(Metric { family, rows }: Metric) -> Self {
+        Self {
+            name: family.name.to_owned(),
+            kind: family.kind.to_owned(),
+            meaning: family.meaning.to_owned(),
+            otel_name: family.otel_name.to_owned(),
+            otel_unit: family.otel_unit.to_owned(),
+            bounds: family.bounds(),
+            rows: rows.into_iter().map(NativeMetricRow::from).collect(),
+        }
+    }
+}
+
+impl From<Row> for NativeMetricRow {
+    fn from(row: Row) -> Self {
+        let label = |(name, value): (&str, Arc<str>)| (name.to_owned(), value.as_ref().to_owned());
+        Self {
+            labels: row.labels.into_iter().map(label).collect(),
+            number: row.number,
+            seconds: row.times.map_or(0.0, |times| times.seconds()),
+        }
+    }
+}
+
+/// The words that cross the border.
 #[derive(uniffi::Record)]
 pub struct NativeVocabulary {
     /// The names of all error kinds.
@@ -206,8 +271,23 @@ pub fn metrics(client: u64) -> Option<NativeMetrics> {
     })
 }
 
-/// Returns the group of the locks with this name in the metrics, or `None` if the client counts no
-/// metrics or was dropped.
+/// The same as rows; nothing if it was dropped.
+#[uniffi::export]
+pub fn metric_rows(client: u64) -> Option<NativeMetricRows> {
+    let client = Client::get(client)?;
+    Some(match client.host.metric_rows() {
+        Ok(metrics) => NativeMetricRows {
+            metrics: metrics.into_iter().map(NativeMetric::from).collect(),
+            failure: None,
+        },
+        Err(error) => NativeMetricRows {
+            metrics: Vec::new(),
+            failure: Some(failure(&error)),
+        },
+    })
+}
+
+/// The label that locks of this name have for their group; nothing if it counts none, or was dropped.
 #[uniffi::export]
 pub fn metrics_group(client: u64, name: String) -> Option<String> {
     let group = Client::get(client)?.host.metrics_group(&name).ok()?;

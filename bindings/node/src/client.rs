@@ -10,6 +10,7 @@ use steadlock_javascript::Client;
 
 use crate::addresses::{self, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder};
+use crate::metrics::NativeMetric;
 use crate::observation::NativeObservation;
 use crate::options;
 use crate::until_closed::{Drops, UntilClosed};
@@ -171,6 +172,15 @@ impl NativeClient {
     pub fn metrics(&self) -> Either<String, NativeFailure> {
         match self.client.host().metrics() {
             Ok(text) => Either::A(text),
+            Err(error) => Either::B(NativeFailure::from(&error)),
+        }
+    }
+
+    /// The same as rows, for OpenTelemetry.
+    #[napi(catch_unwind)]
+    pub fn metric_rows(&self) -> Either<Vec<NativeMetric>, NativeFailure> {
+        match self.client.host().metric_rows() {
+            Ok(metrics) => Either::A(metrics.into_iter().map(NativeMetric::from).collect()),
             Err(error) => Either::B(NativeFailure::from(&error)),
         }
     }

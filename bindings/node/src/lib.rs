@@ -11,6 +11,7 @@
 mod addresses;
 mod client;
 mod failure;
+mod metrics;
 mod observation;
 mod options;
 mod until_closed;

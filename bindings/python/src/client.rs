@@ -102,6 +102,12 @@ impl Client {
         self.host.metrics().map_err(|error| convert::error(py, &error))
     }
 
+    /// The same as rows, for OpenTelemetry.
+    fn metric_rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let metrics = self.host.metric_rows().map_err(|error| convert::error(py, &error))?;
+        convert::metrics(py, &metrics)
+    }
+
     /// The label that a lock of this name has for its group there.
     fn metrics_group(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         let group = self

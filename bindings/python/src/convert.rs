@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 use steadlock::host::{
-    Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, OnUnavailable, OptionValue,
+    Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, Metric, OnUnavailable, OptionValue,
 };
 
 use crate::lease::Lease;
@@ -106,6 +106,27 @@ pub(crate) fn line<'py>(py: Python<'py>, line: &Line) -> PyResult<(&'static str,
         }
     }
     Ok((line.level().as_str(), line.to_string(), fields))
+}
+
+/// Metrics in the order of the package's `Metric`. The value of a histogram is how many times it counted.
+pub(crate) fn metrics<'py>(py: Python<'py>, metrics: &[Metric]) -> PyResult<Bound<'py, PyList>> {
+    let tuple = |Metric { family, rows }: &Metric| {
+        let numbers = PyDict::new(py);
+        for row in rows {
+            let labels = row.labels.iter().map(|(label, value)| (*label, &**value));
+            numbers.set_item(PyTuple::new(py, labels)?, row.number)?;
+        }
+        (
+            family.otel_name,
+            family.otel_unit,
+            family.kind,
+            family.meaning,
+            family.bounds(),
+            numbers,
+        )
+            .into_pyobject(py)
+    };
+    PyList::new(py, metrics.iter().map(tuple).collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Makes the package's exception for an error; the package says how.

@@ -39,6 +39,7 @@ pub use crate::engine::{Driven, Place, Server};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
 use crate::observe::metrics::Metrics;
+pub use crate::observe::metrics::{Family, Metric, Row, Times};
 pub use crate::observe::{Field, Level, Line};
 #[cfg(all(feature = "native", unix))]
 pub use crate::own_file::OwnFile;
@@ -215,6 +216,15 @@ impl Host {
     /// `InvalidArgument` if the client was opened without [`Options::metrics`].
     pub fn metrics(&self) -> Result<String, Error> {
         or_error(Operation::Inspect, || self.0.current().metrics())
+    }
+
+    /// Returns the counts as plain data, for packages that make other meters of them. There is a [`Metric`] for every
+    /// metric, also for one that has no series yet.
+    ///
+    /// # Errors
+    /// As [`metrics`](Self::metrics).
+    pub fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
+        or_error(Operation::Inspect, || self.0.current().metric_rows())
     }
 
     /// Returns the group of a lock of this name in [`metrics`](Self::metrics), so that other meters can use the same
@@ -424,6 +434,10 @@ impl Core {
 
     fn metrics(&self) -> Result<String, Error> {
         Ok(self.counted()?.text())
+    }
+
+    fn metric_rows(&self) -> Result<Vec<Metric>, Error> {
+        Ok(self.counted()?.rows())
     }
 
     fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {

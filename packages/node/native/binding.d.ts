@@ -31,6 +31,8 @@ export declare class NativeClient {
   setLimit(lock: string): number;
   /** What it has counted, in Prometheus' text format. */
   metrics(): string | NativeFailure;
+  /** The same as rows, for OpenTelemetry. */
+  metricRows(): NativeMetric[] | NativeFailure;
   /** The label that a lock of this name has for its group in `metrics`. */
   metricsGroup(name: string): string | NativeFailure;
   /** Closes; returns the request's number. */
@@ -122,6 +124,24 @@ export interface NativeHolder {
   remainingMs?: number;
   /** Which program on which machine it is; absent if that is not known. */
   client?: NativeClientInfo;
+}
+
+/** One metric, by its name and unit in OpenTelemetry. */
+export interface NativeMetric {
+  name: string;
+  unit: string;
+  kind: 'counter' | 'gauge' | 'histogram';
+  meaning: string;
+  /** The bounds of a histogram's buckets, in seconds. */
+  bounds: number[];
+  rows: NativeMetricRow[];
+}
+
+/** One series of a metric. */
+export interface NativeMetricRow {
+  labels: Record<string, string>;
+  /** For a histogram, how many times it counted. */
+  number: number;
 }
 
 /** Something for those who listen: a sentence, and what it says by name. */

@@ -13,6 +13,7 @@ export type {
   NativeClientInfo,
   NativeFailure,
   NativeHolder,
+  NativeMetric,
   NativeObservation,
   NativeReached,
   Vocabulary,

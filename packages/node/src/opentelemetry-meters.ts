@@ -2,28 +2,9 @@
 
 import type { BatchObservableCallback, Histogram, Meter, MetricOptions, Observable } from '@opentelemetry/api';
 import type { Engine } from './engine.js';
+import { errorOf } from './errors.js';
+import type { NativeMetric } from './native.js';
 import { guarded } from './opentelemetry-api.js';
-import { headsOf, samplesOf } from './prometheus.js';
-
-/** The names that OpenTelemetry has the metrics by, and their units. `ci/api/metrics.json` has the same. */
-const NAMES: readonly (readonly [name: string, unit: string, prometheus: string])[] = [
-  ['steadlock.acquisitions', '{acquisition}', 'steadlock_acquisitions_total'],
-  ['steadlock.wait.duration', 's', 'steadlock_wait_seconds'],
-  ['steadlock.hold.duration', 's', 'steadlock_hold_seconds'],
-  ['steadlock.held', '{lease}', 'steadlock_held'],
-  ['steadlock.waiting', '{caller}', 'steadlock_waiting'],
-  ['steadlock.renewals', '{renewal}', 'steadlock_renewals_total'],
-  ['steadlock.losses', '{lease}', 'steadlock_losses_total'],
-  ['steadlock.connections.lost', '{connection}', 'steadlock_connections_lost_total'],
-  ['steadlock.reconnects', '{connection}', 'steadlock_reconnects_total'],
-  ['steadlock.connect.failures', '{try}', 'steadlock_connect_failures_total'],
-  ['steadlock.breakers.opened', '{breaker}', 'steadlock_breakers_opened_total'],
-  ['steadlock.breakers.open', '{breaker}', 'steadlock_breakers_open'],
-  ['steadlock.fair.queue', '{caller}', 'steadlock_fair_queue'],
-];
-
-/** The bounds of the histograms' buckets, in seconds; the same table has them. */
-const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600];
 
 /** The instruments of one client: histograms, which are recorded, and the others, which read what it has counted. */
 export class Meters {
@@ -35,18 +16,16 @@ export class Meters {
 
   /** Throws the error of `Client.metrics` if the client counts nothing. */
   constructor(meter: Meter, engine: Engine) {
-    const heads = headsOf(engine.metrics());
     const observables = new Map<string, Observable>();
     const histograms = new Map<string, Histogram>();
-    for (const [name, unit, prometheus] of NAMES) {
-      const { type, meaning } = heads.get(prometheus) ?? {};
-      const options: MetricOptions = { unit, description: meaning ?? '' };
-      if (type === 'histogram') {
-        const advice = { explicitBucketBoundaries: BUCKETS };
+    for (const { name, unit, kind, meaning, bounds } of metricsOf(engine)) {
+      const options: MetricOptions = { unit, description: meaning };
+      if (kind === 'histogram') {
+        const advice = { explicitBucketBoundaries: bounds };
         histograms.set(name, meter.createHistogram(name, { ...options, advice }));
       } else {
-        const create = type === 'gauge' ? 'createObservableUpDownCounter' : 'createObservableCounter';
-        observables.set(prometheus, meter[create](name, options));
+        const create = kind === 'gauge' ? 'createObservableUpDownCounter' : 'createObservableCounter';
+        observables.set(name, meter[create](name, options));
       }
     }
     this.waits = histograms.get('steadlock.wait.duration') as Histogram;
@@ -72,13 +51,21 @@ export class Meters {
         return;
       }
       guarded(() => {
-        for (const { name, labels, value } of samplesOf(engine.metrics())) {
+        for (const { name, rows } of metricsOf(engine)) {
           const observable = this.#observables.get(name);
           if (observable === undefined) continue;
-          const attributes = Array.from(labels, ([label, word]) => [`steadlock.${label}`, word]);
-          result.observe(observable, value, Object.fromEntries(attributes));
+          for (const { labels, number } of rows) {
+            const attributes = Object.entries(labels).map(([label, word]) => [`steadlock.${label}`, word]);
+            result.observe(observable, number, Object.fromEntries(attributes));
+          }
         }
       });
     };
   }
+}
+
+function metricsOf(engine: Engine): NativeMetric[] {
+  const metrics = engine.inbox.native.metricRows();
+  if (!Array.isArray(metrics)) throw errorOf(metrics);
+  return metrics;
 }

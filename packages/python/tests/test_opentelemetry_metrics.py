@@ -16,7 +16,6 @@ from test_metrics import reaches
 from test_opentelemetry import in_thread, ways
 
 import steadlock
-from steadlock.opentelemetry._text import families
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[3] / "ci" / "api" / "metrics.json").read_text())
 SET_LATER = """
@@ -116,24 +115,6 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         assert sum(numbers_of(found[f"steadlock.{name}"]).values()) > 0, name
 
 
-def test_the_text_is_read_as_prometheus_reads_it() -> None:
-    with steadlock.connect("memory://", metrics=True) as client:
-        for group in ("a", 'a"b', "a\\", "a\\n", "a\nb", "a{b}", 'a",kind="', "a\x0b\u2028b", "ä", ""):
-            with client.lock(f"{group}:1"):
-                pass
-        text = client.metrics()
-    read = families(text)
-    for row in TABLE["client"]:
-        assert (read[row["name"]].meaning, read[row["name"]].kind) == (row["meaning"], row["type"])
-        if row["type"] != "histogram":
-            numbers = {
-                frozenset((f"steadlock.{label}", word) for label, word in labels): number
-                for labels, number in read[row["name"]].numbers.items()
-            }
-            assert numbers == of_the_core(text, row)
-    assert len(read["steadlock_held"].numbers) == 10
-
-
 def test_times_are_in_seconds(collected: Collected) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
@@ -179,10 +160,10 @@ def test_one_collection_reads_once_and_the_next_one_anew(collected: Collected) -
     with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)
         telemetry: Any = client._connection.telemetry
-        reads: list[str] = []
+        reads: list[Any] = []
 
-        def read() -> str:
-            reads.append(client.metrics())
+        def read() -> Any:
+            reads.append(client._connection.native.metric_rows())
             return reads[-1]
 
         telemetry.counts._read = read

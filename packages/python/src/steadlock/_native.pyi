@@ -224,6 +224,10 @@ class LockSettings(Protocol):
 
 OptionValue: TypeAlias = bool | float | str | list[str] | tuple[float, float] | dict[str, str]
 
+# A metric: its name, unit, kind and meaning for OpenTelemetry, the bounds of its buckets in seconds, and its number for
+# each set of labels; for a histogram, how many times it counted.
+Metric: TypeAlias = tuple[str, str, str, str, list[float], dict[tuple[tuple[str, str], ...], int]]
+
 # One connection to one server, or one to each of several primaries, with its engine thread.
 @final
 class Client:
@@ -243,6 +247,7 @@ class Client:
         list[Line],
     ]: ...
     def metrics(self) -> str: ...
+    def metric_rows(self) -> list[Metric]: ...
     # The label of a lock's group there; of several locks as one, of all names with `, ` between them.
     def metrics_group(self, name: str) -> str: ...
     def ring(self) -> None: ...

@@ -6,6 +6,7 @@ use steadlock_protocol::SortedSet;
 
 use super::links::{BreakerCounts, LinkCounts, Links};
 use super::queues::QueueLengths;
+use super::rows::{self, Metric};
 use super::series::Series;
 use super::text;
 use crate::observe::observation::Link;
@@ -53,7 +54,12 @@ impl Metrics {
 
     /// Returns all counts in Prometheus' text format, version 0.0.4.
     pub(crate) fn text(&self) -> String {
+        text::text(&self.rows())
+    }
+
+    /// Returns all counts as plain data.
+    pub(crate) fn rows(&self) -> Vec<Metric> {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        text::text(&series, &self.links, &self.breakers, &self.queues)
+        rows::metrics(&series, &self.links, &self.breakers, &self.queues)
     }
 }

@@ -1,6 +1,5 @@
 //! The counts of one kind of lock in one group.
 
-use std::array::from_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -115,7 +114,7 @@ pub(super) struct Histogram {
 impl Histogram {
     fn record(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS.iter().position(|(bound, _)| micros <= *bound);
+        let bucket = BUCKETS.iter().position(|bound| micros <= *bound);
         if let Some(counter) = self.buckets.get(bucket.unwrap_or(BUCKETS.len())) {
             counter.add(1);
         }
@@ -127,9 +126,9 @@ impl Histogram {
         self.buckets.iter().map(Counter::get)
     }
 
-    /// Returns the sum of all times.
-    pub(super) fn seconds(&self) -> Duration {
-        Duration::from_micros(self.micros.get())
+    /// Returns the sum of all times, in microseconds.
+    pub(super) fn micros(&self) -> u64 {
+        self.micros.get()
     }
 }
 
@@ -211,16 +210,22 @@ impl Series {
         (&self.group, self.kind)
     }
 
-    pub(super) fn acquisitions(&self) -> [(&'static str, u64); Outcome::ALL.len()] {
-        from_fn(|place| (Outcome::ALL[place].as_str(), self.acquisitions[place].get()))
+    pub(super) fn acquisitions(&self) -> Vec<(&'static str, u64)> {
+        let counted = Outcome::ALL.iter().zip(&self.acquisitions);
+        counted
+            .map(|(outcome, counter)| (outcome.as_str(), counter.get()))
+            .collect()
     }
 
-    pub(super) fn losses(&self) -> [(&'static str, u64); LostReason::ALL.len()] {
-        from_fn(|place| (LostReason::ALL[place].as_str(), self.losses[place].get()))
+    pub(super) fn losses(&self) -> Vec<(&'static str, u64)> {
+        let counted = LostReason::ALL.iter().zip(&self.losses);
+        counted
+            .map(|(reason, counter)| (reason.as_str(), counter.get()))
+            .collect()
     }
 
-    pub(super) fn renewals(&self) -> [(&'static str, u64); 2] {
-        [("renewed", self.renewed.get()), ("failed", self.renewals_failed.get())]
+    pub(super) fn renewals(&self) -> Vec<(&'static str, u64)> {
+        vec![("renewed", self.renewed.get()), ("failed", self.renewals_failed.get())]
     }
 
     pub(super) fn held(&self) -> u64 {

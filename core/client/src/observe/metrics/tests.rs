@@ -143,6 +143,33 @@ fn a_bucket_has_its_bound_and_all_that_is_shorter() {
 }
 
 #[test]
+fn the_row_of_a_histogram_has_the_number_and_the_sum_of_its_times() {
+    let (metrics, mut groups) = groups(100);
+    let series = groups.series("lock", "a:1");
+    for micros in [1_000, 7_200_000_001] {
+        series.asked();
+        series.answered(Outcome::TimedOut, Duration::from_micros(micros));
+    }
+    let metrics = metrics.rows();
+    let wait = metrics
+        .iter()
+        .find(|metric| metric.family.otel_name == "steadlock.wait.duration")
+        .unwrap();
+    assert_eq!(wait.family.bounds()[..3], [0.001, 0.0025, 0.005]);
+    let [row] = &wait.rows[..] else {
+        panic!("one series: {:?}", wait.rows)
+    };
+    assert_eq!(row.labels, [("kind", "lock".into()), ("group", "a".into())]);
+    assert_eq!(row.number, 2);
+    assert_eq!(row.times.as_ref().unwrap().seconds(), 7200.001001);
+    let held = metrics
+        .iter()
+        .find(|metric| metric.family.name == "steadlock_held")
+        .unwrap();
+    assert!(held.family.bounds().is_empty() && held.rows[0].times.is_none());
+}
+
+#[test]
 fn each_error_and_each_loss_has_its_word() {
     let (metrics, mut groups) = groups(100);
     let series = groups.series("lock", "a:1");

@@ -27,7 +27,7 @@ from steadlock._connection import ConnectionBase
 from steadlock._native import __version__
 from steadlock._shown import type_of
 from steadlock.errors import InvalidArgumentError
-from steadlock.opentelemetry._instruments import instruments_of
+from steadlock.opentelemetry._instruments import Counts, instruments_of
 from steadlock.opentelemetry._measuring import Measuring
 
 __all__ = ["Instrumentation", "instrument"]
@@ -55,13 +55,13 @@ def instrument(
     if not isinstance(client, ClientBase):
         raise TypeError(f"instrument: a client is wanted, not a {type_of(client)}")
     connection: ConnectionBase[Any] = client._connection
-    text = client.metrics()
+    core = Counts(connection.native.metric_rows).last()
     if connection.telemetry is not None:
         raise InvalidArgumentError(
             "instrument: the client is instrumented already; uninstrument it first", operation="inspect"
         )
     tracer = trace.get_tracer("steadlock", __version__, tracer_provider)
-    measuring = Measuring(connection.native, tracer, instruments_of(meter_provider, __version__, text))
+    measuring = Measuring(connection.native, tracer, instruments_of(meter_provider, __version__, core))
     connection.measure_by(measuring)
     measuring.begin()
     return Instrumentation(connection, measuring)

@@ -5,38 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
-from steadlock.opentelemetry._text import Family, Labels, families
+from steadlock import _native
 
-NAMES: Final = {
-    "steadlock_acquisitions_total": ("steadlock.acquisitions", "{acquisition}"),
-    "steadlock_wait_seconds": ("steadlock.wait.duration", "s"),
-    "steadlock_hold_seconds": ("steadlock.hold.duration", "s"),
-    "steadlock_held": ("steadlock.held", "{lease}"),
-    "steadlock_waiting": ("steadlock.waiting", "{caller}"),
-    "steadlock_renewals_total": ("steadlock.renewals", "{renewal}"),
-    "steadlock_losses_total": ("steadlock.losses", "{lease}"),
-    "steadlock_connections_lost_total": ("steadlock.connections.lost", "{connection}"),
-    "steadlock_reconnects_total": ("steadlock.reconnects", "{connection}"),
-    "steadlock_connect_failures_total": ("steadlock.connect.failures", "{try}"),
-    "steadlock_breakers_opened_total": ("steadlock.breakers.opened", "{breaker}"),
-    "steadlock_breakers_open": ("steadlock.breakers.open", "{breaker}"),
-    "steadlock_fair_queue": ("steadlock.fair.queue", "{caller}"),
-}
-"""The name and the unit that each metric of the core has in OpenTelemetry."""
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
-"""The bounds of the histograms, in seconds."""
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Metric(NamedTuple):
+    """A metric of the core, and its number for each set of labels; for a histogram, how many times it counted."""
+
+    name: str
+    unit: str
+    kind: str
+    meaning: str
+    bounds: list[float]
+    numbers: dict[Labels, int]
 
 
 class Counts:
     """What one client has counted. It is read once for all instruments of a collection."""
 
-    def __init__(self, read: Callable[[], str]) -> None:
+    def __init__(self, read: Callable[[], list[_native.Metric]]) -> None:
         self._read = read
         self._reading: _Reading | None = None
 
@@ -47,16 +41,16 @@ class Counts:
         if reading is None or name in reading.given:
             reading = self._reading = _Reading(self.last())
         reading.given.add(name)
-        return reading.families[name].numbers
+        return reading.metrics[name].numbers
 
-    def last(self) -> dict[str, Family]:
-        """All of them, as they are now."""
-        return families(self._read())
+    def last(self) -> dict[str, Metric]:
+        """All metrics by their names, with their numbers of now."""
+        return {metric[0]: Metric(*metric) for metric in self._read()}
 
 
 @dataclass(slots=True)
 class _Reading:
-    families: dict[str, Family]
+    metrics: dict[str, Metric]
     given: set[str] = field(default_factory=set)
 
 
@@ -80,22 +74,21 @@ class Instruments:
         # on, a counter must not go back. A client that the program has dropped counts no longer.
         self._counted: dict[int, ref[Counting] | dict[str, Counter[Labels]]] = {}
         self._is_adding_up = False
-        self._unmade = dict.fromkeys(NAMES)
+        self._made: dict[str, object] = {}
         self.wait: _Recorder = _Nothing()
         self.hold: _Recorder = _Nothing()
 
-    def make(self, meter: Meter, text: str) -> None:
+    def make(self, meter: Meter, core: dict[str, Metric]) -> None:
         """Makes what nobody has made yet. Durations are recorded once their instrument is there."""
-        core = families(text)
-        while self._unmade:
+        for name, metric in core.items():
+            mine = object()
             try:
-                name, _ = self._unmade.popitem()
-            except KeyError:
-                return  # Another thread was faster.
-            try:
-                self._make(meter, name, core[name])
+                # One step: of two threads that come at once, one makes it.
+                if self._made.setdefault(name, mine) is mine:
+                    self._make(meter, metric)
             except BaseException:
-                self._unmade[name] = None
+                if self._made.get(name) is mine:
+                    self._made.pop(name, None)
                 raise
 
     def add(self, client: Counting) -> None:
@@ -115,7 +108,7 @@ class Instruments:
         if not isinstance(known, ref) or known() is not client:
             return
         core = client.counts.last()
-        counters = {name: Counter(core[name].numbers) for name in NAMES if core[name].kind == "counter"}
+        counters = {name: Counter(metric.numbers) for name, metric in core.items() if metric.kind == "counter"}
         self._counted[id(client)] = counters
         # Another client may get its identity.
         self._add_up(id(client), counters)
@@ -147,20 +140,17 @@ class Instruments:
         if self._counted.get(number) is known:
             self._counted.pop(number, None)
 
-    def _make(self, meter: Meter, name: str, family: Family) -> None:
-        otel_name, unit = NAMES[name]
-        if family.kind == "histogram":
-            recorder = meter.create_histogram(
-                otel_name, unit, family.meaning, explicit_bucket_boundaries_advisory=BUCKETS
-            )
-            if name == "steadlock_wait_seconds":
+    def _make(self, meter: Meter, metric: Metric) -> None:
+        name, unit, kind, meaning, bounds, _ = metric
+        if kind == "histogram":
+            recorder = meter.create_histogram(name, unit, meaning, explicit_bucket_boundaries_advisory=bounds)
+            if name == "steadlock.wait.duration":
                 self.wait = recorder
             else:
                 self.hold = recorder
             return
-        is_counter = family.kind == "counter"
-        make = meter.create_observable_counter if is_counter else meter.create_observable_up_down_counter
-        make(otel_name, [self._callback(name)], unit, family.meaning)
+        make = meter.create_observable_counter if kind == "counter" else meter.create_observable_up_down_counter
+        make(name, [self._callback(name)], unit, meaning)
 
     def _callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         return lambda _: self._observe(name)
@@ -194,7 +184,7 @@ class _Nothing:
     def record(self, amount: float, attributes: Any = None, context: Any = None) -> None: ...
 
 
-def instruments_of(provider: MeterProvider | None, version: str, text: str) -> Instruments:
+def instruments_of(provider: MeterProvider | None, version: str, core: dict[str, Metric]) -> Instruments:
     """The instruments of this provider, or of the global one. It has them once for all clients."""
     chosen = metrics.get_meter_provider() if provider is None else provider
     is_global = chosen is metrics.get_meter_provider()
@@ -207,7 +197,7 @@ def instruments_of(provider: MeterProvider | None, version: str, text: str) -> I
         known = _known.setdefault(chosen, Instruments())
         if is_global:
             known = _globals.setdefault("instruments", known)
-    known.make(metrics.get_meter("steadlock", version, provider), text)
+    known.make(metrics.get_meter("steadlock", version, provider), core)
     return known
 
 

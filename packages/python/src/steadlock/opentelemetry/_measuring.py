@@ -39,7 +39,7 @@ class Measuring:
     """The telemetry of one client. It refers to no lease, so that none lives longer for it."""
 
     def __init__(self, native: _native.Client, tracer: Tracer, instruments: Instruments) -> None:
-        self.counts = Counts(native.metrics)
+        self.counts = Counts(native.metric_rows)
         self.instruments = instruments
         self.tracer = tracer
         self._native = native
@@ -122,7 +122,7 @@ class Measuring:
     def after_fork(self) -> None:
         self._holds.clear()
         self._notes.clear()
-        self.counts = Counts(self._native.metrics)
+        self.counts = Counts(self._native.metric_rows)
         self._group.cache_clear()
         self.instruments.after_fork()
 

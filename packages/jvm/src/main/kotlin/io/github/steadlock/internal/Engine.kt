@@ -42,7 +42,11 @@ internal class Engine private constructor(
 
     /** The metrics at the time when the client was closed. */
     @Volatile
-    private var counted: Counted? = null
+    private var counted: Counted<String>? = null
+
+    /** Returns the metrics of the client as rows. */
+    @Volatile
+    private var countedRows: Counted<List<Metric>>? = null
 
     @Volatile
     private var longestWaitMs = IDLE_MS
@@ -122,11 +126,10 @@ internal class Engine private constructor(
     }
 
     /** Returns the metrics of the client in Prometheus' text format. */
-    fun metrics(): String {
-        val now = face.metrics(handle) ?: counted ?: throw clientClosed(null, "inspect").toException()
-        now.failure?.let { throw it.toException() }
-        return now.text
-    }
+    fun metrics(): String = metricsOf(face.metrics(handle) ?: counted)
+
+    /** Returns the metrics of the client as rows. */
+    fun metricRows(): List<Metric> = metricsOf(face.metricRows(handle) ?: countedRows)
 
     /** Returns the group of the locks with this name in [metrics], or null if it is unknown. */
     fun metricsGroup(name: String): String? = face.metricsGroup(handle, name)
@@ -374,8 +377,15 @@ internal class Engine private constructor(
         leases.clear()
         observers.close { flushMs(closingSince) }
         counted = face.metrics(handle)
+        countedRows = face.metricRows(handle)
         face.dropClient(handle)
         fail { clientClosed(it.name, it.operation) }
+    }
+
+    private fun <T> metricsOf(counted: Counted<T>?): T {
+        val known = counted ?: throw clientClosed(null, "inspect").toException()
+        known.failure?.let { throw it.toException() }
+        return known.metrics
     }
 
     /** Returns how long a close that began at [start] may still wait for the program's code. */

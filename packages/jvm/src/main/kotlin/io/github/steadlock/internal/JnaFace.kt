@@ -4,6 +4,7 @@ import com.sun.jna.Native
 import io.github.steadlock.LockOptions
 import io.github.steadlock.LostReason
 import io.github.steadlock.internal.uniffi.NativeFailure
+import io.github.steadlock.internal.uniffi.NativeMetric
 import io.github.steadlock.internal.uniffi.NativeValue
 import java.nio.ByteBuffer
 import io.github.steadlock.internal.uniffi.cancel as uniffiCancel
@@ -15,6 +16,7 @@ import io.github.steadlock.internal.uniffi.forget as uniffiForget
 import io.github.steadlock.internal.uniffi.inspect as uniffiInspect
 import io.github.steadlock.internal.uniffi.keepsOut as uniffiKeepsOut
 import io.github.steadlock.internal.uniffi.lostError as uniffiLostError
+import io.github.steadlock.internal.uniffi.metricRows as uniffiMetricRows
 import io.github.steadlock.internal.uniffi.metrics as uniffiMetrics
 import io.github.steadlock.internal.uniffi.metricsGroup as uniffiMetricsGroup
 import io.github.steadlock.internal.uniffi.open as uniffiOpen
@@ -90,8 +92,13 @@ internal class JnaFace : NativeFace {
 
     override fun forget(client: Long, lease: Long) = uniffiForget(client.toULong(), lease.toULong())
 
-    override fun metrics(client: Long): Counted? =
+    override fun metrics(client: Long): Counted<String>? =
         uniffiMetrics(client.toULong())?.let { counted -> Counted(counted.text, counted.failure?.let { failure(it) }) }
+
+    override fun metricRows(client: Long): Counted<List<Metric>>? =
+        uniffiMetricRows(client.toULong())?.let { counted ->
+            Counted(counted.metrics.map(::metric), counted.failure?.let { failure(it) })
+        }
 
     override fun metricsGroup(client: Long, name: String): String? = uniffiMetricsGroup(client.toULong(), name)
 
@@ -109,6 +116,12 @@ internal class JnaFace : NativeFace {
 
     private fun failure(native: NativeFailure, lock: String? = null, reason: LostReason? = null): Failure =
         with(native) { Failure(kind, operation, message, lock, null, reason, node, isRetryable, cause) }
+
+    private fun metric(native: NativeMetric): Metric =
+        with(native) {
+            val rows = rows.map { MetricRow(it.labels, it.number.toLong(), it.seconds) }
+            Metric(name, kind, meaning, otelName, otelUnit, bounds, rows)
+        }
 
     /** Returns the result of a call that cannot be cancelled, and so has no native number. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED

@@ -60,7 +60,10 @@ internal interface NativeFace {
     fun forget(client: Long, lease: Long)
 
     /** Returns the metrics of the client, or the reason why there are none; null if the client was dropped. */
-    fun metrics(client: Long): Counted?
+    fun metrics(client: Long): Counted<String>?
+
+    /** Returns the same metrics as rows. */
+    fun metricRows(client: Long): Counted<List<Metric>>?
 
     /**
      * Returns the group of the locks with this name in the metrics; null if the client counts no metrics or was
@@ -100,8 +103,22 @@ internal class ClientOptions(val values: Map<String, Any>) {
 /** The handle of a new client, or the reason why opening failed. */
 internal class Opened(val handle: Long, val failure: Failure?)
 
-/** The metrics of a client in Prometheus' text format, or the reason why there are none. */
-internal class Counted(val text: String, val failure: Failure?)
+/** The metrics of a client, as a text for Prometheus or as rows, or the reason why there are none. */
+internal class Counted<T>(val metrics: T, val failure: Failure?)
+
+/** One metric: [kind] is `counter`, `gauge` or `histogram`, and a histogram has the [bounds] of its buckets in seconds. */
+internal class Metric(
+    val name: String,
+    val kind: String,
+    val meaning: String,
+    val otelName: String,
+    val otelUnit: String,
+    val bounds: List<Double>,
+    val rows: List<MetricRow>,
+)
+
+/** One series of a metric. For a histogram, [number] is how many times it counted, and [seconds] is their sum. */
+internal class MetricRow(val labels: Map<String, String>, val number: Long, val seconds: Double)
 
 /** All names of kinds, outcomes and reasons that the native part can send. */
 internal class Vocabulary(

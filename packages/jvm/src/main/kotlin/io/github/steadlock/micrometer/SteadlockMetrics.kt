@@ -4,9 +4,9 @@ import io.github.steadlock.InvalidArgumentException
 import io.github.steadlock.SteadlockBuilder
 import io.github.steadlock.SteadlockClient
 import io.github.steadlock.internal.Engine
-import io.github.steadlock.internal.Exposition
 import io.github.steadlock.internal.Log
-import io.github.steadlock.internal.Sample
+import io.github.steadlock.internal.Metric
+import io.github.steadlock.internal.MetricRow
 import io.micrometer.core.instrument.FunctionCounter
 import io.micrometer.core.instrument.FunctionTimer
 import io.micrometer.core.instrument.Gauge
@@ -62,7 +62,7 @@ public class SteadlockMetrics
         private val hasFailed = AtomicBoolean()
 
         @Volatile
-        private var counted = Counted(Exposition(client.metrics()))
+        private var counted = Counted(engine.metricRows())
 
         /**
          * Adds the meters to [registry], and later those of new kinds and groups. Does nothing if the registry has them
@@ -78,11 +78,11 @@ public class SteadlockMetrics
                 check(registry.find(ANCHOR).tags(tags).meters().isEmpty()) {
                     "the registry has the metrics of another client with the same tags; give each client some of its own"
                 }
-                counted = Counted(Exposition(engine.metrics()))
+                counted = Counted(engine.metricRows())
                 val added = BoundRegistry(registry)
                 bound += added
                 try {
-                    counted.exposition.samples.forEach(added::add)
+                    counted.series.forEach { (id, series) -> added.add(id, series.metric) }
                 } catch (failed: Throwable) {
                     bound -= added
                     added.remove()
@@ -98,8 +98,8 @@ public class SteadlockMetrics
                 bound.clear()
             }
 
-        /** Returns the number with this id. */
-        private fun read(id: String): Double {
+        /** The counts of this series; null if it has none. */
+        private fun read(id: SeriesId): MetricRow? {
             if (counted.isOld && !changing.isHeldByCurrentThread && changing.tryLock()) {
                 try {
                     if (counted.isOld) readAgain()
@@ -107,20 +107,20 @@ public class SteadlockMetrics
                     changing.unlock()
                 }
             }
-            return counted.numbers[id] ?: 0.0
+            return counted.series[id]?.row
         }
 
         private fun readAgain() {
-            counted = Counted(Exposition(engine.metrics()))
+            counted = Counted(engine.metricRows())
             for (registry in bound) {
-                counted.exposition.samples.forEach { addSafely(registry, it) }
+                counted.series.forEach { (id, series) -> addSafely(registry, id, series.metric) }
             }
         }
 
-        /** Adds a meter and catches its failure, because a reader must not fail through another meter. */
-        private fun addSafely(registry: BoundRegistry, sample: Sample) {
+        /** A reader is not to be told that another meter fails. */
+        private fun addSafely(registry: BoundRegistry, id: SeriesId, metric: Metric) {
             try {
-                registry.add(sample)
+                registry.add(id, metric)
             } catch (failure: Throwable) {
                 if (hasFailed.compareAndSet(false, true)) {
                     Log.error("Micrometer failed, and a meter is missing; locks are not affected", failure)
@@ -130,14 +130,12 @@ public class SteadlockMetrics
 
         /** A registry with the meters that were added to it. */
         private inner class BoundRegistry(val registry: MeterRegistry) {
-            private val known = HashSet<String>()
+            private val known = HashSet<SeriesId>()
             private val meters = mutableListOf<Meter>()
 
-            fun add(sample: Sample) {
-                // A sample that fails stays in the set, so that not every reading tries it again.
-                if (known.add(sample.id)) {
-                    meters += meterOf(sample) ?: return
-                }
+            fun add(id: SeriesId, metric: Metric) {
+                // One that fails is not tried again at each reading.
+                if (known.add(id)) meters += meterOf(id, metric)
             }
 
             fun remove() {
@@ -145,40 +143,33 @@ public class SteadlockMetrics
                 meters.clear()
             }
 
-            /**
-             * Returns the meter of a sample, or null if it needs none. A meter refers to the measured object only
-             * weakly, but its function captures `this`, which keeps this object alive.
-             */
-            private fun meterOf(sample: Sample): Meter? {
-                val (id, name) = sample.id to sample.name
-                val labels = tags.and(sample.labels.map { (label, value) -> Tag.of(label, value) })
-                val family = counted.families[name] ?: counted.families[name.removeSuffix("_count")]
-                return when (family?.type) {
+            /** What is read has `this` for itself: meters refer to it weakly, and their functions do not. */
+            private fun meterOf(id: SeriesId, metric: Metric): Meter {
+                val (name, meaning) = dotted(metric.name) to metric.meaning
+                val labels = tags.and(id.labels.map { (label, value) -> Tag.of(label, value) })
+                val number = { read(id)?.number?.toDouble() ?: 0.0 }
+                return when (metric.kind) {
                     "counter" -> {
-                        val counter = FunctionCounter.builder(dotted(name), this@SteadlockMetrics) { read(id) }
-                        counter.tags(labels).description(family.meaning).register(registry)
+                        val counter = FunctionCounter.builder(name, this@SteadlockMetrics) { number() }
+                        counter.tags(labels).description(meaning).register(registry)
                     }
 
                     "gauge" -> {
-                        val gauge = Gauge.builder(dotted(name), this@SteadlockMetrics) { read(id) }
-                        gauge.tags(labels).description(family.meaning).register(registry)
+                        val gauge = Gauge.builder(name, this@SteadlockMetrics) { number() }
+                        gauge.tags(labels).description(meaning).register(registry)
                     }
 
-                    "histogram" -> {
-                        val sum = family.name + "_sum" + id.removePrefix(name)
+                    else -> {
                         val timer =
                             FunctionTimer.builder(
-                                dotted(family.name),
+                                name,
                                 this@SteadlockMetrics,
-                                { read(id).toLong() },
-                                { read(sum) },
+                                { read(id)?.number ?: 0 },
+                                { read(id)?.seconds ?: 0.0 },
                                 TimeUnit.SECONDS,
                             )
-                        timer.tags(labels).description(family.meaning).register(registry)
+                        timer.tags(labels).description(meaning).register(registry)
                     }
-
-                    // The sum of a histogram belongs to the meter of its count.
-                    else -> null
                 }
             }
         }
@@ -191,10 +182,17 @@ public class SteadlockMetrics
         }
     }
 
-/** The metrics of the client at one moment. */
-private class Counted(val exposition: Exposition) {
-    val numbers: Map<String, Double> = exposition.samples.associate { it.id to it.value }
-    val families = exposition.families.associateBy { it.name }
+/** The name of a metric and the labels of one of its series. */
+private data class SeriesId(val name: String, val labels: Map<String, String>)
+
+private class Series(val metric: Metric, val row: MetricRow)
+
+/** The counts of the client at some moment. */
+private class Counted(metrics: List<Metric>) {
+    val series: Map<SeriesId, Series> =
+        metrics.flatMap { metric ->
+            metric.rows.map { SeriesId(metric.name, it.labels) to Series(metric, it) }
+        }.toMap()
     private val readAt = System.nanoTime()
 
     val isOld: Boolean

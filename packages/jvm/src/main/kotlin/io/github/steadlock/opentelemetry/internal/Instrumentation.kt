@@ -20,7 +20,7 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
     Observer,
     Closeable {
     private val counts = Counts(engine, openTelemetry.getMeter(SCOPE), attributes)
-    private val recorder = Recorder(openTelemetry, attributes, engine::metricsGroup)
+    private val recorder = Recorder(openTelemetry, engine.metricRows(), attributes, engine::metricsGroup)
     private val records = WorkThread("steadlock-telemetry", MOST, ::missing, ::run)
     private val hasFailed = AtomicBoolean()
 

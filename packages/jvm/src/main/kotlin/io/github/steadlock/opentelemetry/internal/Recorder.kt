@@ -3,6 +3,7 @@ package io.github.steadlock.opentelemetry.internal
 import io.github.steadlock.LostReason
 import io.github.steadlock.internal.Failure
 import io.github.steadlock.internal.LockKey
+import io.github.steadlock.internal.Metric
 import io.github.steadlock.internal.shown
 import io.opentelemetry.api.OpenTelemetry
 import io.opentelemetry.api.common.AttributeKey.booleanKey
@@ -21,12 +22,15 @@ import io.opentelemetry.context.Context
  */
 internal class Recorder(
     openTelemetry: OpenTelemetry,
+    metrics: List<Metric>,
     private val common: Attributes,
     private val groupOf: (String) -> String?,
 ) {
     private val tracer = openTelemetry.getTracer(SCOPE)
-    private val waits = histogram(openTelemetry, "steadlock.wait.duration", WAIT)
-    private val holds = histogram(openTelemetry, "steadlock.hold.duration", HOLD)
+    private val histograms =
+        metrics.filter { it.kind == "histogram" }.associate { it.otelName to histogram(openTelemetry, it) }
+    private val waits = histograms.getValue("steadlock.wait.duration")
+    private val holds = histograms.getValue("steadlock.hold.duration")
 
     fun wait(lock: LockKey, parent: Context, from: Moment, to: Moment, outcome: String, failure: Failure?) {
         val isError = outcome in ERRORS
@@ -105,15 +109,9 @@ internal class Recorder(
         /** The losses that are errors. The program itself causes the other ones. */
         val LOSSES = setOf(LostReason.EXPIRED, LostReason.REMOVED, LostReason.STOLEN)
 
-        const val WAIT = "How long callers waited for a lock, until it was granted or the wait ended otherwise."
-        const val HOLD = "How long leases were held, from the grant until they were released or lost."
-
-        val BUCKETS =
-            listOf(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
-
-        fun histogram(openTelemetry: OpenTelemetry, name: String, meaning: String): DoubleHistogram {
-            val builder = openTelemetry.getMeter(SCOPE).histogramBuilder(name).setUnit("s").setDescription(meaning)
-            return builder.setExplicitBucketBoundariesAdvice(BUCKETS).build()
+        fun histogram(openTelemetry: OpenTelemetry, metric: Metric): DoubleHistogram {
+            val builder = openTelemetry.getMeter(SCOPE).histogramBuilder(metric.otelName).setUnit(metric.otelUnit)
+            return builder.setDescription(metric.meaning).setExplicitBucketBoundariesAdvice(metric.bounds).build()
         }
     }
 }

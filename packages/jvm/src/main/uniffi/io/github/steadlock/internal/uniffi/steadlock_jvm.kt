@@ -692,6 +692,8 @@ internal object IntegrityCheckingUniffiLib {
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_lost_error(
     ): Int
+    external fun uniffi_steadlock_jvm_checksum_func_metric_rows(
+    ): Int
     external fun uniffi_steadlock_jvm_checksum_func_metrics(
     ): Int
     external fun uniffi_steadlock_jvm_checksum_func_metrics_group(
@@ -738,6 +740,8 @@ internal object UniffiLib {
     external fun uniffi_steadlock_jvm_fn_func_keeps_out(`client`: Long,`held`: RustBuffer.ByValue,`wanted`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
     ): Byte
     external fun uniffi_steadlock_jvm_fn_func_lost_error(`name`: RustBuffer.ByValue,`reason`: RustBuffer.ByValue,uniffi_out_err: UniffiRustCallStatus, 
+    ): RustBuffer.ByValue
+    external fun uniffi_steadlock_jvm_fn_func_metric_rows(`client`: Long,uniffi_out_err: UniffiRustCallStatus, 
     ): RustBuffer.ByValue
     external fun uniffi_steadlock_jvm_fn_func_metrics(`client`: Long,uniffi_out_err: UniffiRustCallStatus, 
     ): RustBuffer.ByValue
@@ -899,10 +903,13 @@ private fun uniffiCheckApiChecksums(lib: IntegrityCheckingUniffiLib) {
     if ((lib.uniffi_steadlock_jvm_checksum_func_lost_error() and 0xFFFF) != 24203) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metric_rows() and 0xFFFF) != 47224) {
+        throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    }
     if ((lib.uniffi_steadlock_jvm_checksum_func_metrics() and 0xFFFF) != 21274) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
-    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 9671) {
+    if ((lib.uniffi_steadlock_jvm_checksum_func_metrics_group() and 0xFFFF) != 1204) {
         throw RuntimeException("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     }
     if ((lib.uniffi_steadlock_jvm_checksum_func_open() and 0xFFFF) != 42011) {
@@ -1221,6 +1228,195 @@ public object FfiConverterTypeNativeFailure: FfiConverterRustBuffer<NativeFailur
 
 
 /**
+ * One metric.
+ */
+data class NativeMetric (
+    /**
+     * The name in Prometheus.
+     */
+    val `name`: kotlin.String
+    , 
+    /**
+     * `counter`, `gauge` or `histogram`.
+     */
+    val `kind`: kotlin.String
+    , 
+    /**
+     * One sentence for users.
+     */
+    val `meaning`: kotlin.String
+    , 
+    /**
+     * The name in OpenTelemetry.
+     */
+    val `otelName`: kotlin.String
+    , 
+    /**
+     * The unit in OpenTelemetry.
+     */
+    val `otelUnit`: kotlin.String
+    , 
+    /**
+     * The bounds of a histogram's buckets, in seconds.
+     */
+    val `bounds`: List<kotlin.Double>
+    , 
+    /**
+     * The series.
+     */
+    val `rows`: List<NativeMetricRow>
+    
+){
+    
+
+    
+
+    
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeNativeMetric: FfiConverterRustBuffer<NativeMetric> {
+    override fun read(buf: ByteBuffer): NativeMetric {
+        return NativeMetric(
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterString.read(buf),
+            FfiConverterSequenceDouble.read(buf),
+            FfiConverterSequenceTypeNativeMetricRow.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: NativeMetric) = (
+            FfiConverterString.allocationSize(value.`name`) +
+            FfiConverterString.allocationSize(value.`kind`) +
+            FfiConverterString.allocationSize(value.`meaning`) +
+            FfiConverterString.allocationSize(value.`otelName`) +
+            FfiConverterString.allocationSize(value.`otelUnit`) +
+            FfiConverterSequenceDouble.allocationSize(value.`bounds`) +
+            FfiConverterSequenceTypeNativeMetricRow.allocationSize(value.`rows`)
+    )
+
+    override fun write(value: NativeMetric, buf: ByteBuffer) {
+            FfiConverterString.write(value.`name`, buf)
+            FfiConverterString.write(value.`kind`, buf)
+            FfiConverterString.write(value.`meaning`, buf)
+            FfiConverterString.write(value.`otelName`, buf)
+            FfiConverterString.write(value.`otelUnit`, buf)
+            FfiConverterSequenceDouble.write(value.`bounds`, buf)
+            FfiConverterSequenceTypeNativeMetricRow.write(value.`rows`, buf)
+    }
+}
+
+
+
+/**
+ * One series of a metric.
+ */
+data class NativeMetricRow (
+    /**
+     * The labels.
+     */
+    val `labels`: Map<kotlin.String, kotlin.String>
+    , 
+    /**
+     * The number; for a histogram, how many times it counted.
+     */
+    val `number`: kotlin.ULong
+    , 
+    /**
+     * The sum of a histogram's times.
+     */
+    val `seconds`: kotlin.Double
+    
+){
+    
+
+    
+
+    
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeNativeMetricRow: FfiConverterRustBuffer<NativeMetricRow> {
+    override fun read(buf: ByteBuffer): NativeMetricRow {
+        return NativeMetricRow(
+            FfiConverterMapStringString.read(buf),
+            FfiConverterULong.read(buf),
+            FfiConverterDouble.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: NativeMetricRow) = (
+            FfiConverterMapStringString.allocationSize(value.`labels`) +
+            FfiConverterULong.allocationSize(value.`number`) +
+            FfiConverterDouble.allocationSize(value.`seconds`)
+    )
+
+    override fun write(value: NativeMetricRow, buf: ByteBuffer) {
+            FfiConverterMapStringString.write(value.`labels`, buf)
+            FfiConverterULong.write(value.`number`, buf)
+            FfiConverterDouble.write(value.`seconds`, buf)
+    }
+}
+
+
+
+/**
+ * The metrics of a client as rows, or the reason why there are none.
+ */
+data class NativeMetricRows (
+    /**
+     * Empty if there are none.
+     */
+    val `metrics`: List<NativeMetric>
+    , 
+    /**
+     * Set if there are none.
+     */
+    val `failure`: NativeFailure?
+    
+){
+    
+
+    
+
+    
+    companion object
+}
+
+/**
+ * @suppress
+ */
+public object FfiConverterTypeNativeMetricRows: FfiConverterRustBuffer<NativeMetricRows> {
+    override fun read(buf: ByteBuffer): NativeMetricRows {
+        return NativeMetricRows(
+            FfiConverterSequenceTypeNativeMetric.read(buf),
+            FfiConverterOptionalTypeNativeFailure.read(buf),
+        )
+    }
+
+    override fun allocationSize(value: NativeMetricRows) = (
+            FfiConverterSequenceTypeNativeMetric.allocationSize(value.`metrics`) +
+            FfiConverterOptionalTypeNativeFailure.allocationSize(value.`failure`)
+    )
+
+    override fun write(value: NativeMetricRows, buf: ByteBuffer) {
+            FfiConverterSequenceTypeNativeMetric.write(value.`metrics`, buf)
+            FfiConverterOptionalTypeNativeFailure.write(value.`failure`, buf)
+    }
+}
+
+
+
+/**
  * The metrics of a client, or the reason why there are none.
  */
 data class NativeMetrics (
@@ -1315,7 +1511,7 @@ public object FfiConverterTypeNativeOpened: FfiConverterRustBuffer<NativeOpened>
 
 
 /**
- * All words that this library exchanges with the JVM.
+ * The words that cross the border.
  */
 data class NativeVocabulary (
     /**
@@ -1710,6 +1906,38 @@ public object FfiConverterOptionalTypeNativeFailure: FfiConverterRustBuffer<Nati
 /**
  * @suppress
  */
+public object FfiConverterOptionalTypeNativeMetricRows: FfiConverterRustBuffer<NativeMetricRows?> {
+    override fun read(buf: ByteBuffer): NativeMetricRows? {
+        if (buf.get().toInt() == 0) {
+            return null
+        }
+        return FfiConverterTypeNativeMetricRows.read(buf)
+    }
+
+    override fun allocationSize(value: NativeMetricRows?): ULong {
+        if (value == null) {
+            return 1UL
+        } else {
+            return 1UL + FfiConverterTypeNativeMetricRows.allocationSize(value)
+        }
+    }
+
+    override fun write(value: NativeMetricRows?, buf: ByteBuffer) {
+        if (value == null) {
+            buf.put(0)
+        } else {
+            buf.put(1)
+            FfiConverterTypeNativeMetricRows.write(value, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterOptionalTypeNativeMetrics: FfiConverterRustBuffer<NativeMetrics?> {
     override fun read(buf: ByteBuffer): NativeMetrics? {
         if (buf.get().toInt() == 0) {
@@ -1770,6 +1998,34 @@ public object FfiConverterSequenceULong: FfiConverterRustBuffer<List<kotlin.ULon
 /**
  * @suppress
  */
+public object FfiConverterSequenceDouble: FfiConverterRustBuffer<List<kotlin.Double>> {
+    override fun read(buf: ByteBuffer): List<kotlin.Double> {
+        val len = buf.getInt()
+        return List<kotlin.Double>(len) {
+            FfiConverterDouble.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<kotlin.Double>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterDouble.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<kotlin.Double>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterDouble.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
 public object FfiConverterSequenceString: FfiConverterRustBuffer<List<kotlin.String>> {
     override fun read(buf: ByteBuffer): List<kotlin.String> {
         val len = buf.getInt()
@@ -1788,6 +2044,62 @@ public object FfiConverterSequenceString: FfiConverterRustBuffer<List<kotlin.Str
         buf.putInt(value.size)
         value.iterator().forEach {
             FfiConverterString.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterSequenceTypeNativeMetric: FfiConverterRustBuffer<List<NativeMetric>> {
+    override fun read(buf: ByteBuffer): List<NativeMetric> {
+        val len = buf.getInt()
+        return List<NativeMetric>(len) {
+            FfiConverterTypeNativeMetric.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<NativeMetric>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeNativeMetric.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<NativeMetric>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeNativeMetric.write(it, buf)
+        }
+    }
+}
+
+
+
+
+/**
+ * @suppress
+ */
+public object FfiConverterSequenceTypeNativeMetricRow: FfiConverterRustBuffer<List<NativeMetricRow>> {
+    override fun read(buf: ByteBuffer): List<NativeMetricRow> {
+        val len = buf.getInt()
+        return List<NativeMetricRow>(len) {
+            FfiConverterTypeNativeMetricRow.read(buf)
+        }
+    }
+
+    override fun allocationSize(value: List<NativeMetricRow>): ULong {
+        val sizeForLength = 4UL
+        val sizeForItems = value.map { FfiConverterTypeNativeMetricRow.allocationSize(it) }.sum()
+        return sizeForLength + sizeForItems
+    }
+
+    override fun write(value: List<NativeMetricRow>, buf: ByteBuffer) {
+        buf.putInt(value.size)
+        value.iterator().forEach {
+            FfiConverterTypeNativeMetricRow.write(it, buf)
         }
     }
 }
@@ -2009,6 +2321,20 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
+         * The same as rows; nothing if it was dropped.
+         */ fun `metricRows`(`client`: kotlin.ULong): NativeMetricRows? {
+            return FfiConverterOptionalTypeNativeMetricRows.lift(
+    uniffiRustCall() { _status ->
+    UniffiLib.uniffi_steadlock_jvm_fn_func_metric_rows(
+    
+        
+        FfiConverterULong.lower(`client`),_status)
+}
+    )
+    }
+    
+
+        /**
          * Returns the metrics of a client, or `None` if it was dropped.
          */ fun `metrics`(`client`: kotlin.ULong): NativeMetrics? {
             return FfiConverterOptionalTypeNativeMetrics.lift(
@@ -2023,8 +2349,7 @@ public object FfiConverterMapStringTypeNativeValue: FfiConverterRustBuffer<Map<k
     
 
         /**
-         * Returns the group of the locks with this name in the metrics, or `None` if the client counts no
-         * metrics or was dropped.
+         * The label that locks of this name have for their group; nothing if it counts none, or was dropped.
          */ fun `metricsGroup`(`client`: kotlin.ULong, `name`: kotlin.String): kotlin.String? {
             return FfiConverterOptionalString.lift(
     uniffiRustCall() { _status ->
