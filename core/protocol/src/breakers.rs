@@ -1,4 +1,4 @@
-//! Which primaries do not answer: a circuit breaker for each.
+//! The circuit breakers: one for each primary, open while the primary does not answer.
 //!
 //! ```text
 //!          so many failures in a row            the pause is over, or a connection opened
@@ -9,10 +9,9 @@
 //!            a call to that primary is answered: the probe, a renewal, a release
 //! ```
 //!
-//! While one is not closed, nobody is made to wait for that primary: what becomes of an
-//! acquisition is as [`OnUnavailable`] says. Releases and renewals go on. Only what tells of
-//! unavailability counts: an answer that is overdue, a connection that is lost or cannot be
-//! made, an error that says that the server cannot serve.
+//! While a breaker is not closed, no request waits for its primary: `OnUnavailable` decides what happens instead.
+//! Releases and renewals go on. Only signs of unavailability count as failures: an overdue answer, a connection that is
+//! lost or cannot be made, and an error that says that the server cannot serve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +25,12 @@ use crate::slot::slot;
 use crate::sorted::SortedMap;
 use crate::wording::brief;
 
-/// When a circuit breaker opens, and how long it stays so.
+/// The settings of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breaker {
-    /// It opens after so many failures in a row.
+    /// The number of failures in a row that open the breaker.
     pub failures: u32,
-    /// The time between two probes while it is open.
+    /// The time between two probes while the breaker is open.
     pub pause: Duration,
 }
 
@@ -43,7 +42,7 @@ impl Breaker {
     };
 }
 
-/// Why nobody waits for a primary.
+/// Why and since when the breaker of a primary is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outage {
     pub(crate) since: Instant,
@@ -51,7 +50,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// What who would have to wait is told.
+    /// Returns the cause for the error of a caller that would have to wait.
     pub(crate) fn told(&self, now: Instant) -> Cause {
         let open = brief(now.saturating_since(self.since));
         let cause = self.cause.clone();
@@ -59,13 +58,13 @@ impl Outage {
     }
 }
 
-/// What an answer, or none, says of a primary.
+/// The health of a primary, as the result of a call shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Serves,
-    /// It does not; why.
+    /// The primary cannot serve, for this reason.
     Fails(Cause),
-    /// It does not say.
+    /// The result says nothing about the primary.
     Unknown,
 }
 
@@ -73,21 +72,21 @@ pub(crate) enum Health {
 #[derive(Debug, Default)]
 pub(crate) struct Breakers {
     terms: Option<Breaker>,
-    /// Of a cluster, which primary has which slot.
+    /// Which primary has which slot, for each node that is a cluster.
     slots: SortedMap<NodeId, Arc<[u16]>>,
-    /// Those of which there is something to be kept.
+    /// The primaries with failures or an open breaker. A primary that answers is removed.
     by_primary: SortedMap<Primary, State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many failures in a row there were.
+    /// The number of failures in a row.
     failures: u32,
-    /// Set while it is open.
+    /// Why the breaker is open; `None` while it is closed.
     outage: Option<Outage>,
     /// The probe in flight.
     probe: Option<CallId>,
-    /// A lock of that primary, which a probe asks about.
+    /// A lock of the primary, which a probe can ask about.
     of: Option<Arc<Keys>>,
 }
 
@@ -99,18 +98,19 @@ impl Breakers {
         }
     }
 
-    /// From now on none opens. Gives the primaries of which one was kept.
+    /// Disables the breakers. Returns the primaries that had a state.
     pub(crate) fn close(&mut self) -> Vec<Primary> {
         self.terms = None;
         std::mem::take(&mut self.by_primary).into_keys().collect()
     }
 
-    /// The time between two probes.
+    /// Returns the time between two probes.
     pub(crate) fn pause(&self) -> Duration {
         self.terms.unwrap_or(Breaker::DEFAULT).pause
     }
 
-    /// Which primary of a cluster has which slot. Gives those with an open breaker that have none any more.
+    /// Notes which primary of a cluster has which slot. Returns the primaries with an open breaker that have no slot
+    /// any more.
     pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>) -> Vec<Primary> {
         let open = self.open_at(node).into_iter();
         let gone = open.filter(|primary| !slots.contains(&primary.number)).collect();
@@ -123,13 +123,13 @@ impl Breakers {
         self.slots.contains_key(&node)
     }
 
-    /// The node of a lock, and its slot if that is a cluster.
+    /// Returns the node of a lock, and the slot of the lock if the node is a cluster.
     pub(crate) fn place(&self, keys: &Keys) -> (NodeId, Option<u16>) {
         let slot = self.is_cluster(keys.node).then(|| slot(&keys.record));
         (keys.node, slot)
     }
 
-    /// The primary that has a key.
+    /// Returns the primary of a key.
     pub(crate) fn primary(&self, node: NodeId, key: &[u8]) -> Primary {
         let number = self.slots.get(&node);
         let number = number.and_then(|slots| slots.get(usize::from(slot(key))));
@@ -139,7 +139,7 @@ impl Breakers {
         }
     }
 
-    /// Whether nothing is known against any primary, as nearly always.
+    /// Whether no primary has had failures since its last answer. This is nearly always true.
     pub(crate) fn is_quiet(&self) -> bool {
         self.by_primary.is_empty()
     }
@@ -149,7 +149,7 @@ impl Breakers {
         self.by_primary.values().any(|state| state.outage.is_some())
     }
 
-    /// Why nobody waits for the primary of this lock; `None` while its breaker is closed.
+    /// Returns why the breaker of a lock's primary is open; `None` while it is closed.
     pub(crate) fn outage(&self, keys: &Keys) -> Option<&Outage> {
         if self.is_quiet() {
             return None;
@@ -158,7 +158,7 @@ impl Breakers {
         self.by_primary.get(&primary)?.outage.as_ref()
     }
 
-    /// A call or an attempt to connect failed. Says whether that opens the breaker.
+    /// Counts a failed call or a failed attempt to connect. Returns whether the breaker opens now.
     pub(crate) fn failed(&mut self, primary: Primary, cause: &Cause, now: Instant) -> bool {
         let Some(terms) = self.terms else { return false };
         let state = self.by_primary.get_or_default(primary);
@@ -173,13 +173,13 @@ impl Breakers {
         true
     }
 
-    /// It was answered. Gives the outage that is over by that, if there was one.
+    /// Notes that a primary answered a call. Returns the outage that ends now, if there was one.
     pub(crate) fn answered(&mut self, primary: Primary) -> Option<Outage> {
         self.by_primary.remove(&primary)?.outage
     }
 
-    /// A connection opened, which is an answer, too: failures before it are of another row. One
-    /// that is open stays so until a call is answered.
+    /// Notes that a connection to a primary opened. This resets the number of failures, but an open breaker stays open
+    /// until a call is answered.
     pub(crate) fn connected(&mut self, primary: Primary) {
         let state = self.by_primary.get_mut(&primary);
         if let Some(state) = state.filter(|state| state.outage.is_none()) {
@@ -187,7 +187,7 @@ impl Breakers {
         }
     }
 
-    /// A lock of that primary, which the next probe may ask about.
+    /// Notes a lock of a primary, which the next probe can ask about.
     pub(crate) fn note_lock(&mut self, keys: &Arc<Keys>) {
         if self.is_quiet() {
             return;
@@ -198,14 +198,14 @@ impl Breakers {
         }
     }
 
-    /// The question of a probe, if one is due and is not under way; `Err` if nothing is known to
+    /// Returns the question of a probe, if the breaker is open and no probe is in flight; `Err` if there is no lock to
     /// ask about.
     pub(crate) fn probe(&self, primary: Primary) -> Option<Result<Invocation, NothingToAsk>> {
         let state = self.by_primary.get(&primary)?;
         if state.outage.is_none() || state.probe.is_some() {
             return None;
         }
-        // The slot of one that was noted may be another primary's by now.
+        // The slot of the lock may belong to another primary by now.
         let is_its = |keys: &&Arc<Keys>| self.primary(keys.node, &keys.record) == primary;
         let of = state.of.as_ref().filter(is_its);
         Some(of.map(|keys| keys.inspect()).ok_or(NothingToAsk))
@@ -217,7 +217,7 @@ impl Breakers {
         }
     }
 
-    /// A probe came to nothing. False if it is not the one that counts.
+    /// Notes that a probe failed. Returns `false` if it is not the current probe.
     pub(crate) fn probe_failed(&mut self, primary: Primary, call: CallId) -> bool {
         let state = self.by_primary.get_mut(&primary);
         let Some(state) = state.filter(|state| state.probe == Some(call)) else {
@@ -227,7 +227,7 @@ impl Breakers {
         true
     }
 
-    /// The open ones of a node.
+    /// Returns the primaries of a node whose breakers are open.
     pub(crate) fn open_at(&self, node: NodeId) -> Vec<Primary> {
         let open = self.by_primary.iter().filter(|(_, state)| state.outage.is_some());
         open.map(|(primary, _)| *primary)
@@ -236,24 +236,24 @@ impl Breakers {
     }
 }
 
-/// No lock of the primary was wanted yet.
+/// There is no lock of the primary that a probe could ask about.
 #[derive(Debug)]
 pub(crate) struct NothingToAsk;
 
 impl Health {
-    /// What the answer to a call says.
+    /// Returns what the result of a call says about its primary.
     pub(crate) fn of(result: &Result<Reply, CallError>) -> Self {
         match result {
             Ok(_) => Self::Serves,
-            // That the connection is lost is told once for all of its calls.
+            // The loss of the connection is reported once, not for each of its calls.
             Err(CallError::Disconnected(_)) => Self::Unknown,
             Err(CallError::Server { code, message }) => match code.as_str() {
                 "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "READONLY" => {
                     Self::Fails(Cause::new(format!("the server refused: {code} {message}")))
                 }
-                // It answers, and may not write for now: who holds a lock goes on there.
+                // The server answers, but refuses writes for now. Holders go on there, so the breaker must not open.
                 "OOM" | "NOREPLICAS" | "MISCONF" => Self::Unknown,
-                // Of one slot, or on its way elsewhere.
+                // These errors concern one slot, or a call that the driver sends again.
                 "TRYAGAIN" | "MOVED" | "ASK" | "NOSCRIPT" | "UNBLOCKED" => Self::Unknown,
                 _ => Self::Serves,
             },

@@ -1,4 +1,4 @@
-//! Script calls in flight: what each is for, when it was sent, and what it may have done if nobody knows.
+//! Script calls in flight: their purposes, when they were sent, and the attempts whose results are unknown.
 
 use std::time::Duration;
 
@@ -7,15 +7,14 @@ use crate::instant::Instant;
 use crate::reply::{CallError, Reply};
 use crate::table::Table;
 
-/// Attempts of one owner id whose outcome is not known.
+/// The unresolved attempts of one owner id: attempts whose results are unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unresolved {
-    /// Calls in flight.
+    /// The calls in flight.
     open: Vec<CallId>,
-    /// A call was sent and its connection closed: it may run after a release
-    /// that takes the next connection.
+    /// Whether a call was sent and its connection closed. Such a call can run after a release on the next connection.
     cut: bool,
-    /// A call failed in a way that does not exclude a grant.
+    /// Whether a call failed with an error that does not exclude a grant.
     failed: bool,
 }
 
@@ -25,22 +24,22 @@ impl Unresolved {
         !self.open.is_empty() || self.cut || self.failed
     }
 
-    /// A call was sent.
+    /// Adds a call that was sent.
     pub(crate) fn sent(&mut self, call: CallId) {
         self.open.push(call);
     }
 
-    /// Those that are in flight.
+    /// Returns the calls in flight.
     pub(crate) fn in_flight(&self) -> &[CallId] {
         &self.open
     }
 
-    /// A call failed, perhaps in a way that does not exclude a grant.
+    /// Notes that a call failed, perhaps with an error that does not exclude a grant.
     pub(crate) const fn failed(&mut self, may_be_granted: bool) {
         self.failed |= may_be_granted;
     }
 
-    /// Those that may yet run, of which it knows nothing any more.
+    /// Takes out all attempts that may still run. Only failed ones stay.
     pub(crate) fn take_late_ones(&mut self) -> Self {
         Self {
             open: std::mem::take(&mut self.open),
@@ -49,24 +48,24 @@ impl Unresolved {
         }
     }
 
-    /// A call's answer came, or its connection closed.
+    /// Notes that a call was answered, or that its connection closed.
     pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) {
         self.open.retain(|open| *open != call);
         self.cut |= was_cut;
     }
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A request's attempt; `ttl` is what it asks for.
+    /// An attempt of a request.
     Acquire {
         /// The request.
         ticket: Ticket,
         /// The TTL that the record gets.
         ttl: Duration,
     },
-    /// A hold's renewal.
+    /// The renewal of a hold.
     Renew {
         /// The hold.
         hold: HoldId,
@@ -75,47 +74,47 @@ pub(crate) enum Purpose {
     },
     /// A release that is owed.
     Release(ReleaseId),
-    /// The heartbeat of waiters in the server's queue.
+    /// A poll, which keeps waiters in the server's queue alive.
     Poll(LockId),
-    /// A question about a lock's state, or what an operator does.
+    /// A question about the state of a lock, or the operation of an operator.
     Inspect(Ticket),
-    /// Says which program this client is.
+    /// Tells the server which program this client is.
     Identify,
-    /// Which program another client is.
+    /// Asks which program another client is.
     Identity,
-    /// Whether a primary serves again.
+    /// Asks whether a primary serves again.
     Probe(Primary),
 }
 
-/// Who took over what an unresolved attempt may yet get, from the request that sent it.
+/// The part that must learn the result of an unresolved attempt, after the request that sent it has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heir {
-    /// Its owner id has the lock by another call.
+    /// A hold of the same owner id, which another call was granted.
     Hold(HoldId),
-    /// What its owner id may have is released.
+    /// A release for the same owner id.
     Release(ReleaseId),
 }
 
-/// A call whose answer has not come.
+/// A call that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
-    /// What it is for.
+    /// The purpose of the call.
     pub(crate) purpose: Purpose,
-    /// When its bytes went to the socket; `None` until they did.
+    /// When the bytes of the call were written to the socket; `None` before that.
     pub(crate) sent: Option<Instant>,
-    /// Who is to answer it.
+    /// The primary that must answer the call.
     pub(crate) primary: Primary,
 }
 
 impl InFlight {
-    /// Whether it was sent and its connection closed: then it may still run.
+    /// Whether the call was sent and its connection closed. The call may then still run.
     pub(crate) fn was_cut(&self, result: &Result<Reply, CallError>) -> bool {
         self.sent.is_some() && matches!(result, Err(CallError::Disconnected(_)))
     }
 }
 
-/// The table of calls in flight. A call leaves it when its answer comes, never
-/// by a timeout: a late grant must still find its way home.
+/// The table of calls in flight. A call is removed only by its answer, never by a timeout, because the client must
+/// recognize a late grant.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
@@ -124,7 +123,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Notes a new call.
+    /// Adds a new call.
     pub(crate) fn start(&mut self, purpose: Purpose, primary: Primary) -> CallId {
         self.last = self.last.wrapping_add(1);
         let id = CallId::from_u64(self.last);
@@ -137,19 +136,19 @@ impl Calls {
         id
     }
 
-    /// Notes when a call was sent, and says what it is.
+    /// Notes when a call was sent, and returns the call.
     pub(crate) fn sent(&mut self, id: CallId, now: Instant) -> Option<InFlight> {
         let call = self.in_flight.get_mut(&id)?;
         call.sent = Some(now);
         Some(*call)
     }
 
-    /// A call in flight.
+    /// Returns a call in flight.
     pub(crate) fn get(&self, id: CallId) -> Option<InFlight> {
         self.in_flight.get(&id).copied()
     }
 
-    /// What attempts in flight may yet get is a hold's or a release's from now on.
+    /// Makes a hold or a release the heir of these attempts.
     pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
         for id in attempts {
             if self.in_flight.contains_key(id) {
@@ -158,19 +157,18 @@ impl Calls {
         }
     }
 
-    /// Takes a call out, since its answer came, and says who has waited for it beside the
-    /// one that sent it.
+    /// Removes an answered call, and returns it with its heirs.
     pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
         let call = self.in_flight.remove(&id)?;
         Some((call, self.heirs.remove(&id).unwrap_or_default()))
     }
 
-    /// What is in flight.
+    /// Returns the purposes of all calls in flight.
     pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
         self.in_flight.iter().map(|(_, call)| call.purpose)
     }
 
-    /// How many are in flight.
+    /// Returns the number of calls in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_flight.len()
     }

@@ -1,4 +1,4 @@
-//! What a client says of itself: which program on which machine it is.
+//! The information that a client gives about itself: which program on which machine it is.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,40 +6,40 @@ use std::fmt;
 use crate::foreign::{is_harmful, readable};
 use crate::shown::shown;
 
-/// What is longer than this on the server is nothing of ours.
+/// The length of the longest accepted text, in bytes. Steadlock writes no longer one.
 const MOST_BYTES: usize = 8_192;
 
-/// Which program on which machine a client is, as it says itself. It is for people to read: nothing vouches for it.
+/// The program and the machine of a client, as the client itself says. For people only: nothing verifies it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientInfo {
-    /// The machine's name.
+    /// The name of the machine.
     pub host: String,
-    /// The process's number there.
+    /// The process id on that machine.
     pub pid: u32,
-    /// The program's name, without its folder.
+    /// The name of the program, without its folder.
     pub program: String,
-    /// The language that it uses Steadlock from, and the version of that: `python 3.11.7`.
+    /// The language from which the program uses Steadlock, with its version: `python 3.11.7`.
     pub language: String,
-    /// Steadlock's version.
+    /// The version of Steadlock.
     pub version: String,
     /// When the client was made, in seconds since 1970.
     pub since: u64,
-    /// What else the program wants to be known by; empty for nothing.
+    /// A label that the program chooses; empty for none.
     pub label: String,
 }
 
 impl ClientInfo {
-    /// A text of more characters than this is cut.
+    /// The maximum number of characters of a text; the rest is cut.
     pub const MOST_CHARACTERS: usize = 200;
 
-    /// Whether a text is read by others as it is given: it is of one line, not too long, and nobody's terminal minds.
+    /// Whether others read a text unchanged: it has one line, is not too long, and cannot harm a terminal.
     #[must_use]
     pub fn is_read_whole(text: &str) -> bool {
         text.chars().count() <= Self::MOST_CHARACTERS && !text.chars().any(is_harmful)
     }
 
-    /// What is written to the server: a line `key=value` for each part.
+    /// Returns the text for the server: a line `key=value` for each part.
     pub(crate) fn text(&self) -> String {
         let (pid, since) = (self.pid.to_string(), self.since.to_string());
         let parts = [
@@ -55,8 +55,8 @@ impl ClientInfo {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// What a server has; `None` if that is nothing of ours. Parts that are not known are passed over, so that later
-    /// versions may have more.
+    /// Parses the text of a server; `None` if Steadlock did not write it. Unknown parts are ignored, so that later
+    /// versions can have more.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MOST_BYTES)?;
@@ -79,7 +79,7 @@ impl ClientInfo {
     }
 }
 
-/// One short phrase: `orders.py (blue), pid 4121 on worker-7`.
+/// Writes one short phrase: `orders.py (blue), pid 4121 on worker-7`.
 impl fmt::Display for ClientInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.program.is_empty() {
@@ -93,7 +93,8 @@ impl fmt::Display for ClientInfo {
     }
 }
 
-/// A text as terminals and logs can show it: short, of one line, with escapes for control characters, without a URL's userinfo.
+/// Returns a text that terminals and logs can show: short, in one line, with control characters escaped, and without
+/// the userinfo of a URL.
 fn clean(text: &str) -> Cow<'_, str> {
     if ClientInfo::is_read_whole(text) {
         return shown(text);

@@ -1,93 +1,92 @@
-//! Mistakes that other lock libraries have made, each behind a switch, to prove that
-//! the tests find them.
+//! Mistakes that other lock libraries have made, each behind a switch, to prove that the tests find them.
 //!
-//! The switches exist with the feature `defects` only, which nothing that is shipped
-//! turns on. Without it `Io::has` is constantly false, and the compiler leaves
-//! out what stands behind it. A mistake is made where `has` is asked; what takes more
-//! than a line is here. Mistakes of the scripts are not: a test changes their text.
+//! The switches exist only with the feature `defects`, which no released build enables. Without the feature, `Io::has`
+//! is always false, and the compiler removes the code behind it. A mistake is made where the code calls `has`. A test
+//! that needs a mistake in a script changes the text of the script instead.
 
-/// A mistake that a session can be made to make.
+/// A mistake that can be switched on in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "defects"), allow(unreachable_pub))]
 pub enum Defect {
-    /// A waiter sleeps for the holder's whole TTL unless a message comes.
+    /// A waiter sleeps for the whole TTL of the holder unless a message arrives.
     WaiterTrustsMessages,
-    /// A waiter sleeps until a message comes.
+    /// A waiter sleeps until a message arrives.
     WaiterParks,
-    /// Who tries once for what several hold is refused while others of its client are asking.
+    /// A single attempt for a lock that several owners can hold is refused while other callers of its client are
+    /// asking.
     SharedTryStandsInLine,
-    /// Renewals go out one after the other, and wait for one that is not answered.
+    /// Renewals are sent one after the other, and wait for one that is not answered.
     StuckNodeStopsRenewals,
-    /// The last renewals of several locks take milliseconds for seconds.
+    /// The last renewals of a multi-lock use milliseconds as if they were seconds.
     MultiLockUnits,
-    /// A lock that draws a token gets the client's lease, not the one that is asked for.
+    /// A lock with a fencing token gets the client's lease instead of the requested one.
     TokenIgnoresLease,
-    /// A hold that is released is still renewed.
+    /// A hold is still renewed after its release.
     RenewalOutlivesUnlock,
-    /// All tasks are let in as the one thread that they run on.
+    /// All tasks of a thread count as one holder.
     OwnerIsTheThread,
-    /// A lease that was asked for once is used for later holds that ask for none.
+    /// A requested lease is also used for later requests that name none.
     LeaseLeaks,
-    /// A re-entry sets the lease, also to less than was left.
+    /// A re-entry sets the lease even if it becomes shorter.
     ReentryShortens,
-    /// A re-entry of an auto-renewed lease leaves its length as it is, also if it asks for a longer one.
+    /// A re-entry of an auto-renewed lease ignores a request for a longer one.
     ReentryKeepsLength,
-    /// A grant is handed out though it came when nothing was left of it.
+    /// A grant is used although nothing of its lease is left.
     ExpiredGrantIsHeld,
-    /// Releasing a lost lease fails.
+    /// The release of a lost lease fails.
     ReleaseFails,
-    /// An extension hands out what was known before it.
+    /// An extension returns the deadline from before the extension.
     ExtendIsStale,
-    /// What a cancelled attempt is granted is not released.
+    /// A late grant of a cancelled attempt is not released.
     CancelLeavesRecord,
-    /// The loss of one lane is taken for that of all connections.
+    /// The loss of one lane counts as the loss of all connections.
     LaneLossIsOutage,
-    /// Renewals wait for their own lane.
+    /// Renewals wait for the renewal lane, even if the command lane is open.
     RenewalsHaveOneLane,
-    /// Several locks that are entered again without a lease are renewed too late.
+    /// The members of a multi-lock that is re-entered are renewed too late.
     ReentryLeavesMembers,
-    /// Several locks are granted though one was lost before the last one was granted.
+    /// A multi-lock is granted although a member was lost before the last one was granted.
     LostMemberIsGranted,
-    /// An extension of a majority's lock counts members that were lost since.
+    /// An extension of a RedLock counts members that have been lost since.
     ExtensionOfMembers,
-    /// A waiter for a majority's lock counts the time for which its own client holds it as silence of the servers.
+    /// A waiter for a RedLock counts the time for which its own client holds the lock as silence of the servers.
     SilenceOfTheHolder,
-    /// A wait for a composite lock may wait for its own caller.
+    /// A caller that waits for a composite lock can wait for itself.
     CompositeWaitsForItself,
-    /// A message that a lock may be free makes nobody ask.
+    /// A message that a lock may be free makes no waiter ask.
     MessagesWakeNobody,
-    /// A call that passed over so many dead waiters as it may is followed by a poll's pause.
+    /// After a call that removed its maximum of dead waiters, the client waits for the next regular poll.
     DeadEndThePassing,
-    /// A poll that was cut off is forgotten, though it may run after its waiter has left; and
-    /// what is granted to nobody is left to end by itself.
+    /// A poll that was cut off is forgotten, although it may run after its waiter has left. A grant to an owner id that
+    /// was given up is left to expire.
     PollsAreNoAttempts,
-    /// Whatever a message says of a grant to a waiter is believed, if it was last seen late enough.
+    /// Every grant message is trusted if the server saw the waiter late enough.
     NewsIsBelieved,
-    /// A fixed lease that was lost is kept until somebody releases it.
+    /// A lost fixed lease is kept until its holder releases it.
     LapsedLeaseStays,
     /// A record that may outlast its lost fixed lease is not released.
     LapsedRecordStays,
-    /// In an outage a lock is granted in this client though somebody here holds it.
+    /// In an outage a degraded lease is granted although another caller of this client holds the lock.
     LocalBesideHolder,
-    /// Who is granted a lock in this client leaves what its attempts may be granted.
+    /// Late grants of the attempts of a request are not released if the request gets a degraded lease.
     LocalLeavesRecord,
-    /// A circuit breaker that opened never asks whether the server is back.
+    /// No probe asks whether the server of an open circuit breaker serves again.
     BreakerStaysOpen,
-    /// A release whose connection closes before its answer is not sent again.
+    /// A release whose connection closes before the answer is not sent again.
     ReleaseEndsWithItsConnection,
-    /// A release is done with its first answer, though an attempt of its owner was cut off and may run after it.
+    /// A release ends with its first answer, although an attempt of its owner was cut off and may run later.
     LateAttemptsAreForgotten,
-    /// What an attempt was granted too late to be of use is not released.
+    /// A grant that came too late to be used is not released.
     LateGrantStays,
-    /// A majority's lock is relied on for as long as the member that ends last.
+    /// The deadline of a RedLock is that of the member that ends last.
     LongestMemberCounts,
-    /// So it is from its grant on, until a member is renewed.
+    /// The deadline of a RedLock is that of the member that ends last, until a member is renewed.
     LongestMemberIsGranted,
 }
 
 #[cfg(feature = "defects")]
 impl Defect {
-    /// Every mistake.
+    /// All mistakes.
     pub const ALL: &'static [Self] = &[
         Self::WaiterTrustsMessages,
         Self::WaiterParks,

@@ -1,18 +1,18 @@
-//! A number as text, without an allocation: numbers cross the wire so.
+//! Numbers as decimal text without an allocation, as the wire has them.
 
 /// The decimal digits of a number.
 #[derive(Debug)]
 pub struct Digits {
     digits: [u8; Self::MOST],
-    /// Where they begin.
+    /// The index of the first digit.
     start: usize,
 }
 
 impl Digits {
-    /// The longest number has so many.
+    /// The number of digits of the longest number.
     pub(crate) const MOST: usize = 20;
 
-    /// Those of this number, as few as it has.
+    /// Makes the digits of a number, without leading zeros.
     #[must_use]
     pub fn of(mut number: u64) -> Self {
         let mut digits = [b'0'; Self::MOST];
@@ -28,7 +28,7 @@ impl Digits {
         Self { digits, start }
     }
 
-    /// As ASCII.
+    /// Returns the digits as ASCII.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.digits.get(self.start..).unwrap_or_default()

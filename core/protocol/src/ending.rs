@@ -1,15 +1,15 @@
-//! How a lease ends, in the words that every language has.
+//! How a lease ends, in the words of every language.
 
-/// How a release ended.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {
-    /// The record is gone by our hand, or an outer level still holds it.
+    /// This release removed the record, or an outer level still holds the lock.
     Released,
-    /// The record was gone already.
+    /// There was no record any more.
     Expired,
-    /// The record is another owner's.
+    /// The record belongs to another owner.
     Stolen,
-    /// The server did not answer in time; it is retried in the background until the record's TTL has passed.
+    /// The server did not answer in time. The release is retried in the background until the record's TTL has passed.
     Unknown,
 }
 
@@ -17,7 +17,7 @@ impl ReleaseOutcome {
     /// All outcomes.
     pub const ALL: [Self; 4] = [Self::Released, Self::Expired, Self::Stolen, Self::Unknown];
 
-    /// The word that hosts see.
+    /// Returns the text that hosts see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,8 @@ impl ReleaseOutcome {
         }
     }
 
-    /// Why a lease was lost, by a release that was the first to notice; `None` if it was not.
+    /// Returns why a lease was lost, if its release was the first to discover the loss; `None` if the lease was not
+    /// lost.
     #[must_use]
     pub const fn lost_reason(self) -> Option<LostReason> {
         match self {
@@ -39,14 +40,14 @@ impl ReleaseOutcome {
     }
 }
 
-/// Why a hold was lost.
+/// The reason why a hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostReason {
-    /// Its deadline came without a renewal that the server confirmed.
+    /// The deadline came before the server confirmed a renewal.
     Expired,
-    /// The server has no record of it: DEL, FLUSHALL, eviction, failover.
+    /// The server has no record of the hold: DEL, FLUSHALL, eviction, failover.
     Removed,
-    /// The server's record is another owner's.
+    /// The record on the server belongs to another owner.
     Stolen,
     /// `max_hold` has passed.
     MaxHold,
@@ -58,7 +59,7 @@ impl LostReason {
     /// All reasons.
     pub const ALL: [Self; 5] = [Self::Expired, Self::Removed, Self::Stolen, Self::MaxHold, Self::Closed];
 
-    /// The word that hosts see.
+    /// Returns the text that hosts see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,13 +71,13 @@ impl LostReason {
         }
     }
 
-    /// The reason of this word.
+    /// Parses such a text.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 
-    /// How it came to that, for people.
+    /// Returns an explanation for people.
     #[must_use]
     pub const fn cause(self) -> &'static str {
         match self {
@@ -88,7 +89,7 @@ impl LostReason {
         }
     }
 
-    /// What releasing a lease comes to that was lost so.
+    /// Returns the outcome of a release of a lease that was lost for this reason.
     #[must_use]
     pub const fn outcome(self) -> ReleaseOutcome {
         match self {

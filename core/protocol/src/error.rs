@@ -10,25 +10,25 @@ use crate::ending::LostReason;
 use crate::foreign::around;
 use crate::shown::shown;
 
-/// What went wrong, kind by kind. Every language has one class for each.
+/// The kinds of errors. Every language has one class for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument is out of its range. Nothing was sent.
+    /// An argument is out of range. No call was sent.
     InvalidArgument,
-    /// The caller went away before the answer came.
+    /// The caller no longer waited when the answer came.
     Cancelled,
     /// The client was closed.
     Closed,
     /// The object was made before a `fork` and does not work in the child.
     Forked,
-    /// The lease ended before its holder was done with it.
+    /// The lease ended before its holder released it.
     LockLost,
     /// The wait timed out: another owner still holds the lock.
     LockTimeout,
-    /// The server is set up in a way the lock cannot work with.
+    /// The server's configuration does not allow locks to work.
     Misconfigured,
-    /// The caller does not hold the lock it wants to release or extend.
+    /// The caller does not hold the lock that it wants to release or extend.
     NotOwner,
     /// The server did not answer in time, could not be reached, or cannot serve for now.
     Unavailable,
@@ -48,7 +48,7 @@ impl ErrorKind {
         Self::Unavailable,
     ];
 
-    /// The name that every language builds its class name from.
+    /// Returns the name, from which every language builds its class name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl ErrorKind {
         }
     }
 
-    /// Whether what went wrong may pass by itself.
+    /// Whether the problem can pass by itself.
     const fn may_pass(self) -> bool {
         match self {
             Self::LockTimeout | Self::Unavailable => true,
@@ -79,21 +79,21 @@ impl ErrorKind {
     }
 }
 
-/// What was being done when the error came up.
+/// The operation during which the error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
     /// Connecting to the server.
     Connect,
-    /// Taking a lock.
+    /// Acquiring a lock.
     Acquire,
-    /// Giving a lock back.
+    /// Releasing a lock.
     Release,
-    /// Making a lease last longer.
+    /// Extending a lease.
     Extend,
-    /// Holding a lock, while nothing is asked for it.
+    /// Holding a lock, while no operation is running.
     Hold,
-    /// Asking who holds a lock.
+    /// Asking for the holder of a lock.
     Inspect,
     /// Changing the limit of a semaphore.
     SetLimit,
@@ -113,22 +113,22 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Who holds a lock, and for how long if nothing renews it.
+/// The holder of a lock, and how long it holds the lock if nothing renews it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The holder's owner id as the server has it. Another program may have written anything there: it is cut, and
-    /// its control characters are escapes.
+    /// The holder's owner id, as the server has it. Another program may have written any text there, so the text is
+    /// cut, and control characters are escaped.
     pub owner: String,
-    /// What was left of the record's TTL; `None` if it has no TTL.
+    /// The rest of the record's TTL; `None` if the record has no TTL.
     pub remaining: Option<Duration>,
-    /// Which program on which machine it is, if that is known: as the holder's client says, which nothing vouches
-    /// for. Other libraries do not say it.
+    /// The program and the machine of the holder, if known. The holder's client says so itself, and nothing verifies
+    /// it. Other libraries do not provide it.
     pub client: Option<Arc<ClientInfo>>,
 }
 
-/// An error: its kind, the lock, the operation, what went wrong, the cause, and what to do.
+/// An error: its kind, the lock, the operation, the problem, the cause, and advice.
 ///
-/// Its text never contains a password.
+/// The text of an error never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Parts>);
 
@@ -141,15 +141,15 @@ struct Parts {
     holder: Option<Holder>,
     reason: Option<LostReason>,
     node: Option<Box<str>>,
-    /// No retry helps, whatever the kind says.
+    /// Whether retries are useless, even if the kind suggests them.
     is_lasting: bool,
-    /// The caller wanted to go on without the lock.
+    /// Whether the lock was skipped, as the caller wanted.
     is_skipped: bool,
 }
 
 impl Error {
-    /// An error of `kind` in `operation`; `what` says what went wrong, and what to do if nobody else
-    /// caused it.
+    /// Makes an error of `kind` in `operation`. `what` says what went wrong, with advice if the error has no other
+    /// cause.
     #[must_use]
     pub fn new(kind: ErrorKind, operation: Operation, what: impl Into<String>) -> Self {
         Self(Box::new(Parts {
@@ -165,24 +165,24 @@ impl Error {
         }))
     }
 
-    /// An error of which there is nothing to say but its cause.
+    /// Makes an error that only has a cause.
     #[must_use]
     pub fn caused(kind: ErrorKind, operation: Operation, cause: impl Into<Cause>) -> Self {
         Self::new(kind, operation, "").with_cause(cause)
     }
 
-    /// What an operation of a closed client gets.
+    /// Makes the error for an operation of a closed client.
     #[must_use]
     pub fn closed(operation: Operation) -> Self {
         Self::new(ErrorKind::Closed, operation, "the client is closed; connect a new one")
     }
 
-    /// What `operation` gets that relied on an auto-renewed lease which was lost, for this reason if it is known. So does
-    /// a release that finds the loss out itself, also of a fixed lease.
+    /// Makes the error for an operation that needs an auto-renewed lease which was lost; `reason` is `None` if the
+    /// reason is not known. A release that discovers the loss also gets this error, even for a fixed lease.
     #[must_use]
     pub fn lost(operation: Operation, reason: Option<LostReason>) -> Self {
         let cause = match (operation, reason) {
-            // A release that finds no record is told the same reason as one that comes after the deadline.
+            // The server has no record: the deadline may have passed, or the record was removed before.
             (Operation::Release, Some(LostReason::Expired)) => {
                 Some("its deadline passed, or its record was gone before that")
             }
@@ -195,8 +195,8 @@ impl Error {
         Self::lost_by(operation, reason, cause).with_advice(advice)
     }
 
-    /// The same of a lease that was fixed, or whose client was closed: nobody need release it. Only a fixed one is
-    /// forgotten as it expires.
+    /// Makes the error for a lost lease that need not be released: a fixed lease, or a lease of a closed client. Only a
+    /// fixed lease can have expired, because an auto-renewed one is not forgotten then.
     #[must_use]
     pub fn lost_and_forgotten(operation: Operation, reason: Option<LostReason>) -> Self {
         let has_expired = reason == Some(LostReason::Expired);
@@ -220,35 +220,35 @@ impl Error {
         }
     }
 
-    /// The same error, saying what caused it, and what to do about that.
+    /// Adds the cause, with its advice.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Cause>) -> Self {
         self.0.words.set_cause(cause.into());
         self
     }
 
-    /// The same error, saying also what to do, or what goes on all the same.
+    /// Adds advice, or what still works.
     #[must_use]
     pub fn with_advice(mut self, advice: impl AsRef<str>) -> Self {
         self.0.words.add_advice(advice.as_ref());
         self
     }
 
-    /// The same error, of another operation.
+    /// Replaces the operation.
     #[must_use]
     pub const fn with_operation(mut self, operation: Operation) -> Self {
         self.0.operation = operation;
         self
     }
 
-    /// The same error, naming the lock as messages show it.
+    /// Adds the name of the lock, as messages show it.
     #[must_use]
     pub fn with_lock(mut self, lock: impl AsRef<str>) -> Self {
         self.0.lock = Some(shown(lock.as_ref()).into());
         self
     }
 
-    /// The same error, naming the lock if its name is known here.
+    /// Adds the name of the lock, if the name is known here.
     #[must_use]
     pub fn with_lock_if_known(self, lock: Option<&str>) -> Self {
         match lock {
@@ -257,14 +257,14 @@ impl Error {
         }
     }
 
-    /// The same error, naming who holds the lock.
+    /// Adds the holder of the lock.
     #[must_use]
     pub fn with_holder(mut self, holder: Option<Holder>) -> Self {
         self.0.holder = holder;
         self
     }
 
-    /// The same error, naming the holder's program where the cause has its owner id.
+    /// Adds the holder's program, which replaces the owner id in the cause.
     #[must_use]
     pub(crate) fn with_holders_client(mut self, client: Arc<ClientInfo>) -> Self {
         if let Some(holder) = &mut self.0.holder {
@@ -274,104 +274,103 @@ impl Error {
         self
     }
 
-    /// The same error, saying why the lease was lost.
+    /// Adds the reason why the lease was lost.
     #[must_use]
     pub fn with_reason(mut self, reason: Option<LostReason>) -> Self {
         self.0.reason = reason;
         self
     }
 
-    /// The same error, naming the server that it is about as messages show it.
+    /// Adds the server, as messages show it.
     #[must_use]
     pub fn with_node(mut self, node: impl Into<String>) -> Self {
         self.0.node = Some(node.into().into());
         self
     }
 
-    /// The same error, which no retry helps: what failed does not come back.
+    /// Marks the error as one that no retry can help, because the failed part does not come back.
     #[must_use]
     pub const fn with_lasting_cause(mut self) -> Self {
         self.0.is_lasting = true;
         self
     }
 
-    /// The same error, of a lock that is skipped while its server is unavailable.
+    /// Marks the error as that of a lock that is skipped while its server is unavailable.
     #[must_use]
     pub const fn with_skip(mut self) -> Self {
         self.0.is_skipped = true;
         self
     }
 
-    /// Its kind.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What was being done.
+    /// Returns the operation that failed.
     #[must_use]
     pub const fn operation(&self) -> Operation {
         self.0.operation
     }
 
-    /// The lock's name, if one was involved, as messages show it: without the
-    /// userinfo of a URL.
+    /// Returns the name of the lock, if one was involved. As in messages, the userinfo of a URL is hidden.
     #[must_use]
     pub fn lock_name(&self) -> Option<&str> {
         self.0.lock.as_deref()
     }
 
-    /// Who held the lock at the server's last answer, if that is known.
+    /// Returns the holder of the lock at the server's last answer, if known.
     #[must_use]
     pub const fn holder(&self) -> Option<&Holder> {
         self.0.holder.as_ref()
     }
 
-    /// Why the lease was lost; `None` if none was, or if that is not known.
+    /// Returns why the lease was lost; `None` if no lease was lost, or if the reason is not known.
     #[must_use]
     pub const fn reason(&self) -> Option<LostReason> {
         self.0.reason
     }
 
-    /// The server that did not answer, or that is set up so that locks cannot work: its address
-    /// without user and password, of several primaries all; `None` if no server has to do with it.
+    /// Returns the server that did not answer, or whose configuration does not allow locks to work: its address without
+    /// user and password. If there are several primaries, all of them are listed. `None` if no server is involved.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         self.0.node.as_deref()
     }
 
-    /// Whether the same call may go well later though nobody changes anything: another holder
-    /// keeps the lock, or the server is away for now.
+    /// Whether the same call can succeed later without any change: another owner holds the lock, or the server is
+    /// unavailable for now.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         self.0.kind.may_pass() && !self.0.is_lasting
     }
 
-    /// Whether the lock was skipped: its server is unavailable, and what the lock guards was not to
-    /// be run then ([`OnUnavailable::Skip`](crate::OnUnavailable::Skip)).
+    /// Whether the lock was skipped: its server is unavailable, and the caller did not want to run the guarded code
+    /// without the lock ([`OnUnavailable::Skip`](crate::OnUnavailable::Skip)).
     #[must_use]
     pub const fn is_skipped(&self) -> bool {
         self.0.is_skipped
     }
 
-    /// What the server or the network said, or why nothing came, without advice; of `LockLost`, how
-    /// the lease was lost. `None` if nothing of that kind is behind it, as with a bad argument.
+    /// Returns the text of the server or the network, or why no answer came, without advice; for `LockLost`, how the
+    /// lease was lost. `None` if there is no such cause, as with a bad argument.
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
         self.0.words.cause()
     }
 
-    /// What went wrong, the cause and what to do, without lock, operation and server.
+    /// Returns the problem, the cause and the advice, without lock, operation and server.
     #[must_use]
     pub fn message(&self) -> String {
         self.0.words.to_string()
     }
 }
 
-/// The advice at a release that finds the lease lost.
+/// The advice for a release that finds the lease lost.
 const CHECK: &str = "check what was done meanwhile, or let the resource refuse old tokens";
 
-/// What another error is to have as its cause that comes of this one.
+/// Makes the cause of an error that follows from this one.
 impl From<&Error> for Cause {
     fn from(error: &Error) -> Self {
         error.0.words.as_cause()
@@ -393,7 +392,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What caused an error, and what to do about that.
+/// The cause of an error, with advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     text: Box<str>,
@@ -401,7 +400,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// What the server or the network said, or why nothing came.
+    /// Makes a cause from the text of the server or the network, or from the reason why no answer came.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self {
@@ -410,7 +409,7 @@ impl Cause {
         }
     }
 
-    /// Several at once: the texts of so many of them, and the first advice.
+    /// Joins several causes: the texts of the first `shown` causes, and the first advice.
     #[must_use]
     pub fn joined<'a>(mut causes: impl Iterator<Item = &'a Self> + Clone, shown: usize) -> Self {
         let texts: Vec<&str> = causes.clone().take(shown).map(Self::text).collect();
@@ -421,14 +420,14 @@ impl Cause {
         }
     }
 
-    /// The same, with what to do about it.
+    /// Adds advice.
     #[must_use]
     pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into().into());
         self
     }
 
-    /// The same with another text, which `change` makes of this one's.
+    /// Replaces the text with the result of `change`.
     #[must_use]
     pub fn reworded(self, change: impl FnOnce(&str) -> String) -> Self {
         Self {
@@ -437,13 +436,13 @@ impl Cause {
         }
     }
 
-    /// What the server or the network said, or why nothing came.
+    /// Returns the text of the server or the network, or the reason why no answer came.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What to do about it.
+    /// Returns the advice.
     #[must_use]
     pub fn advice(&self) -> Option<&str> {
         self.advice.as_deref()
@@ -468,10 +467,10 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What an error says.
+/// The text of an error, in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
-    /// Empty if there is nothing to say but the cause.
+    /// The problem; empty if the error only has a cause.
     what: Box<str>,
     cause: Option<Box<str>>,
     advice: Option<Box<str>>,
@@ -500,7 +499,7 @@ impl Words {
         });
     }
 
-    /// Puts a holder's name in the place of its owner id.
+    /// Replaces a holder's owner id in the cause with a name.
     pub(crate) fn name_in_cause(&mut self, owner: &str, name: &dyn fmt::Display) {
         if let Some((before, after)) = self.cause.as_deref().and_then(|cause| around(cause, owner)) {
             self.cause = Some(format!("{before}{name}{after}").into());
@@ -511,7 +510,7 @@ impl Words {
         self.cause.as_deref()
     }
 
-    /// The cause and the advice; what went wrong, if nothing else caused it.
+    /// Returns the cause and the advice. If there is no cause, the problem is the cause.
     pub(crate) fn as_cause(&self) -> Cause {
         Cause {
             text: self.cause.as_ref().unwrap_or(&self.what).clone(),
@@ -526,7 +525,7 @@ impl fmt::Display for Words {
     }
 }
 
-/// The one text that people read.
+/// Writes the parts as one text for people.
 fn put_together(f: &mut fmt::Formatter<'_>, what: &str, cause: Option<&str>, advice: Option<&str>) -> fmt::Result {
     f.write_str(what)?;
     if let Some(cause) = cause {

@@ -1,29 +1,30 @@
-//! Text that others wrote, as people may read it.
+//! Text of other programs, made safe for people to read.
 //!
-//! Anybody who may write to a server chooses what stands in a record, in a channel or in an error. Such text is
-//! made fit to read here, once, where it enters: no terminal and no log takes any of it for a command or a line of
-//! its own, and none of it is long.
+//! Every user that may write to a server can choose the text of a record, a channel or an error. Such text is made safe
+//! here, once, where it enters: no terminal and no log can mistake a part of it for a command or for a line of its own,
+//! and its length is limited.
 
-/// An owner of another program, or a member of its data, has no more bytes than these when it is shown. An owner id of
-/// ours has 57.
+/// The maximum length of a shown owner, or of a member of another program's data, in bytes. An owner id of Steadlock
+/// has at most 57 bytes.
 const MOST_OWNER: usize = 200;
-/// The same of an error of a server.
+/// The maximum length of a shown error of a server, in bytes.
 const MOST_SAID: usize = 1_000;
 
-/// A holder as a server tells it. An owner id of ours or of Redisson's stays as it is.
+/// Returns a holder's owner for people to read. An owner id of Steadlock or of Redisson is unchanged.
 #[must_use]
 pub fn shown_owner(bytes: &[u8]) -> String {
     readable(bytes, MOST_OWNER)
 }
 
-/// The words of a server, or of something before it.
+/// Returns the text of a server, or of something between it and the client, for people to read.
 #[must_use]
 pub fn shown_words(bytes: &[u8]) -> String {
     readable(bytes, MOST_SAID)
 }
 
-/// A text with its control characters, and what turns the direction of writing, as escapes: `\n`, `\u{1b}`. Bytes that
-/// are no UTF-8 are `\xff`. Of more bytes than `most`, the rest is an ellipsis.
+/// Returns a text with escapes for control characters and for characters that change the direction of writing: `\n`,
+/// `\u{1b}`. Bytes that are not UTF-8 become `\xff`. If there are more bytes than `most`, an ellipsis replaces the
+/// rest.
 #[must_use]
 pub fn readable(bytes: &[u8], most: usize) -> String {
     let (bytes, is_cut) = match bytes.get(..most) {
@@ -49,15 +50,15 @@ pub fn readable(bytes: &[u8], most: usize) -> String {
     text
 }
 
-/// The text before the first place of a mark, and the text behind it. The standard library's search is made for long texts, and
-/// is 3 kB of what a page loads.
+/// Returns the text before the first occurrence of a mark, and the text after it. The standard library's search is
+/// optimised for long texts, and would add 3 kB to the module that a page loads.
 #[must_use]
 pub fn around<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let at = places(text, mark).position(|part| part == mark.as_bytes())?;
     split(text, mark, at)
 }
 
-/// The same of its last place.
+/// Returns the same for the last occurrence.
 pub(crate) fn around_last<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let at = places(text, mark).rposition(|part| part == mark.as_bytes())?;
     split(text, mark, at)
@@ -72,8 +73,8 @@ fn split<'a>(text: &'a str, mark: &str, at: usize) -> Option<(&'a str, &'a str)>
     Some((before, rest.get(mark.len()..)?))
 }
 
-/// Whether a terminal or a log may take a character for more than a letter: control characters (C0, DEL, C1), line
-/// and paragraph separators, and all that changes the direction of writing.
+/// Whether a terminal or a log can treat a character as more than a letter: control characters (C0, DEL, C1), line and
+/// paragraph separators, and all characters that change the direction of writing.
 #[must_use]
 pub const fn is_harmful(character: char) -> bool {
     matches!(
@@ -88,9 +89,9 @@ pub const fn is_harmful(character: char) -> bool {
     )
 }
 
-/// The same bytes without the start of a character that was cut in two.
+/// Removes the start of a character that was cut in two from the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
-    // A character has four bytes at most, and all but its first begin with the bits 10.
+    // A character has at most four bytes, and all but the first begin with the bits 10.
     let back = bytes
         .iter()
         .rev()

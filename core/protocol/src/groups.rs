@@ -1,8 +1,7 @@
 //! Composite locks: several locks as one (multi-lock), and one lock on several primaries (RedLock).
 //!
-//! They use locks as callers do. What happens to one of their members comes back to them
-//! (`members`) instead of to a caller. A client has one of the two groups: with several primaries
-//! every lock is a RedLock.
+//! Composite locks use single locks as callers do. The events of a member reach its composite lock (`members`) instead
+//! of a caller. A client has one of the two groups: with several primaries, every lock is a RedLock.
 
 pub(crate) mod members;
 pub(crate) mod multi;
@@ -26,7 +25,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// What a client with so many primaries has.
+    /// Makes the group of a client with this many primaries.
     pub(crate) fn new(primaries: u16) -> Self {
         if primaries > 1 {
             Self::Quorum(Quorum::default())
@@ -43,7 +42,7 @@ impl Group {
         }
     }
 
-    /// The tickets of callers that wait for a composite lock.
+    /// Returns the tickets of the callers that wait for a composite lock.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         match self {
             Self::Multi(multi) => multi.waiting(),
@@ -51,7 +50,7 @@ impl Group {
         }
     }
 
-    /// How many entries are kept.
+    /// Returns the number of entries that are kept.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Multi(multi) => multi.len(),
@@ -59,7 +58,7 @@ impl Group {
         }
     }
 
-    /// A caller releases a lease of a composite lock.
+    /// Releases a lease of a composite lock.
     pub(crate) fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
         match self {
             Self::Multi(multi) => multi.input(members, multi::Input::Release(ticket, lease), now),
@@ -67,7 +66,7 @@ impl Group {
         }
     }
 
-    /// A caller extends a lease of a composite lock.
+    /// Extends a lease of a composite lock.
     pub(crate) fn extend(
         &mut self,
         members: &mut Members,
@@ -81,7 +80,7 @@ impl Group {
         }
     }
 
-    /// The caller of a ticket went away.
+    /// Cancels the request of a ticket.
     pub(crate) fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         match self {
             Self::Multi(multi) => multi.input(members, multi::Input::Cancel(ticket), now),
@@ -89,7 +88,7 @@ impl Group {
         }
     }
 
-    /// One of the timers has run out.
+    /// Handles a timer of a composite lock.
     pub(crate) fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) {
         match self {
             Self::Multi(_) => {}
@@ -97,7 +96,7 @@ impl Group {
         }
     }
 
-    /// The client is closed: composite locks are no longer told what happens to their members.
+    /// Closes the group: composite locks receive no more events of their members.
     pub(crate) fn close(&mut self, members: &mut Members, now: Instant) {
         match self {
             Self::Multi(multi) => multi.input(members, multi::Input::Close, now),
@@ -105,7 +104,7 @@ impl Group {
         }
     }
 
-    /// Hears what happened to members, until nothing has.
+    /// Handles the events of members until there are none.
     pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
         match self {
             Self::Multi(multi) => multi.settle(members, now),

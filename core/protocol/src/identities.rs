@@ -1,7 +1,8 @@
-//! Which program on which machine a client is: what this one says of itself on its servers, and what it knows of others.
+//! Identities: which program on which machine each client is. This client tells its servers about itself, and learns
+//! about other clients from them.
 //!
-//! It is for people who read errors and lists. No lock depends on it. A refusal and the answer to a question wait for
-//! it, the former not for long (`groups/unnamed.rs`), and what comes of it to nothing is not told.
+//! Identities are for people who read errors and lists. No lock depends on them. A refusal and the answer to a question
+//! wait for an identity, the refusal only for a short time (`groups/unnamed.rs`). A failure to get one is not reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,29 +17,29 @@ use crate::reply::{CallError, Refusal, Reply};
 use crate::script::Script;
 use crate::sorted::{SortedMap, SortedSet};
 
-/// How often a client that is in use says who it is.
+/// How often a client that is in use repeats its identity.
 pub(crate) const EVERY: Duration = Duration::from_secs(30);
-/// How long the server keeps that: two may fail.
+/// How long the server keeps an identity: two repetitions may fail.
 const TTL_MILLIS: &str = "90000";
-/// How long what another client said is believed.
+/// How long the identity of another client is used before the client asks again.
 const BELIEVED: Duration = Duration::from_secs(60);
-/// So many clients are known at the most.
+/// The maximum number of other clients that are known.
 const MOST: usize = 1_000;
 
-/// How a client is called for those who read.
+/// The identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What it says of itself.
+    /// The information that the client gives about itself.
     pub info: Arc<ClientInfo>,
-    /// What stands before the names of its locks.
+    /// The prefix of its keys on the server.
     pub prefix: KeyPrefix,
 }
 
-/// What this client says, and what others said.
+/// The identity of this client, and those of others.
 #[derive(Debug)]
 pub(crate) struct Identities {
     own: Option<Own>,
-    /// Where it was said since the last time that the timer ran out.
+    /// The nodes that were told since the timer last fired.
     said: SortedSet<NodeId>,
     others: SortedMap<Box<str>, Other>,
     asked: SortedMap<CallId, Box<str>>,
@@ -52,12 +53,12 @@ struct Own {
     text: Arc<[u8]>,
 }
 
-/// What is known of another client.
+/// The state of what this client knows about another client.
 #[derive(Debug)]
 enum Other {
-    /// The server was asked.
+    /// The question is in flight.
     Asked,
-    /// This, since then; `None` if it says nothing.
+    /// The answer came at this instant; `None` if the other client says nothing about itself.
     Known(Option<Arc<ClientInfo>>, Instant),
 }
 
@@ -77,7 +78,8 @@ impl Identities {
         }
     }
 
-    /// What is to be said at a node, unless that was done lately.
+    /// Returns the call that tells a node the identity of this client, unless the node was told since the timer last
+    /// fired.
     pub(crate) fn say(&mut self, node: NodeId) -> Option<Invocation> {
         let own = self.own.as_ref()?;
         self.said.insert(node).then(|| Invocation {
@@ -87,17 +89,17 @@ impl Identities {
         })
     }
 
-    /// It is to be said anew where it was said: there.
+    /// Forgets which nodes were told, and returns them.
     pub(crate) fn forget_what_was_said(&mut self) -> SortedSet<NodeId> {
         std::mem::take(&mut self.said)
     }
 
-    /// It is to be said anew there, if it ever was: by now another server may be there.
+    /// Forgets that a node was told, because another server may be there by now. Returns whether it was told.
     pub(crate) fn forget_what_was_said_at(&mut self, node: NodeId) -> bool {
         self.said.remove(&node)
     }
 
-    /// Which program an owner id is of, if that is known.
+    /// Returns the program of an owner id, if it is known.
     pub(crate) fn of_owner(&self, owner: &str) -> Option<Arc<ClientInfo>> {
         let own = self.own.as_ref()?;
         let (client, _) = OwnerId::parts(owner)?;
@@ -110,7 +112,7 @@ impl Identities {
         }
     }
 
-    /// The question of which program an owner id is of, unless that is known or asked already.
+    /// Returns the question about the program of an owner id, unless the answer is known or the question is in flight.
     pub(crate) fn question(&self, owner: &str, now: Instant) -> Option<(Box<str>, Invocation)> {
         let own = self.own.as_ref()?;
         let (client, _) = OwnerId::parts(owner)?;
@@ -129,13 +131,13 @@ impl Identities {
         })
     }
 
-    /// Whether the answer about an owner id's client is under way.
+    /// Whether the question about the client of an owner id is in flight.
     pub(crate) fn is_asked(&self, owner: &str) -> bool {
         let client = OwnerId::parts(owner).map(|(client, _)| client);
         client.is_some_and(|client| matches!(self.others.get(client), Some(Other::Asked)))
     }
 
-    /// A client was asked about.
+    /// Notes that a question about a client was sent.
     pub(crate) fn asked(&mut self, call: CallId, client: Box<str>, now: Instant) {
         if self.others.len() >= MOST {
             let is_believed = |at: &Instant| now.saturating_since(*at) < BELIEVED;
@@ -147,23 +149,23 @@ impl Identities {
         if self.others.len() >= MOST {
             self.others.retain(|_, other| matches!(other, Other::Asked));
         }
-        // What was known of it is told no more: the program may have ended.
+        // The old answer is not used any more, because the program may have ended.
         self.others.insert(client.clone(), Other::Asked);
         self.asked.insert(call, client);
     }
 
-    /// The answer came, or none will.
+    /// Handles the answer to a question, or its failure.
     pub(crate) fn answered(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
         let Some(client) = self.asked.remove(&call) else { return };
         match result {
             Ok(reply) => {
                 self.others.insert(client, Other::Known(parse(reply), now));
             }
-            // To this client it says nothing.
+            // The server does not let this client read identities.
             Err(CallError::Server { code, .. }) if Refusal::of(code) != Refusal::Temporary => {
                 self.others.insert(client, Other::Known(None, now));
             }
-            // Asked again when somebody wants to know.
+            // The next refusal that names the client asks again.
             Err(_) => {
                 self.others.remove(&client);
             }

@@ -1,4 +1,4 @@
-//! The numbers by which things are named.
+//! The numbers that identify things.
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -8,13 +8,13 @@ macro_rules! ids {
             pub struct $name(u64);
 
             impl $name {
-                /// As a number.
+                /// Returns the id as a number.
                 #[must_use]
                 pub const fn get(self) -> u64 {
                     self.0
                 }
 
-                /// From a number that `get` gave.
+                /// Makes an id from a number that `get` returned.
                 #[must_use]
                 pub const fn from_u64(id: u64) -> Self {
                     Self(id)
@@ -25,36 +25,37 @@ macro_rules! ids {
 }
 
 ids! {
-    /// One verb of a caller, to be completed by exactly one event.
+    /// One request of a caller. Exactly one event completes it, unless the caller cancels it.
     Ticket,
-    /// One script call on its way to a server.
+    /// One script call to a server.
     CallId,
     /// One grant or re-entry.
     LeaseId,
-    /// Who may re-enter: a thread or task, by a number that is never used for another.
+    /// A thread or task that can re-enter its locks. The number is never used for another one.
     Context,
 }
 
-/// Whether programs say who calls. For WebAssembly none does, and a page need not load what is for callers alone.
+/// Whether callers have contexts. WebAssembly programs have none, so the module that a page loads leaves out the code
+/// for contexts.
 pub(crate) const HAS_CALLERS: bool = cfg!(not(target_family = "wasm"));
 
-/// What a caller wants, as its ticket tells.
+/// The kind of a caller's request, which is a part of its ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Acquire,
     Release,
     Extend,
-    /// A question, or what an operator does.
+    /// A question, or the operation of an operator.
     Inspect,
 }
 
 impl Ticket {
-    /// The ticket of this number, which tells its verb in the two lowest bits, so that tickets sort by their numbers.
+    /// Makes a ticket. The two lowest bits hold the verb, so tickets sort by their numbers.
     pub(crate) const fn new(number: u64, verb: Verb) -> Self {
         Self((number << 2) | verb as u64)
     }
 
-    /// What it is for.
+    /// Returns the kind of the request.
     pub(crate) const fn verb(self) -> Verb {
         match self.0 & 3 {
             0 => Verb::Acquire,
@@ -73,7 +74,7 @@ macro_rules! own_ids {
             pub(crate) struct $name(u64);
 
             impl $name {
-                /// The one after it: a number is never used twice.
+                /// Returns the next id. A number is never used twice.
                 pub(crate) const fn next(self) -> Self {
                     Self(self.0.wrapping_add(1))
                 }
@@ -83,29 +84,30 @@ macro_rules! own_ids {
 }
 
 own_ids! {
-    /// One lock of this client, while anybody here waits for it, holds it or listens for it.
+    /// One lock of this client, while a caller of this client waits for it or holds it, or the client is subscribed to
+    /// it.
     LockId,
-    /// One record of ours on the server.
+    /// One hold: a record of this client on the server.
     HoldId,
     /// One release that is owed.
     ReleaseId,
 }
 
-/// Which server. Node 0 is the only one unless the client has several primaries (RedLock).
+/// A server. A client with one primary has only node 0; several nodes are the primaries of a RedLock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u16);
 
-/// One primary: a node, or of a cluster the one among its primaries that the driver gave this number.
+/// One primary: a node, or one of the primaries of a cluster, by the number that the driver gave it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Primary {
     /// The node.
     pub node: NodeId,
-    /// Which of its primaries.
+    /// The number of the primary in its node.
     pub number: u16,
 }
 
 impl Primary {
-    /// The one of a node that is no cluster.
+    /// Returns the primary of a node that is not a cluster.
     pub(crate) const fn only(node: NodeId) -> Self {
         Self { node, number: 0 }
     }

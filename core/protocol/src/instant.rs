@@ -7,13 +7,12 @@ use std::time::Duration;
 
 /// Microseconds since an origin that the driver chose and keeps.
 ///
-/// `std::time::Instant` cannot be made on wasm32 and stops while the machine
-/// sleeps; a driver reads a clock that counts suspend and hands the count in. The
-/// count never goes back, and may leap forward when a pause is found out.
-/// Arithmetic saturates: no input can make it panic or wrap.
+/// `std::time::Instant` cannot be made on wasm32, and stops while the machine sleeps. A driver therefore reads a clock
+/// that also counts while the machine is suspended, and passes the count in. The count never decreases, and can jump
+/// forward after a pause. Arithmetic saturates, so no input can make it panic or wrap.
 ///
-/// Kept as one more than the count, so that an `Option` of it takes no more room: a client
-/// may have many leases, and each knows several instants.
+/// The field is one more than the count, so that an `Option<Instant>` needs no extra memory: a client may have many
+/// leases, and each has several instants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZeroU64);
 
@@ -23,19 +22,19 @@ impl Instant {
     /// An instant that never comes.
     pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
-    /// The instant `micros` microseconds after the origin.
+    /// Returns the instant `micros` microseconds after the origin.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(micros))
     }
 
-    /// Microseconds since the origin.
+    /// Returns the microseconds since the origin.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0.get().saturating_sub(1)
     }
 
-    /// The time from `earlier` to this instant, or zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.get().saturating_sub(earlier.0.get()))
@@ -70,7 +69,7 @@ impl Sub<Duration> for Instant {
     }
 }
 
-/// As many as a number has room for.
+/// Returns a duration in microseconds, limited to the largest number.
 pub(crate) fn micros(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(1_000_000);
     whole.saturating_add(u64::from(duration.subsec_micros()))

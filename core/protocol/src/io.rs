@@ -4,7 +4,7 @@
 //! A node has three connections: one for each lane, and one for the subscriptions. Each opens and closes independently
 //! of the others, and a call waits only for the connection that it needs:
 //!
-//! | | needs |
+//! | operation | connection |
 //! |---|---|
 //! | an attempt, a poll, a question | the command lane |
 //! | a release | the command lane; while that is closed, the renewal lane, unless a later call of its owner may follow |
@@ -35,14 +35,14 @@ use crate::token::Token;
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
 use crate::wording::brief;
 
-/// What all machines share.
+/// The parts that all machines share.
 pub(crate) struct Io {
     config: Config,
-    /// Who owns what this client holds.
+    /// The first part of all owner ids of this client.
     client: Arc<ClientId>,
     limits: Limits,
     entropy: Box<dyn Entropy>,
-    /// What the next renewal's place among others is drawn from.
+    /// The state of the generator that spreads renewals in time.
     spread: u64,
     last_ticket: u64,
     last_lease: u64,
@@ -53,10 +53,10 @@ pub(crate) struct Io {
     calls: Calls,
     timers: Timers,
     outbox: VecDeque<Transmit>,
-    /// What follows from the input, to be handed on in this order; after what has just been added.
+    /// The steps to perform, in order, and the steps that the current input has added. The added steps go to the front.
     steps: VecDeque<Step>,
     added: Vec<Step>,
-    /// How much those who watch want to know, and what they were not told yet.
+    /// How much is observed, and the observations that were not taken yet.
     detail: Detail,
     observed: VecDeque<Observed>,
     #[cfg(feature = "defects")]
@@ -95,7 +95,7 @@ impl Io {
         &self.config
     }
 
-    /// Changes what leases last that were given no length.
+    /// Sets the length of leases whose requests name none.
     pub(crate) const fn set_lease(&mut self, lease: crate::lease::LeaseDuration) {
         self.config.lease = lease;
     }
@@ -108,57 +108,57 @@ impl Io {
         self.limits = limits;
     }
 
-    /// How long a caller without a bound bears to hear nothing: one lease, but no less
-    /// than it takes to ask again and be answered.
+    /// Returns how long a caller without a bound waits while no answer arrives: one lease, but at least the longest
+    /// retry interval plus the command timeout.
     pub(crate) fn longest_silence(&self) -> Duration {
         let asked_again = self.config.retry_interval.1.saturating_add(self.config.command_timeout);
         self.config.lease.get().max(asked_again)
     }
 
-    /// When a call that is sent now is overdue.
+    /// Returns when a call that is sent now is overdue.
     pub(crate) fn timeout(&self, now: Instant) -> Instant {
         now + self.config.command_timeout
     }
 
-    /// A number for what a caller wants.
+    /// Returns a new ticket.
     pub(crate) const fn next_ticket(&mut self, verb: Verb) -> Ticket {
         self.last_ticket = self.last_ticket.wrapping_add(1);
         Ticket::new(self.last_ticket, verb)
     }
 
-    /// A number for a lease.
+    /// Returns a new lease id.
     pub(crate) const fn next_lease(&mut self) -> LeaseId {
         self.last_lease = self.last_lease.wrapping_add(1);
         LeaseId::from_u64(self.last_lease)
     }
 
-    /// An owner id that nobody has.
+    /// Returns a new owner id.
     pub(crate) fn owner_id(&mut self) -> OwnerId {
         OwnerId::random(Arc::clone(&self.client), &mut *self.entropy)
     }
 
-    /// The owner id that a server or a message names, if it is one of this client.
+    /// Parses an owner id that a server or a message names; `None` if it belongs to another client.
     pub(crate) fn own(&self, owner: &[u8]) -> Option<OwnerId> {
         OwnerId::of_client(&self.client, owner)
     }
 
-    /// A duration between two, drawn at random.
+    /// Returns a random duration between two bounds.
     pub(crate) fn between(&mut self, (low, high): (Duration, Duration)) -> Duration {
         let span = micros(high.saturating_sub(low));
         let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
         low.saturating_add(Duration::from_micros(drawn))
     }
 
-    /// A part of `most`, drawn by a generator of its own.
+    /// Returns a random part of `most`, without using the entropy of the session.
     pub(crate) fn part_of(&mut self, most: Duration) -> Duration {
-        // Knuth's generator: nothing depends on what it draws, and it costs nothing.
+        // Knuth's generator is cheap, and its quality is enough because no safety depends on the result.
         let next = self.spread.wrapping_mul(6_364_136_223_846_793_005);
         self.spread = next.wrapping_add(1_442_695_040_888_963_407);
         let part = u32::try_from(self.spread >> 48).unwrap_or_default();
         most.saturating_mul(part).checked_div(1 << 16).unwrap_or_default()
     }
 
-    /// Sends a script call. Its answer is overdue at `overdue`, if it has a timer of its own.
+    /// Sends a script call. With `overdue`, the call has a timer that fires at this instant.
     pub(crate) fn call(
         &mut self,
         purpose: Purpose,
@@ -185,32 +185,32 @@ impl Io {
         id
     }
 
-    /// Asks to listen on a channel.
+    /// Subscribes to a channel.
     pub(crate) fn subscribe(&mut self, node: NodeId, channel: Arc<[u8]>) {
         self.outbox.push_back(Transmit::Subscribe { node, channel });
     }
 
-    /// Asks to listen on it no longer.
+    /// Unsubscribes from a channel.
     pub(crate) fn unsubscribe(&mut self, node: NodeId, channel: Arc<[u8]>) {
         self.outbox.push_back(Transmit::Unsubscribe { node, channel });
     }
 
-    /// The next thing to send.
+    /// Returns the next thing to send.
     pub(crate) fn next_transmit(&mut self) -> Option<Transmit> {
         self.outbox.pop_front()
     }
 
-    /// Something follows for another machine.
+    /// Adds a step for another machine.
     pub(crate) fn step(&mut self, step: Step) {
         self.added.push(step);
     }
 
-    /// A caller is told what its ticket came to.
+    /// Completes a ticket: its caller receives this outcome.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.step(Step::Tell(Event::Completed { ticket, outcome }));
     }
 
-    /// The next thing that follows. What follows from a step comes before what comes after it.
+    /// Returns the next step. All consequences of a step come before the next step.
     pub(crate) fn next_step(&mut self) -> Option<Step> {
         for step in self.added.drain(..).rev() {
             self.steps.push_front(step);
@@ -218,24 +218,24 @@ impl Io {
         self.steps.pop_front()
     }
 
-    /// Takes what follows so far.
+    /// Takes the steps that were added so far.
     #[cfg(test)]
     pub(crate) fn take_steps(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.added)
     }
 
-    /// What follows so far from the input that is under way.
+    /// Returns the steps that the current input has added so far.
     #[cfg(any(test, feature = "transitions"))]
     pub(crate) fn steps(&self) -> &[Step] {
         &self.added
     }
 
-    /// From now on those who watch are told so much.
+    /// Sets how much is observed from now on.
     pub(crate) const fn set_detail(&mut self, detail: Detail) {
         self.detail = detail;
     }
 
-    /// Those who watch so closely are told; nothing is computed if nobody does.
+    /// Makes an observation if it is wanted; otherwise the closure does not run.
     pub(crate) fn observe(&mut self, detail: Detail, observed: impl FnOnce(&Self) -> Observed) {
         if self.detail >= detail {
             let observed = observed(self);
@@ -243,45 +243,44 @@ impl Io {
         }
     }
 
-    /// The next thing that they are told.
+    /// Returns the next observation.
     pub(crate) fn next_observed(&mut self) -> Option<Observed> {
         self.observed.pop_front()
     }
 
-    /// A call's bytes are about to go to the socket.
+    /// Notes that the bytes of a call are about to be written to the socket.
     pub(crate) fn sent(&mut self, id: CallId, now: Instant) -> Option<InFlight> {
         self.calls.sent(id, now)
     }
 
-    /// Takes a call out, since its answer came, and says who has waited for it beside the
-    /// one that sent it.
+    /// Removes an answered call, and returns it with its heirs, which also wait for the answer.
     pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
         let call = self.calls.finish(id)?;
         self.timers.stop(Timer::CallTimeout(id));
         Some(call)
     }
 
-    /// A call in flight.
+    /// Returns a call in flight.
     pub(crate) fn in_flight(&self, id: CallId) -> Option<InFlight> {
         self.calls.get(id)
     }
 
-    /// What all calls in flight are for.
+    /// Returns the purposes of all calls in flight.
     pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
         self.calls.purposes()
     }
 
-    /// What attempts in flight may yet get is a hold's or a release's from now on.
+    /// Makes a hold or a release the heir of these attempts: it must be told their results from now on.
     pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
         self.calls.leave_to(attempts, heir);
     }
 
-    /// How many calls are in flight.
+    /// Returns the number of calls in flight.
     pub(crate) fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Sets a timer, whatever it was set to before.
+    /// Sets a timer. An earlier setting of the same timer is replaced.
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         self.timers.set(timer, at);
     }
@@ -290,7 +289,7 @@ impl Io {
         self.timers.stop(timer);
     }
 
-    /// When a timer is due, if it is set.
+    /// Returns when a timer is due, if it is set.
     pub(crate) fn due(&self, timer: Timer) -> Option<Instant> {
         self.timers.get(timer)
     }
@@ -300,17 +299,17 @@ impl Io {
         self.timers.take_due(now)
     }
 
-    /// When the next timer is due.
+    /// Returns when the next timer is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// When the next renewal is due.
+    /// Returns when the next renewal is due.
     pub(crate) fn next_renewal(&self) -> Option<Instant> {
         self.timers.next_renewal()
     }
 
-    /// How many timers are set.
+    /// Returns the number of timers that are set.
     pub(crate) fn timers(&self) -> usize {
         self.timers.len()
     }
@@ -328,39 +327,39 @@ impl Io {
         self.links.is_open(node, lane)
     }
 
-    /// Whether callers' calls can be sent.
+    /// Whether the calls of callers can be sent, because the command lane is open.
     pub(crate) fn is_connected(&self, node: NodeId) -> bool {
         self.links.is_open(node, Lane::Command)
     }
 
-    /// Whether the first connection for callers' calls is being made, and nothing has gone wrong so far.
+    /// Whether the first command lane is being opened, and no attempt to connect has failed so far.
     pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
         self.links.is_connecting(node)
     }
 
-    /// A call was answered. Of several primaries it is noted how long that took.
+    /// Notes the round trip of an answered call, in a client with several primaries.
     pub(crate) fn note_round_trip(&mut self, call: &InFlight, now: Instant) {
         if let Some(sent) = call.sent.filter(|_| self.config.primaries > 1) {
             self.links.answered(call.primary.node, now.saturating_since(sent), now);
         }
     }
 
-    /// How long the last answer of a primary took, if it came since then.
+    /// Returns the last round trip of a primary, if its answer came no earlier than `since`.
     pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
         self.links.round_trip(node, since)
     }
 
-    /// The nodes to which callers' calls can be sent.
+    /// Returns the nodes whose command lane is open.
     pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
         self.links.connected()
     }
 
-    /// Why a node does not answer.
+    /// Returns why a node does not answer.
     pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
         self.links.silence_of(node)
     }
 
-    /// Why nothing came from a server within that time, and what to do.
+    /// Returns why no answer came from a server in this time, with advice.
     pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> Cause {
         if self.is_connected(node) {
             let cause = Cause::new(format!("the server did not answer within {}", brief(within)));
@@ -373,17 +372,17 @@ impl Io {
         }
     }
 
-    /// Why nobody waits for the primary of a lock, if that is so.
+    /// Returns the outage of a lock's primary, if its circuit breaker is open.
     pub(crate) fn outage(&self, keys: &Keys) -> Option<&Outage> {
         self.breakers.outage(keys)
     }
 
-    /// The primary that a lock is on.
+    /// Returns the primary of a lock.
     pub(crate) fn primary(&self, keys: &Keys) -> Primary {
         self.breakers.primary(keys.node, &keys.record)
     }
 
-    /// Which primary of a cluster has which slot.
+    /// Notes which primary of a cluster has which slot.
     pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
         for primary in self.breakers.set_slots(node, slots) {
             self.answered_by(primary, now);
@@ -398,12 +397,12 @@ impl Io {
         &self.breakers
     }
 
-    /// What a probe may ask about.
+    /// Notes a lock that the next probe of its primary can ask about.
     pub(crate) fn note_lock(&mut self, keys: &Arc<Keys>) {
         self.breakers.note_lock(keys);
     }
 
-    /// Nobody acquires anything any more, and this client says no more which program it is.
+    /// Ends probes and identification, because the client is closed.
     pub(crate) fn closed(&mut self) {
         self.identities.forget_what_was_said();
         self.stop(Timer::Identify);
@@ -412,7 +411,7 @@ impl Io {
         }
     }
 
-    /// Something of a primary came to nothing.
+    /// Notes a failure of a primary: a call, or an attempt to connect.
     pub(crate) fn failed_at(&mut self, primary: Primary, cause: &Cause, now: Instant) {
         if self.breakers.failed(primary, cause, now) {
             self.set(Timer::Probe(primary), now + self.breakers.pause());
@@ -424,7 +423,7 @@ impl Io {
         }
     }
 
-    /// A primary answered.
+    /// Notes that a primary answered a call.
     pub(crate) fn answered_by(&mut self, primary: Primary, now: Instant) {
         if let Some(outage) = self.breakers.answered(primary) {
             self.stop(Timer::Probe(primary));
@@ -436,7 +435,7 @@ impl Io {
         }
     }
 
-    /// Asks a primary whose breaker is open whether it serves, unless it is being asked.
+    /// Asks a primary with an open breaker whether it serves, unless a probe is in flight.
     pub(crate) fn probe(&mut self, primary: Primary, now: Instant) {
         if self.has(Defect::BreakerStaysOpen) {
             return;
@@ -446,7 +445,8 @@ impl Io {
             Some(_) if !self.is_connected(primary.node) => {
                 self.set(Timer::Probe(primary), now + self.breakers.pause());
             }
-            // The next caller that wants a lock of it finds out.
+            // There is no lock to ask about, so the breaker closes. The next request for a lock shows whether the
+            // primary serves.
             Some(Err(NothingToAsk)) => self.answered_by(primary, now),
             Some(Ok(question)) => {
                 let overdue = self.timeout(now);
@@ -458,20 +458,20 @@ impl Io {
         }
     }
 
-    /// A connection to a primary opened.
+    /// Notes that a connection to a primary opened, and probes the primary if its breaker is open.
     pub(crate) fn connected_to(&mut self, primary: Primary, now: Instant) {
         self.breakers.connected(primary);
         self.probe(primary, now);
     }
 
-    /// A probe came to nothing: the next one follows.
+    /// Schedules the next probe after a probe that failed.
     pub(crate) fn probe_failed(&mut self, primary: Primary, call: CallId, now: Instant) {
         if self.breakers.probe_failed(primary, call) {
             self.set(Timer::Probe(primary), now + self.breakers.pause());
         }
     }
 
-    /// A connection to a node opened: those that do not serve there are asked at once.
+    /// Probes all primaries of a node with an open breaker, because a connection to the node opened.
     pub(crate) fn breakers_connected(&mut self, node: NodeId, now: Instant) {
         self.breakers.connected(Primary::only(node));
         for primary in self.breakers.open_at(node) {
@@ -479,19 +479,19 @@ impl Io {
         }
     }
 
-    /// Makes the session make a mistake from now on.
+    /// Switches on a defect for the rest of the session.
     #[cfg(feature = "defects")]
     pub(crate) fn switch_on(&mut self, defect: Defect) {
         self.defect = Some(defect);
     }
 
-    /// Whether the session makes this mistake.
+    /// Whether this defect is switched on.
     #[cfg(feature = "defects")]
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
     }
 
-    /// Whether the session makes this mistake: it makes none.
+    /// Whether this defect is switched on: never, without the feature `defects`.
     #[cfg(not(feature = "defects"))]
     #[inline(always)]
     pub(crate) const fn has(&self, _defect: Defect) -> bool {
@@ -500,7 +500,7 @@ impl Io {
 }
 
 impl Io {
-    /// A server drew a token for a call that was sent and answered at these times.
+    /// Notes a token, and when its call was sent and answered. Reports a server's clock that is ahead.
     pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, times: (Instant, Instant)) {
         if self.detail < Detail::Trouble {
             return;
@@ -516,7 +516,7 @@ impl Io {
 }
 
 impl Io {
-    /// This client is about to use a node: it says which program it is, unless it did so lately.
+    /// Tells a node which program this client is, before the client first uses the node and at intervals after that.
     pub(crate) fn identify(&mut self, node: NodeId, now: Instant) {
         if let Some(invocation) = self.identities.say(node) {
             self.call(Purpose::Identify, (node, Lane::Command), invocation, None);
@@ -526,7 +526,7 @@ impl Io {
         }
     }
 
-    /// Says it again where it was said, while this client is in use.
+    /// Repeats the identity on all nodes that know it, if this client is in use.
     pub(crate) fn identify_again(&mut self, is_in_use: bool, now: Instant) {
         let nodes = self.identities.forget_what_was_said();
         if is_in_use {
@@ -539,17 +539,18 @@ impl Io {
         }
     }
 
-    /// By now another server may be there. Whether anything was said.
+    /// Forgets that a node knows the identity of this client, because another server may be there by now. Returns
+    /// whether the node knew it.
     pub(crate) fn forget_identity(&mut self, node: NodeId) -> bool {
         self.identities.forget_what_was_said_at(node)
     }
 
-    /// Which program an owner id is of, if that is known.
+    /// Returns the program of an owner id, if it is known.
     pub(crate) fn identity_of(&self, owner: &str) -> Option<Arc<ClientInfo>> {
         self.identities.of_owner(owner)
     }
 
-    /// Asks which program an owner id is of, unless that is known.
+    /// Asks the server for the program of an owner id, unless it is known.
     pub(crate) fn ask_identity(&mut self, node: NodeId, owner: &str, now: Instant) {
         if let Some((client, invocation)) = self.identities.question(owner, now) {
             let call = self.call(Purpose::Identity, (node, Lane::Command), invocation, None);
@@ -557,19 +558,20 @@ impl Io {
         }
     }
 
-    /// Whether the answer is under way.
+    /// Whether the question about an owner id is in flight.
     pub(crate) fn is_identity_asked(&self, owner: &str) -> bool {
         self.identities.is_asked(owner)
     }
 
-    /// Whether an answer is under way that says which program the holder is that an error names.
+    /// Whether the question about the holder that an error names is in flight.
     pub(crate) fn is_name_asked(&self, error: &Error) -> bool {
         error
             .holder()
             .is_some_and(|holder| self.is_identity_asked(&holder.owner))
     }
 
-    /// A caller is refused whose wait ended before: if the name of the holder is under way, it has until then.
+    /// Sets the time limit for the holder's name in a refusal whose wait is already over. The refusal waits until then
+    /// if the name is being asked for.
     pub(crate) fn name_by(&mut self, ticket: Ticket, outcome: &Outcome, until: Option<Instant>, now: Instant) {
         if let Outcome::NotGranted(error) = outcome
             && self.is_name_asked(error)
@@ -578,22 +580,22 @@ impl Io {
         }
     }
 
-    /// The answer came, or none will.
+    /// Handles the answer to a question about another client, or its failure.
     pub(crate) fn identified(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
         self.identities.answered(call, result, now);
     }
 }
 
-/// The lanes that are open.
+/// The lanes that are open, and the round trips of nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// The nodes whose command lane is open.
     commands: SortedSet<NodeId>,
     /// The nodes whose renewal lane is open.
     renewals: SortedSet<NodeId>,
-    /// Why each node's last command lane closed.
+    /// The reason why each node's last command lane closed.
     outages: SortedMap<NodeId, Cause>,
-    /// Of several primaries, when each last answered, and how long that took.
+    /// When each primary last answered, and how long that took; only in a client with several primaries.
     round_trips: SortedMap<NodeId, (Instant, Duration)>,
 }
 
@@ -629,28 +631,28 @@ impl Links {
         }
     }
 
-    /// The nodes whose command lane is open.
+    /// Returns the nodes whose command lane is open.
     pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
         &self.commands
     }
 
-    /// Whether its first connection is being made, and nothing has gone wrong so far.
+    /// Whether the first command lane of a node is being opened, and no attempt to connect has failed so far.
     pub(crate) fn is_connecting(&self, node: NodeId) -> bool {
         !self.commands.contains(&node) && !self.outages.contains_key(&node)
     }
 
-    /// A node answered a call after so long.
+    /// Notes that a node answered a call after this time.
     pub(crate) fn answered(&mut self, node: NodeId, took: Duration, now: Instant) {
         self.round_trips.insert(node, (now, took));
     }
 
-    /// How long the last answer of a node took, if it came since then.
+    /// Returns the last round trip of a node, if its answer came no earlier than `since`.
     pub(crate) fn round_trip(&self, node: NodeId, since: Instant) -> Option<Duration> {
         let (at, took) = self.round_trips.get(&node)?;
         (*at >= since).then_some(*took)
     }
 
-    /// Why a node does not answer.
+    /// Returns why a node does not answer.
     pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
         match self.outages.get(&node) {
             _ if self.commands.contains(&node) => "no answer".into(),

@@ -1,5 +1,5 @@
-//! The kinds of lock. A kind is one constant table: how it excludes, its keys, its
-//! scripts and what their replies mean. The machine that uses it is one for all.
+//! The kinds of lock. A kind is one constant table: its exclusion, its keys, its scripts, and the meaning of their
+//! replies. All kinds share the same machines.
 //!
 //! ```text
 //! lock, mutex, fair, read_write, semaphore   one table for each kind, or side
@@ -33,20 +33,19 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The names of all kinds, as every language's table of kinds has them.
+            /// The names of all kinds, as in every language's table of kinds.
             pub const NAMES: [&'static str; [$($spec.name),*].len()] = [$($spec.name),*];
 
-            /// What the kind is. Nothing else tells kinds apart.
+            /// Returns the table of the kind. Only these tables distinguish kinds.
             pub(crate) const fn spec(self) -> &'static Spec {
                 match self {
                     $(Self::$kind { .. } => &$spec,)*
                 }
             }
 
-            /// The kind of this name; `wanted` and `limit` are a semaphore's.
+            /// Returns the kind with this name; `wanted` and `limit` are those of a semaphore.
             ///
-            /// # Errors
-            /// `InvalidArgument` for another name, and as [`Permits::new`].
+            /// # Errors `InvalidArgument` for an unknown name, and the errors of [`Permits::new`].
             pub fn parse(name: &str, wanted: u32, limit: u32) -> Result<Self, Error> {
                 $(
                     if name == $spec.name {
@@ -68,37 +67,36 @@ kinds! {
     Lock => lock::SPEC;
     /// The simple lock, in the layout of most other libraries. Not reentrant.
     Mutex => mutex::SPEC;
-    /// The reentrant lock whose waiters are served in order of arrival, whatever
-    /// their process. Excludes `Lock`.
+    /// The reentrant lock whose waiters acquire it in the order of their arrival, in all processes. Excludes `Lock`.
     Fair => fair::SPEC;
-    /// The side of a read-write lock that many may hold.
+    /// The side of a read-write lock that many owners can hold.
     Read => read_write::READ;
-    /// The side of a read-write lock that one holds alone.
+    /// The side of a read-write lock that one owner holds alone.
     Write => read_write::WRITE;
     /// Permits of a semaphore. Not reentrant.
     Semaphore(Permits) => semaphore::SPEC;
 }
 
 impl Kind {
-    /// Its name.
+    /// Returns the name of the kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// Whether it is held once at a time.
+    /// Whether the lock has at most one holder at a time.
     #[must_use]
     pub const fn is_exclusive(self) -> bool {
         matches!(self.spec().holders, Holders::One)
     }
 
-    /// Whether its holder is let in again.
+    /// Whether a holder can re-enter the lock.
     #[must_use]
     pub const fn is_reentrant(self) -> bool {
         matches!(self.spec().again, Again::Enters)
     }
 
-    /// Why a caller is refused that names the lease of such a lock to acquire it again, if it is not reentrant.
+    /// Returns why a caller cannot name the lease of such a lock to acquire it again, if the kind is not reentrant.
     pub(crate) const fn refusal_within(self) -> &'static str {
         if self.is_exclusive() {
             "the lease given as `within` holds this lock, which is not reentrant; release it first"
@@ -107,8 +105,8 @@ impl Kind {
         }
     }
 
-    /// Why a wait without a bound of its own holder is refused: nobody else could end it. `None` if the holder is let in
-    /// again, or several hold it.
+    /// Returns why a holder's own wait without a bound is refused: no other caller could end it. `None` if the holder
+    /// can re-enter the lock, or if the lock can have several holders.
     pub(crate) const fn refusal_of_endless(self) -> Option<&'static str> {
         match self.spec().again {
             Again::Waits(why) if self.is_exclusive() => Some(why),
@@ -116,35 +114,35 @@ impl Kind {
         }
     }
 
-    /// Whether a hold of this keeps out whatever wants the other, of the same name. Of permits some may be left.
+    /// Whether a hold of this kind excludes every request of the other kind for the same name. A hold of permits does
+    /// not, because there may be enough permits left.
     pub(crate) fn keeps_out(self, other: Self) -> bool {
         self.permits().is_none() && other.spec().excludes.contains(&self.gate())
     }
 
-    /// Whether its waiters queue on the server.
+    /// Whether the waiters queue on the server.
     pub(crate) const fn queues_on_server(self) -> bool {
         matches!(self.spec().waiters, Waiters::Server { .. })
     }
 
-    /// Whether a waiter that was refused left its mark on the server, which it
-    /// removes when it gives up.
+    /// Whether a refused waiter leaves its mark on the server, and removes the mark when it gives up.
     pub(crate) const fn leaves_mark(self) -> bool {
         self.spec().leaves_mark
     }
 
-    /// What its local waiters queue at.
+    /// Returns the gate at which the local waiters queue.
     pub(crate) const fn gate(self) -> Gate {
         self.spec().gate
     }
 
-    /// The permits that are wanted, of a kind that counts them.
+    /// Returns the permits that are wanted, if the kind counts permits.
     pub(crate) const fn permits(self) -> Option<Permits> {
-        // A value of this variant, and not a rule of the kind: those are in its table.
+        // The match reads a value of this variant. All rules of kinds are in their tables.
         let Self::Semaphore(permits) = self else { return None };
         Some(permits)
     }
 
-    /// One of each, of two permits of three.
+    /// Returns one of each kind; the semaphore's wants two permits of three.
     #[cfg(test)]
     fn each() -> Vec<Self> {
         let of = |name: &&str| Self::parse(name, 2, 3).unwrap();
@@ -152,46 +150,45 @@ impl Kind {
     }
 }
 
-/// What a kind of lock is. Each kind's file has one.
+/// The table of a kind of lock. Each kind's file has one.
 #[derive(Debug)]
 pub(crate) struct Spec {
-    /// Its name, as every language's table of kinds has it.
+    /// The name of the kind, as in every language's table of kinds.
     pub(crate) name: &'static str,
-    /// What its local waiters queue at.
+    /// The gate at which local waiters queue.
     pub(crate) gate: Gate,
-    /// The gates whose holders keep it out, and which its own holders keep out. A kind with permits
-    /// is kept out only when too few are left.
+    /// The gates whose holders exclude this kind, and are excluded by it. A kind with permits is excluded only if too
+    /// few permits are left.
     pub(crate) excludes: &'static [Gate],
-    /// How many hold it at a time.
+    /// How many owners can hold the lock at a time.
     pub(crate) holders: Holders,
-    /// What becomes of a caller that holds it already.
+    /// The treatment of a caller that already holds the lock.
     pub(crate) again: Again,
-    /// What becomes of a caller that holds the other side, if the lock has two: that side's gate.
+    /// The gate of the other side, and what happens to a caller that holds it; `None` if the lock has no sides.
     pub(crate) inside: Option<(Gate, Inside)>,
-    /// Where its waiters queue.
+    /// The place where waiters queue.
     pub(crate) waiters: Waiters,
-    /// Whether a waiter that was refused left its mark on the server, which it removes when it
-    /// gives up.
+    /// Whether a refused waiter leaves its mark on the server, and removes the mark when it gives up.
     pub(crate) leaves_mark: bool,
     /// Whether a majority of several servers can hold it (RedLock).
     pub(crate) by_majority: bool,
 
-    /// All its keys, first the one of the holder's record.
+    /// All keys of the lock; the key of the holder's record is the first.
     pub(crate) keys: &'static [Key],
-    /// Where releases are published.
+    /// The channel on which releases are published.
     pub(crate) channel: Channel,
-    /// The attempt to get a hold.
+    /// Attempts to acquire the lock.
     pub(crate) acquire: Form,
-    /// Makes a hold last longer.
+    /// Extends a hold.
     pub(crate) renew: Form,
     /// Removes a hold, or a waiter's mark, and wakes the waiters.
     pub(crate) release: Form,
-    /// Asks who holds it.
+    /// Asks who holds the lock.
     pub(crate) inspect: Form,
     /// Removes the record, no matter which owner holds it, and wakes the waiters.
     pub(crate) force: Form,
-    /// What the answer to `acquire` and `inspect` tells of a lock that is held. All other replies
-    /// have one form for all kinds.
+    /// The additional parts of the reply to `acquire` and `inspect` about a held lock. All other replies have the same
+    /// form for all kinds.
     pub(crate) told: HeldReply,
 }
 
@@ -200,26 +197,25 @@ pub(crate) struct Spec {
 pub(crate) enum HeldReply {
     /// No more facts.
     Holder,
-    /// When the server saw the waiter in its queue.
+    /// The server's clock when the call ran.
     Queued,
     /// How many permits are held, and the limit.
     Permits,
 }
 
 impl Spec {
-    /// Where a caller may have a hold around a new one: its own gate first, then that of the other
-    /// side.
+    /// Returns the gates where a caller can have a hold around a new one: its own gate first, then the other side's.
     pub(crate) fn gates_around(&self) -> impl Iterator<Item = Gate> + use<> {
         std::iter::once(self.gate).chain(self.inside.map(|(gate, _)| gate))
     }
 
-    /// What becomes of a caller with a hold at this gate, if that is the other side.
+    /// Returns what happens to a caller with a hold at this gate, if it is that of the other side.
     pub(crate) fn inside(&self, held: Gate) -> Option<Inside> {
         self.inside.filter(|(gate, _)| *gate == held).map(|(_, inside)| inside)
     }
 }
 
-/// What local waiters queue at, by a name. Kinds with the same gate and record share a local queue
+/// The local queue of a kind's waiters, by name. Kinds with the same gate and the same record share one local queue
 /// and, if they are reentrant, their holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Gate(&'static str);
@@ -230,45 +226,45 @@ impl Gate {
     }
 }
 
-/// How many hold a lock at a time.
+/// How many owners can hold a lock at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holders {
     One,
     Many,
-    /// So many as there are permits for.
+    /// As many owners as there are permits for.
     Permits,
 }
 
-/// What becomes of a caller that holds the lock already.
+/// The treatment of a caller that already holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// It enters its hold once more, without a call to the server.
+    /// The caller enters its hold once more, without a call to the server.
     Enters,
-    /// It waits as others do. Where only its own release could end that wait, it is refused at
-    /// once, with these words.
+    /// The caller waits like any other. If only the caller itself could end that wait, the wait is refused at once with
+    /// this message.
     Waits(&'static str),
 }
 
-/// What becomes of a caller that holds the other side of the lock.
+/// The treatment of a caller that holds the other side of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inside {
-    /// It is granted beside that hold.
+    /// The caller is granted the lock in addition to that hold.
     LetIn,
-    /// It would wait for itself, and is refused at once, with these words.
+    /// The caller would wait for itself, and is refused at once with this message.
     Refused(&'static str),
 }
 
-/// Where waiters queue.
+/// The place where waiters queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiters {
-    /// In the client, of which only the first asks the server.
+    /// In the client, where only the first waiter asks the server.
     Client,
-    /// On the server, which a client tells by this call that its waiters live. The arguments are
-    /// repeated for each of them.
+    /// On the server. A client keeps its waiters alive there with this call, whose arguments are repeated for each
+    /// waiter.
     Server { poll: Form },
 }
 
-/// One call: a script, with its KEYS and ARGV in the order in which its head names them.
+/// One call: a script, with its KEYS and ARGV in the order in which the head of the script names them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) script: Script,
@@ -279,47 +275,47 @@ pub(crate) struct Form {
 /// A key of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The lock's name itself, as other libraries have it.
+    /// The name of the lock itself, as in other libraries.
     Name,
-    /// One of ours.
+    /// A key of Steadlock's own.
     Own(Word),
-    /// The fencing token's, left out if none is drawn.
+    /// The key of the fencing token; left out if no token is drawn.
     TokenIfDrawn,
 }
 
 /// A channel of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// Redisson's `getLock` has the same.
+    /// The channel of Redisson's `getLock`.
     Redisson,
-    /// One of ours.
+    /// A channel of Steadlock's own.
     Own(Word),
 }
 
 /// An argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arg {
-    /// For how long the record is to last, in ms.
+    /// The TTL of the record, in ms.
     Ttl,
     /// The owner id.
     Owner,
-    /// `1` if a fencing token is drawn, else `0`.
+    /// `1` if the server must draw a fencing token, otherwise `0`.
     Fencing,
-    /// `1` if the owner waits when it is refused, else `0`.
+    /// `1` if the owner waits when it is refused, otherwise `0`.
     Waits,
-    /// The owner of the other side's hold that this one is acquired inside; empty if there is none.
+    /// The owner id of the hold around this one, on the other side; empty if there is none.
     Around,
-    /// How many permits are wanted.
+    /// The number of permits that are wanted.
     Wanted,
-    /// How many permits there are.
+    /// The number of permits that there are.
     Limit,
-    /// Where releases are published.
+    /// The channel on which releases are published.
     Channel,
-    /// This word.
+    /// This text.
     Text(&'static str),
 }
 
-/// How many permits of a semaphore are wanted, of how many there are.
+/// The number of permits that a caller wants, and the number that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permits {
     wanted: u32,
@@ -329,10 +325,10 @@ pub struct Permits {
 impl Permits {
     /// The largest limit.
     pub const MAX_LIMIT: u32 = 1_000_000;
-    /// The most permits that one call takes.
+    /// The maximum number of permits that one call acquires.
     pub const MAX_WANTED: u32 = 1_000;
 
-    /// `wanted` permits of `limit`.
+    /// Makes a request for `wanted` permits of `limit`.
     ///
     /// # Errors
     /// `InvalidArgument` unless 1 ≤ wanted ≤ 1,000 and wanted ≤ limit ≤ 1,000,000.
@@ -349,13 +345,13 @@ impl Permits {
         Ok(Self { wanted, limit })
     }
 
-    /// How many are wanted.
+    /// Returns how many permits are wanted.
     #[must_use]
     pub const fn wanted(self) -> u32 {
         self.wanted
     }
 
-    /// How many there are.
+    /// Returns how many permits there are.
     #[must_use]
     pub const fn limit(self) -> u32 {
         self.limit

@@ -1,8 +1,8 @@
-//! Grants that come too late to be relied on: when callers stop asking, and what they are told.
+//! Grants that come too late: when callers stop asking, and the errors that they get.
 //!
-//! A lease counts from before its call was sent. An answer that takes as long leaves nothing of the lease, and the
-//! lock is released again. One such answer may be an accident, so the caller asks again. Several in a row say
-//! that the lease is too short for the network, and that asking again would go on for ever.
+//! A lease counts from before its call was sent. If the answer takes as long as the lease, nothing of the lease is
+//! left, and the lock is released again. One late answer may be an accident, so the caller asks again. Several in a row
+//! show that the lease is too short for the network, and that the caller would ask forever.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::lease::{reliable, used_up_by};
 use crate::periods::MAX_ATTEMPT;
 use crate::wording::brief;
 
-/// After so many in a row, callers without a bound of their own stop asking.
+/// After this many late grants in a row, callers without a bound of their own stop asking.
 const MOST: u32 = 5;
-/// The pause after the second in a row; it doubles with each that follows.
+/// The bounds of the random pause after the second late grant in a row. The pause doubles with each that follows.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(100));
-/// The pause is doubled no more often.
+/// The maximum number of doublings.
 const MOST_DOUBLINGS: u32 = 4;
 
-/// How many late grants there were in a row.
+/// The number of late grants in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness(u32);
 
 impl Lateness {
-    /// One more.
+    /// Counts one more late grant.
     pub(crate) const fn again(&mut self) {
         self.0 = self.0.saturating_add(1);
     }
 
-    /// An answer came in time.
+    /// Resets the number, because an answer came in time.
     pub(crate) const fn over(&mut self) {
         self.0 = 0;
     }
 
-    /// Whether there was one.
+    /// Whether the last grant came too late.
     pub(crate) const fn is_any(self) -> bool {
         self.0 > 0
     }
 
-    /// Whether to go on asking would be of no use.
+    /// Whether more attempts would be useless.
     pub(crate) const fn is_lasting(self) -> bool {
         self.0 >= MOST
     }
 
-    /// Between which times to pause before the next question; `None` to ask at once.
+    /// Returns the bounds of the pause before the next attempt; `None` to ask at once.
     pub(crate) fn pause(self) -> Option<(Duration, Duration)> {
         let doublings = self.0.checked_sub(2)?.min(MOST_DOUBLINGS);
         let times = |pause: Duration| pause.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
@@ -52,8 +52,8 @@ impl Lateness {
     }
 }
 
-/// What a caller is told whose lock was granted by an answer that took so long, for a lease of `ttl`. `is_cut` says
-/// that the caller wanted a longer one, which `max_hold` does not allow.
+/// Returns the cause for the error of a caller whose grant took too long, with a lease of `ttl`. `is_cut` says that the
+/// caller wanted a longer lease, but `max_hold` limits it.
 pub(crate) fn too_late(answer: Duration, ttl: Duration, is_cut: bool) -> Cause {
     let (answer, usable) = (whole_millis(answer), reliable(ttl));
     let cause = Cause::new(format!(
@@ -63,14 +63,14 @@ pub(crate) fn too_late(answer: Duration, ttl: Duration, is_cut: bool) -> Cause {
     ));
     let least = whole_millis(used_up_by(answer));
     cause.with_advice(match least {
-        // Longer ones are granted for so long at first.
+        // A longer lease is also granted for only `MAX_ATTEMPT` at first.
         least if least >= MAX_ATTEMPT => "the server has to answer sooner".into(),
         least if is_cut => format!("max_hold must be longer than {least:?}"),
         least => format!("the lease must be longer than {least:?}"),
     })
 }
 
-/// Rounded up, as people read it.
+/// Rounds a time up to whole milliseconds.
 pub(crate) fn whole_millis(time: Duration) -> Duration {
     Duration::from_millis(micros(time).div_ceil(1_000))
 }

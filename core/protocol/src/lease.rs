@@ -1,4 +1,4 @@
-//! How long a hold lasts.
+//! Leases: how long a hold lasts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::instant::Instant;
 pub struct LeaseDuration(Duration);
 
 impl LeaseDuration {
-    /// The client's lease unless it is configured.
+    /// The default lease of a client.
     pub const DEFAULT: Self = Self(Duration::from_secs(30));
     /// The shortest lease.
     pub const MIN: Self = Self(Duration::from_millis(100));
@@ -19,18 +19,16 @@ impl LeaseDuration {
     /// The longest lease.
     pub const MAX: Self = Self(Duration::from_secs(24 * 60 * 60));
 
-    /// A fixed lease of `duration`.
+    /// Makes a fixed lease of `duration`, in whole milliseconds.
     ///
-    /// # Errors
-    /// `InvalidArgument` below 100 ms or above 24 h.
+    /// # Errors `InvalidArgument` below 100 ms or above 24 h.
     pub fn fixed(duration: Duration) -> Result<Self, Error> {
         Self::between(duration, Self::MIN)
     }
 
-    /// A lease that the watchdog renews.
+    /// Makes an auto-renewed lease, in whole milliseconds.
     ///
-    /// # Errors
-    /// `InvalidArgument` below 300 ms or above 24 h.
+    /// # Errors `InvalidArgument` below 300 ms or above 24 h.
     pub fn watched(duration: Duration) -> Result<Self, Error> {
         Self::between(duration, Self::MIN_WATCHED)
     }
@@ -48,20 +46,20 @@ impl LeaseDuration {
         )))
     }
 
-    /// The lease as a duration.
+    /// Returns the lease as a duration.
     #[must_use]
     pub const fn get(self) -> Duration {
         self.0
     }
 
-    /// The lease in whole milliseconds, as the wire has it.
+    /// Returns the lease in whole milliseconds, as on the wire.
     #[must_use]
     pub fn as_millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// The lease that a caller asks for: how long, and whether the watchdog renews it.
+/// The lease that a caller requests: its length, and whether the watchdog renews it.
 ///
 /// ```
 /// use steadlock_protocol::LeaseTerms;
@@ -83,24 +81,22 @@ enum Terms {
 }
 
 impl LeaseTerms {
-    /// No lease of its own: the client's, auto-renewed.
+    /// The client's lease, auto-renewed.
     pub const CLIENT: Self = Self(Terms::Client);
 
-    /// A fixed lease, which nothing renews.
+    /// Makes a fixed lease, which nothing renews.
     ///
-    /// # Errors
-    /// `InvalidArgument` below 100 ms or above 24 h.
+    /// # Errors `InvalidArgument` below 100 ms or above 24 h.
     pub fn fixed(length: Duration) -> Result<Self, Error> {
         Ok(Self(Terms::Fixed(LeaseDuration::fixed(length)?)))
     }
 
-    /// An auto-renewed lease of a length of its own.
+    /// Makes an auto-renewed lease with a length of its own.
     ///
-    /// # Errors
-    /// `InvalidArgument` below 300 ms or above 24 h.
+    /// # Errors `InvalidArgument` below 300 ms or above 24 h.
     pub fn renewed(length: Duration) -> Result<Self, Error> {
         if length < LeaseDuration::MIN_WATCHED.0 {
-            // Shorter ones are for fixed leases, so the caller is told what was wrong with this one.
+            // A shorter lease can be valid as a fixed one, so the message says what is wrong with this one.
             return Err(out_of_range(&format!(
                 "a lease of {length:?} is too short to be renewed; give {:?} to 24 h, or a fixed lease, which is not renewed",
                 LeaseDuration::MIN_WATCHED.0
@@ -109,7 +105,7 @@ impl LeaseTerms {
         Ok(Self(Terms::Renewed(LeaseDuration::watched(length)?)))
     }
 
-    /// The length that was given, if any was.
+    /// Returns the length, if the lease has one of its own.
     #[must_use]
     pub const fn length(self) -> Option<LeaseDuration> {
         match self.0 {
@@ -118,7 +114,7 @@ impl LeaseTerms {
         }
     }
 
-    /// Whether the watchdog renews it.
+    /// Whether the watchdog renews the lease.
     #[must_use]
     pub const fn is_renewed(self) -> bool {
         !matches!(self.0, Terms::Fixed(_))
@@ -129,44 +125,43 @@ fn out_of_range(message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message)
 }
 
-/// The instant until which a record set by a call sent at `sent` may be relied on.
+/// Returns the instant until which the holder may rely on a record that a call sent at `sent` has set.
 ///
-/// Counted from before the request, and shorter than the TTL by 1 % (clocks
-/// that run at different rates) and 20 ms (the timer's own lateness), so that
-/// the holder stops before the server does.
+/// The time counts from before the request. It is shorter than the TTL by 1 % (for clocks that run at different rates)
+/// and by 20 ms (for late timers), so that the holder stops before the server removes the record.
 #[must_use]
 pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
     sent + reliable(ttl)
 }
 
-/// For how long a record of this TTL may be relied on, from before the call was sent that set it.
+/// Returns how long the holder may rely on a record of this TTL, counted from before the call that set it was sent.
 #[must_use]
 pub(crate) fn reliable(ttl: Duration) -> Duration {
     let margin = ttl.checked_div(100).unwrap_or_default().saturating_add(LATE_TIMERS);
     ttl.saturating_sub(margin)
 }
 
-/// The TTL of which nothing is left when the answer takes so long.
+/// Returns the TTL of which nothing is left if the answer takes this long.
 #[must_use]
 pub(crate) fn used_up_by(answer: Duration) -> Duration {
     let hundredths = answer.saturating_add(LATE_TIMERS).saturating_mul(100);
     hundredths.checked_div(99).unwrap_or_default()
 }
 
-/// How late a timer may be.
+/// How late a timer may fire.
 const LATE_TIMERS: Duration = Duration::from_millis(20);
 
-/// How long a hold is to last.
+/// The length of a hold, and whether it is renewed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeasePlan {
-    /// The lease.
+    /// The length of the lease.
     pub(crate) length: Duration,
-    /// Whether the watchdog renews it.
+    /// Whether the watchdog renews the lease.
     pub(crate) renewed: bool,
 }
 
 impl LeasePlan {
-    /// What a caller asks for, of the client's length where it names none.
+    /// Returns the plan for these terms. If they have no length, the plan has that of the client.
     pub(crate) fn of(terms: LeaseTerms, client: LeaseDuration) -> Self {
         Self {
             length: terms.length().unwrap_or(client).get(),
@@ -174,7 +169,8 @@ impl LeasePlan {
         }
     }
 
-    /// Whether both are renewed, and this one for at least as long: then the other needs nothing more.
+    /// Whether both are renewed, and this one has at least the length of the other. The other then needs no renewals of
+    /// its own.
     pub(crate) fn renews_for(&self, other: Self) -> bool {
         self.renewed && other.renewed && self.length >= other.length
     }

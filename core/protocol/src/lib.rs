@@ -1,41 +1,34 @@
 //! Steadlock's lock protocol without I/O.
 //!
-//! A [`Session`] owns the local state of every lock of one client: waiters,
-//! holds, the reentrancy map, the renewal schedule, subscriptions, and the
-//! releases that are still owed. It opens no socket, reads no clock and draws
-//! no entropy of its own: `now` is an argument and randomness is injected. The
-//! same code runs under tokio, in a browser's event loop, and under a simulator.
+//! A [`Session`] owns the local state of every lock of one client: waiters, holds, the reentrancy map, the renewal
+//! schedule, subscriptions, and owed releases. A session opens no socket, reads no clock and has no source of entropy:
+//! `now` is an argument, and randomness is injected. The same code runs under tokio, in a browser's event loop, and
+//! under a simulator.
 //!
 //! # The driver contract
 //!
-//! **After any input, drain both polls**: [`Session::poll_transmit`] until it
-//! is empty, then [`Session::poll_event`] until it is empty. An input is any
-//! method that takes `now`. Then sleep until [`Session::poll_timeout`] or the
-//! next thing the transport saw.
+//! **After any input, drain both polls**: [`Session::poll_transmit`] until it is empty, then [`Session::poll_event`]
+//! until it is empty. An input is any method that takes `now`. Then sleep until [`Session::poll_timeout`] or until the
+//! transport has the next input.
 //!
-//! # What a driver does
+//! # Duties of a driver
 //!
-//! 1. Give every command of a caller to the session ([`Session::acquire`],
-//!    [`Session::release`], [`Session::cancel`], …) and every thing that the
-//!    transport saw (`on_…`).
-//! 2. Send what `poll_transmit` hands out, in that order. Calls of one
-//!    [`Lane`] of one node must reach the server in the order they were handed
-//!    out, as far as one connection lives; a lane has a connection of its own,
-//!    and so have the subscriptions. Each of the three is opened again by itself,
-//!    and told of by itself: [`Session::on_lane_opened`],
-//!    [`Session::on_lane_closed`], [`Session::on_subscriptions_lost`].
-//! 3. Say [`Session::on_sent`] just before a call's bytes go to the socket. A
-//!    call waits in the driver while its lane is closed. An answer's deadline
-//!    counts from `on_sent`, so early is safe and late is not.
-//! 4. Answer every call once, by [`Session::on_reply`], also when its
-//!    connection closed. Timeouts are the session's own business: it never
-//!    waits for an answer, and a late one is harmless.
-//! 5. When a script is unknown to the server (NOSCRIPT), load it and send the
-//!    call again, once. The session never sees NOSCRIPT.
+//! 1. Pass every command of a caller to the session ([`Session::acquire`], [`Session::release`], [`Session::cancel`],
+//!    …), and every event of the transport (`on_…`).
+//! 2. Send the results of `poll_transmit` in their order. During the life of one connection, calls of one [`Lane`] of
+//!    one node must reach the server in that order. Each lane has a connection of its own, and so have the
+//!    subscriptions. The driver opens each of the three separately, and reports it separately:
+//!    [`Session::on_lane_opened`], [`Session::on_lane_closed`], [`Session::on_subscriptions_lost`].
+//! 3. Call [`Session::on_sent`] just before a call's bytes are written to the socket. A call waits in the driver while
+//!    its lane is closed. The deadline of a grant counts from `on_sent`, so an early report is safe and a late one is
+//!    not.
+//! 4. Answer every call once, by [`Session::on_reply`], even if its connection closed. The driver needs no timeouts:
+//!    the session has its own, and handles answers that come late.
+//! 5. If a script is unknown to the server (NOSCRIPT), load it and send the call again, once. The session never
+//!    receives NOSCRIPT.
 //!
-//! Calls, subscriptions and tickets keep their meaning across reconnects: on a
-//! new connection the driver subscribes again to every channel that is still
-//! subscribed, and says [`Session::on_subscribed`] for each.
+//! Calls, subscriptions and tickets stay valid across reconnects. On a new connection the driver subscribes again to
+//! every channel that is still subscribed to, and calls [`Session::on_subscribed`] for each.
 
 #![warn(clippy::too_many_lines)]
 

@@ -34,11 +34,11 @@ use crate::step::Step;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Lane, Outcome};
 
-/// How long a subscription outlives the last waiter, so that a lock in steady
-/// use is not subscribed and unsubscribed for each of them.
+/// How long a subscription outlives the last waiter. Without this time, a busy lock would be subscribed to and
+/// unsubscribed from for each waiter.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The machines of a client's locks.
+/// The machines of a client's locks, and the router between them.
 pub(crate) struct Locks {
     io: Io,
     waiters: Waiters,
@@ -47,25 +47,25 @@ pub(crate) struct Locks {
     releases: Releases,
     channels: Channels,
     inspections: Inspections,
-    /// What callers are to be told.
+    /// The events that have not been passed on yet.
     told: VecDeque<Told>,
 }
 
-/// What leaves the machines.
+/// An event that leaves the machines.
 pub(crate) enum Told {
-    /// For a caller, or the composite lock that it concerns a member of.
+    /// An event for a caller. For a member of a composite lock, the event goes to the composite lock.
     Event(Event),
-    /// A caller was let into a hold once more, which is to be renewed so.
+    /// A caller re-entered a hold, which must be renewed by this plan.
     Entered(Ticket, HoldId, LeasePlan),
 }
 
-/// Where a caller stands that wants a lock.
+/// The relation of a caller to the lock that it wants.
 enum Place {
-    /// It holds the lock and is let in again.
+    /// The caller holds the lock and re-enters it.
     Reenter(HoldId),
-    /// It writes, and wants to read inside the write hold of this owner.
+    /// The caller holds the write lock with this owner id and wants to read inside it.
     Inside(OwnerId),
-    /// It holds nothing of it.
+    /// The caller holds nothing of the lock.
     Outside,
 }
 
@@ -95,12 +95,12 @@ impl Locks {
         &self.holds
     }
 
-    /// The next thing that a caller is to be told.
+    /// Returns the next event that leaves the machines.
     pub(crate) fn next_told(&mut self) -> Option<Told> {
         self.told.pop_front()
     }
 
-    /// Takes a lock of one node for `ticket`, to last as planned.
+    /// Acquires a lock of one node for `ticket`; the lease follows the plan.
     pub(crate) fn acquire(
         &mut self,
         ticket: Ticket,
@@ -109,8 +109,8 @@ impl Locks {
         now: Instant,
     ) {
         let keys = Arc::new(Keys::new(request.kind, &request.name, node));
-        // Who sees that its fixed lease is over, and comes back before the timer has told so,
-        // holds nothing any more.
+        // A caller that returns after its fixed lease expired holds nothing, even if the expiry timer has not fired
+        // yet.
         let context = request.context.filter(|_| HAS_CALLERS && request.within.is_none());
         if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
             self.hold(holds::Input::Return(id), now);
@@ -135,25 +135,26 @@ impl Locks {
         self.wait(waiters::Input::Wanted(wanted), now);
     }
 
-    /// What a context holds of a lock, at one of its gates.
+    /// Returns the holds of a context on a lock, at one of the lock's gates.
     pub(crate) fn holds_at(&self, keys: &Keys, gate: Gate, context: Context) -> impl Iterator<Item = &Hold> {
         let lock = self.waiters.find_at(keys, gate).into_iter();
         lock.flat_map(move |lock| self.holds.all_of_context(lock, context))
     }
 
-    /// What a context holds of a lock.
+    /// Returns the holds of a context on a lock.
     pub(crate) fn holds_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = &Hold> {
         let keys = Keys::new(kind, name, NodeId::default());
         let lock = self.waiters.find(&keys).into_iter();
         lock.flat_map(move |lock| self.holds.all_of_context(lock, context))
     }
 
-    /// Whether a lease is one of this client: it is held, or was lost and is still to be released.
+    /// Whether this client knows a lease: the lease is held, or it was lost and not released yet.
     pub(crate) fn has_lease(&self, lease: LeaseId) -> bool {
         self.holds.of_lease(lease).is_some()
     }
 
-    // Each of these gives one machine an input and hands on what follows; within `perform` that goes on by itself.
+    // Each of the next functions gives one machine an input and routes the steps that follow. Code that runs inside
+    // `perform` calls the machines directly instead, because the loop in `route` is already running.
 
     pub(crate) fn hold(&mut self, input: holds::Input, now: Instant) {
         self.holds.input(&mut self.io, input, now);
@@ -185,12 +186,12 @@ impl Locks {
         self.route(now);
     }
 
-    /// The caller of a ticket went away.
+    /// Cancels the request of a ticket.
     pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
         match ticket.verb() {
             Verb::Acquire => {
                 self.wait(waiters::Input::Cancelled(ticket), now);
-                // Who enters again waits for a hold to last longer.
+                // A caller that re-enters can wait in the hold until its lease is extended.
                 self.hold(holds::Input::Cancelled(ticket), now);
             }
             Verb::Extend => self.hold(holds::Input::Cancelled(ticket), now),
@@ -199,24 +200,24 @@ impl Locks {
         }
     }
 
-    /// The tickets of all who wait for a lock or for an answer.
+    /// Returns the tickets of all requests that wait for a lock or for an answer.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         let mut waiting = self.waiters.tickets();
         waiting.append(&mut self.inspections.tickets());
         waiting
     }
 
-    /// The client closes: what was to be released later is released now.
+    /// Sends all releases now that are scheduled for later, because the client closes.
     pub(crate) fn release_at_once(&mut self, now: Instant) {
         self.release(releases::Input::Closed, now);
     }
 
-    /// Whether nothing is owed to the server.
+    /// Whether no release is owed to the server.
     pub(crate) fn is_drained(&self) -> bool {
         self.releases.is_empty()
     }
 
-    /// How many entries all machines keep.
+    /// Returns how many entries all machines keep.
     pub(crate) fn len(&self) -> usize {
         [
             self.waiters.len(),
@@ -232,7 +233,7 @@ impl Locks {
         .fold(0, |sum, part| sum.saturating_add(*part))
     }
 
-    /// A call's bytes are about to go to the socket.
+    /// Notes that the bytes of a call are about to be written to the socket.
     pub(crate) fn sent(&mut self, call: CallId, now: Instant) {
         let purpose = self.io.sent(call, now).map(|call| call.purpose);
         if let Some(Purpose::Release(release)) = purpose {
@@ -240,7 +241,7 @@ impl Locks {
         }
     }
 
-    /// A call was answered, or its connection closed.
+    /// Handles the answer to a call, or the close of its connection.
     pub(crate) fn replied(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
         let Some((call, heirs)) = self.io.finish(id) else {
             return;
@@ -284,22 +285,22 @@ impl Locks {
         self.wait(waiters::Input::Answered(answered), now);
     }
 
-    /// The server confirmed a subscription.
+    /// Notes that the server confirmed a subscription.
     pub(crate) fn subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
         self.hear(channels::Input::Confirmed(node, channel), now);
     }
 
-    /// A message came.
+    /// Handles a message that arrived on a channel.
     pub(crate) fn message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
         self.hear(channels::Input::Message(node, channel, payload), now);
     }
 
-    /// The connection that carried a node's subscriptions is gone.
+    /// Notes that the connection of a node's subscriptions is closed.
     pub(crate) fn subscriptions_lost(&mut self, node: NodeId) {
         self.channels.input(&mut self.io, channels::Input::Lost(node));
     }
 
-    /// One of the node's subscriptions is gone.
+    /// Notes that one of a node's subscriptions is lost.
     pub(crate) fn subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
         self.channels
             .input(&mut self.io, channels::Input::LostOne(node, channel));
@@ -316,15 +317,15 @@ impl Locks {
         }
     }
 
-    /// These lanes have just opened: sends what waited for them.
+    /// Notes that these lanes have just opened, and sends everything that waited for them.
     pub(crate) fn lanes_opened(&mut self, node: NodeId, opened: &[Lane], now: Instant) {
         for lane in opened {
             self.io.lane_opened(node, *lane);
         }
         // Owed releases go first, then renewals, then attempts.
         self.release(releases::Input::Connected(node, opened.to_vec()), now);
-        // Also while the other lane stayed open: the one that has opened may lead to another server by now,
-        // which then says that it has no record.
+        // The holds are also informed if the other lane stayed open. The new connection may lead to another server,
+        // which then answers that it has no record.
         for lane in opened {
             self.hold(holds::Input::Connected(node, *lane), now);
         }
@@ -340,7 +341,7 @@ impl Locks {
         }
     }
 
-    /// A timer has run out.
+    /// Handles a timer that has fired.
     pub(crate) fn timer(&mut self, timer: Timer, now: Instant) {
         match timer {
             Timer::CallTimeout(id) => self.call_overdue(id, now),
@@ -358,14 +359,14 @@ impl Locks {
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
             Timer::Identify => self.identify_again(now),
-            // The refusal is told with what is known when the session settles.
+            // The session tells the caller when it settles: with the name if it is known by then.
             Timer::Name(_) => {}
-            // The composite locks'.
+            // These timers belong to composite locks.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }
     }
 
-    /// Hands on what follows from an input, and from that.
+    /// Performs the steps that follow from an input, and the steps that follow from those.
     fn route(&mut self, now: Instant) {
         while let Some(step) = self.io.next_step() {
             self.perform(step, now);
@@ -433,7 +434,8 @@ impl Locks {
         self.fair_queue.input(&mut self.io, input, now);
     }
 
-    /// An owner id of this client holds a lock. If it was given up here, it is released.
+    /// Handles the report that an owner id of this client holds a lock. If the client has abandoned that owner id, the
+    /// lock is released.
     fn owner_seen(&mut self, lock: LockId, owner: OwnerId, is_told: bool, now: Instant) {
         if let Some(keys) = self.fair_queue.keys(lock) {
             let input = releases::Input::Seen(lock, Arc::clone(keys), owner, is_told);
@@ -441,8 +443,8 @@ impl Locks {
         }
     }
 
-    /// Forgets a lock that nobody needs: at once if nothing else knows of it,
-    /// else after a while.
+    /// Forgets a lock that is no longer in use. The lock is kept for `LINGER` first if the client is subscribed to its
+    /// channel, or if other clients wait for the lock.
     fn tidy(&mut self, lock: LockId, now: Instant) {
         if self.waiters.is_unused(lock) != Some(true) {
             return;
@@ -454,7 +456,7 @@ impl Locks {
         }
     }
 
-    /// A lock has been idle for a while, unless it is in use again.
+    /// Forgets a lock that has been idle for `LINGER`, unless it is in use again.
     fn linger_over(&mut self, lock: LockId, now: Instant) {
         if self.waiters.is_unused(lock) != Some(true) {
             return;
@@ -476,7 +478,7 @@ impl Locks {
 }
 
 impl Locks {
-    /// Where a caller stands: one of this context, or one that names a lease.
+    /// Returns what a caller already holds of a lock. The caller is known by its context, or names a lease.
     fn place(
         &self,
         keys: &Keys,
@@ -506,14 +508,14 @@ impl Locks {
         }
     }
 
-    /// The hold around a new one of `context`: its own, or the other side's of a
-    /// read-write lock.
+    /// Returns the hold that encloses a new one of `context`: its own hold of the lock, or its hold of the other side
+    /// of a read-write lock.
     pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
         let at = |gate| self.holds.of_context(self.waiters.find_at(keys, gate)?, context);
         keys.kind.spec().gates_around().find_map(at)
     }
 
-    /// A caller was granted a lock: its other waits for this lock are answered.
+    /// Answers the other requests of a caller for a lock that it was just granted.
     fn answer_other_waits(&mut self, granted: &Keys, context: Option<Context>, now: Instant) {
         let Some(context) = context.filter(|context| HAS_CALLERS && self.waiters.has_waits_of(*context)) else {
             return;
@@ -546,7 +548,7 @@ impl Locks {
                     self.refuse(ticket, keys, error, now);
                 }
             }
-            // It ends by itself.
+            // This wait has a bound, and ends by itself.
             Ok(Place::Inside(_) | Place::Outside) => {}
             Err(error) => self.refuse(ticket, &wait.keys, error, now),
         }
@@ -565,18 +567,19 @@ impl Locks {
 }
 
 impl Locks {
-    /// The answer to a call is overdue.
+    /// Handles a call whose answer is overdue.
     fn call_overdue(&mut self, id: CallId, now: Instant) {
         let Some(call) = self.io.in_flight(id) else { return };
         match call.purpose {
             Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
             Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
             Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
-            // Its caller's own wait ends at the same time; the next poll comes by itself.
+            // The caller's own timer ends its wait at the same time, and the next poll has a timer of its own.
             Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
-        // A renewal of a short lease is asked for again before that.
+        // A renewal of a short lease is overdue before the command timeout, so that it can be repeated in time. This
+        // does not count against the primary.
         let timeout = self.io.config().command_timeout;
         let is_early = call.sent.is_none_or(|sent| now.saturating_since(sent) < timeout);
         if !(is_early && matches!(call.purpose, Purpose::Renew { .. })) {
@@ -585,14 +588,14 @@ impl Locks {
         }
     }
 
-    /// Of a cluster, which of its primaries has which slot.
+    /// Notes which primary of a cluster has which slot.
     pub(crate) fn slots_seen(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
         self.io.set_slots(node, slots, now);
         self.route(now);
     }
 
-    /// What an answer says. In a cluster a call that could not be sent in time is answered as one whose
-    /// connection closed.
+    /// Returns what the result of a call says about its primary. In a cluster, a call that the driver could not send in
+    /// time has the same error as a call whose connection closed, but it counts as a failure.
     fn health_of(&self, call: &InFlight, result: &Result<Reply, CallError>) -> Health {
         match result {
             Err(CallError::Disconnected(cause))
@@ -604,14 +607,14 @@ impl Locks {
         }
     }
 
-    /// A probe of this primary is due.
+    /// Sends the probe of a primary.
     fn probe(&mut self, primary: Primary, now: Instant) {
         self.io.probe(primary, now);
         self.route(now);
     }
 
-    /// A primary that answered serves. Before what else follows from the answer: whom it lets go on
-    /// asks the server again.
+    /// Notes that a primary answered. This comes before all other consequences of the answer: waiters that may go on
+    /// send new attempts.
     fn note_answer(&mut self, call: &InFlight, health: &Health, now: Instant) {
         if *health == Health::Serves {
             self.io.note_round_trip(call, now);
@@ -622,7 +625,7 @@ impl Locks {
         }
     }
 
-    /// A primary gave no answer, or said that it cannot serve. After what else follows from that.
+    /// Notes that a primary gave no answer, or reported that it cannot serve. This comes after all other consequences.
     fn note_failure(&mut self, primary: Primary, health: Health, now: Instant) {
         if let Health::Fails(cause) = health {
             self.io.failed_at(primary, &cause, now);
@@ -630,7 +633,7 @@ impl Locks {
         }
     }
 
-    /// A connection to a primary opened, or closed, or could not be made for this cause.
+    /// Notes that a connection to a primary opened, or with `failure` that it closed or could not be made.
     pub(crate) fn primary_seen(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
         match failure {
             Some(cause) => self.io.failed_at(primary, cause, now),
@@ -639,7 +642,7 @@ impl Locks {
         self.route(now);
     }
 
-    /// A probe is over, wherever the slot of its lock may be by now.
+    /// Handles the result of a probe, even if the slot of its lock has moved to another primary.
     fn probed(&mut self, (primary, call): (Primary, CallId), health: &Health, now: Instant) {
         if *health == Health::Serves {
             self.io.answered_by(primary, now);
@@ -651,20 +654,20 @@ impl Locks {
 }
 
 impl Locks {
-    /// It was said long ago: if anything is wanted or held here, it is said again.
+    /// Repeats the identity of this client when its interval is over, if any lock is wanted or held here.
     fn identify_again(&mut self, now: Instant) {
         let is_in_use = self.waiters.len() > 0 || self.holds.len() > 0;
         self.io.identify_again(is_in_use, now);
     }
 
-    /// Another connection may lead to another server.
+    /// Repeats the identity on a new connection, which may lead to another server.
     fn identify_there(&mut self, node: NodeId, now: Instant) {
         if self.io.forget_identity(node) {
             self.io.identify(node, now);
         }
     }
 
-    /// A question about another client was answered, or will not be.
+    /// Handles the answer to a question about another client, or its failure.
     fn identified(&mut self, call: CallId, result: &Result<Reply, CallError>, now: Instant) {
         self.io.identified(call, result, now);
         self.inspect(inspections::Input::Identified, now);

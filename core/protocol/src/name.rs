@@ -1,10 +1,12 @@
-//! Lock names, and the keys and channels derived from them.
+//! Lock names, and the keys and channels that are derived from them.
 //!
-//! Ours are `steadlock:{NAME}:WORD`, or `steadlock::NAME:WORD` if the name has braces
-//! of its own. So a cluster keeps all of a lock together; no two names share a key;
-//! and all that belongs to the names of one prefix starts with `steadlock:{PREFIX` or
-//! `steadlock::PREFIX`, and nothing else does: two patterns of an access list confine
-//! a client to its prefix.
+//! The keys and channels of Steadlock have the form `steadlock:{NAME}:WORD`, or `steadlock::NAME:WORD` if the name has
+//! braces. This form has three properties:
+//!
+//! - A cluster keeps all keys of a lock in one slot.
+//! - No two names share a key.
+//! - All keys of the names with one prefix start with `steadlock:{PREFIX` or `steadlock::PREFIX`, and no other keys do.
+//!   Two patterns of an access list therefore confine a client to its prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,29 +15,27 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::owner::ClientId;
 use crate::shown::shown;
 
-/// The longest name, in bytes.
+/// The length of the longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
 
-/// Prefixes that belong to keys derived from names.
+/// The prefixes of keys that are derived from names.
 const RESERVED_PREFIXES: [&str; 2] = ["steadlock:", "redisson_"];
 
-/// A name whose derived keys all share its hash slot.
+/// A name whose derived keys are all in the hash slot of the name.
 ///
-/// Two names are the same lock only if their bytes are equal; there is no
-/// Unicode normalisation.
+/// Two names are the same lock only if their bytes are equal; there is no Unicode normalisation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(Arc<str>);
 
 impl LockName {
     /// Checks a name.
     ///
-    /// # Errors
-    /// `InvalidArgument` if it is empty, longer than 512 bytes, holds NUL,
-    /// starts with `steadlock:` or `redisson_`, or has braces such that its
-    /// derived keys would live in another hash slot of a cluster.
+    /// # Errors `InvalidArgument` if the name is empty, is longer than 512 bytes, contains NUL, starts with
+    /// `steadlock:` or `redisson_`, or has braces that would put its derived keys into another hash slot of a cluster.
     pub fn parse(name: &str) -> Result<Self, Error> {
         let refuse = |why: String| {
-            // Hidden first: the cut could take away the @ by which userinfo is known.
+            // The userinfo of a URL is hidden before the text is cut, because the cut could remove the `@` that marks
+            // it.
             let short: String = shown(name).chars().take(80).collect();
             Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why).with_lock(short))
         };
@@ -51,7 +51,7 @@ impl LockName {
         if let Some(prefix) = RESERVED_PREFIXES.iter().find(|prefix| name.starts_with(**prefix)) {
             return refuse(format!("names that start with {prefix:?} are reserved; choose another"));
         }
-        // Without braces its keys have the name for their tag.
+        // The hash tag of the keys of a name without braces is the name itself.
         if name.contains(['{', '}']) && hash_tag(name.as_bytes()) != hash_tag(&derived("p", name)) {
             return refuse(
                 "its braces would put its keys into different slots of a cluster; \
@@ -62,30 +62,30 @@ impl LockName {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The key that carries the name itself.
+    /// Returns the key that is the name itself.
     pub(crate) fn key(&self) -> Arc<[u8]> {
         Arc::clone(&self.0).into()
     }
 
-    /// The channel on which Redisson tells of a release of this name. Its rule for
-    /// braces is not ours: the names `a` and `{a}` share it.
+    /// Returns the channel on which Redisson publishes releases of this name. Redisson's rule for braces differs from
+    /// Steadlock's: the names `a` and `{a}` share a channel.
     pub(crate) fn redisson_channel(&self) -> Arc<[u8]> {
         derived("redisson_lock__channel", &self.0).into()
     }
 
-    /// A key or a channel of ours for this name.
+    /// Returns a key or a channel of Steadlock for this name.
     pub(crate) fn own(&self, word: Word) -> Arc<[u8]> {
         self.with_word(word.as_str())
     }
 
-    /// The channel on which the server tells `client` of grants of this name's fair
-    /// lock. `lua/parts/fair.lua` makes it from the queue's key.
+    /// Returns the channel on which the server publishes grants of this name's fair lock to `client`. The script
+    /// `lua/parts/fair.lua` derives the channel from the key of the queue.
     pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
         self.with_word(&format!("grants:{client}"))
     }
@@ -112,24 +112,24 @@ impl fmt::Display for LockName {
     }
 }
 
-/// What a key or a channel of ours is for: its last part, of letters and `-`, without a
-/// colon. Each kind of lock has its own words in its table.
+/// The last part of a Steadlock key or channel, which says what it is for. A word has letters and `-`, but no colon.
+/// The table of each kind of lock has the words of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Word(&'static str);
 
 impl Word {
-    /// The last fencing token, in which all kinds of one name share.
+    /// The last fencing token, which all kinds of one name share.
     pub(crate) const TOKEN: Self = Self("token");
-    /// Of no lock: which of a client's primaries a server is.
+    /// The key that shows which of a client's primaries a server is. No lock uses it.
     pub(crate) const PRIMARY: Self = Self("primary");
-    /// Of no lock: which program a client is.
+    /// The key that says which program a client is. No lock uses it.
     pub(crate) const CLIENT: Self = Self("client");
-    /// Of no lock: a key to try rights on.
+    /// A key for tests of access rights. No lock uses it.
     pub(crate) const SCRATCH: Self = Self("scratch");
-    /// Of no lock: a channel to try rights on.
+    /// A channel for tests of access rights. No lock uses it.
     pub(crate) const SCRATCH_CHANNEL: Self = Self("scratch-channel");
 
-    /// A word that is used for one thing.
+    /// Makes a word. Each word must be used for one thing only.
     pub(crate) const fn new(word: &'static str) -> Self {
         Self(word)
     }
@@ -139,10 +139,10 @@ impl Word {
     }
 }
 
-/// What a client puts before each of its names.
+/// The prefix that a client puts before each of its names.
 ///
-/// Two clients are apart if neither's prefix is the start of the other's: let it end
-/// in a separator, `acme:`, since `acme` is the start of `acme2`.
+/// Two clients are separate if neither's prefix is the start of the other's. End a prefix with a separator, as in
+/// `acme:`, because `acme` is the start of `acme2`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeyPrefix(Arc<str>);
 
@@ -153,12 +153,10 @@ impl fmt::Debug for KeyPrefix {
 }
 
 impl KeyPrefix {
-    /// Checks a prefix; an empty one puts nothing before the names.
+    /// Checks a prefix; an empty one adds nothing to names.
     ///
-    /// # Errors
-    /// `InvalidArgument` unless it could be a name itself, see [`LockName::parse`],
-    /// if it is the start of a reserved prefix, or if it holds one of `*?[]\`, which
-    /// an access list would take for a pattern.
+    /// # Errors `InvalidArgument` if the prefix could not be a name itself (see [`LockName::parse`]), is the start of a
+    /// reserved prefix, or contains one of `*?[]\`, which an access list would interpret as a pattern.
     pub fn parse(prefix: &str) -> Result<Self, Error> {
         let refuse = |why: &str| {
             let message = format!("the key prefix {:?} cannot be used: {why}", shown(prefix));
@@ -179,11 +177,10 @@ impl KeyPrefix {
         Ok(Self(prefix.into()))
     }
 
-    /// The full name: the prefix, then the name.
+    /// Returns the full name: the prefix, then the name.
     ///
-    /// # Errors
-    /// As [`LockName::parse`] of the full name; and if `name` is empty, which a
-    /// prefix does not make a name.
+    /// # Errors The errors of [`LockName::parse`] for the full name; also if `name` is empty, because a prefix alone is
+    /// not a name.
     pub fn name(&self, name: &str) -> Result<LockName, Error> {
         if self.0.is_empty() || name.is_empty() {
             return LockName::parse(name);
@@ -191,42 +188,42 @@ impl KeyPrefix {
         LockName::parse(&format!("{}{name}", self.0))
     }
 
-    /// The key by which a client finds out whether two of its primaries are one server. It is
-    /// of no lock: in the place of a lock's name it has `id`, which only this client has.
+    /// Returns the key that shows whether two of a client's primaries are one server. No lock uses the key: in place of
+    /// a lock's name it has `id`, which belongs to this client alone.
     #[must_use]
     pub fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
-        // Not parsed: a prefix that leaves room for a short name only will do.
+        // The name is not checked: a prefix can be too long for an id, but short enough for short names.
         LockName(format!("{}{id}", self.0).into()).own(Word::PRIMARY)
     }
 
-    /// The key by which a client says which program it is. It is of no lock, as [`KeyPrefix::nonce_key`].
+    /// Returns the key that says which program a client is. No lock uses the key, as with [`KeyPrefix::nonce_key`].
     #[must_use]
     pub fn client_key(&self, id: ClientId) -> Arc<[u8]> {
         self.key_of_client(&id.to_string())
     }
 
-    /// The same of another client, whose id a record names.
+    /// Returns the same key for another client, whose id is in a record.
     #[must_use]
     pub fn key_of_client(&self, id: &str) -> Arc<[u8]> {
         LockName(format!("{}{id}", self.0).into()).own(Word::CLIENT)
     }
 
-    /// Keys and channels of no lock, to try what a user may do with those of this prefix: in the place of a lock's
-    /// name there is `id`, which nobody else has.
+    /// Returns keys and channels for a test of the user's rights on the keys of this prefix. No lock uses them: in
+    /// place of a lock's name they have `id`, which belongs to this client alone.
     #[must_use]
     pub fn scratch(&self, id: ClientId) -> Scratch {
         Scratch::of(&LockName(format!("{}{id}", self.0).into()))
     }
 
-    /// The same of a name that has a brace. `None` if the prefix has one: then `scratch` is of such a name.
+    /// Returns the same for a name with a brace; `None` if the prefix has a brace, because the names of `scratch` then
+    /// have one as well.
     #[must_use]
     pub fn scratch_with_brace(&self, id: ClientId) -> Option<Scratch> {
         let name = || LockName(format!("{}{{{id}}}", self.0).into());
         (!self.0.contains('{')).then(|| Scratch::of(&name()))
     }
 
-    /// The name that the caller gave, of a whole one: without this prefix. Nothing is copied if
-    /// there is none.
+    /// Returns a full name without the prefix, as the caller gave it. Copies nothing if the prefix is empty.
     #[must_use]
     pub fn given(&self, name: &LockName) -> Arc<str> {
         if self.0.is_empty() {
@@ -236,24 +233,24 @@ impl KeyPrefix {
         }
     }
 
-    /// A full name as its caller gave it.
+    /// Removes the prefix from a full name.
     #[must_use]
     pub fn strip<'a>(&self, name: &'a str) -> &'a str {
         name.strip_prefix(&*self.0).unwrap_or(name)
     }
 }
 
-/// Keys and channels to test rights on, one of each form that locks have. All are in one slot of a cluster.
-/// Anybody who writes a key must give it a TTL.
+/// Keys and channels for tests of access rights, one of each form that locks use. All are in one slot of a cluster. A
+/// program that writes a key must give it a TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scratch {
-    /// In the form of a lock's record: the name itself.
+    /// A key in the form of a lock's record: the name itself.
     pub name: Arc<[u8]>,
-    /// In the form of all other keys of a lock.
+    /// A key in the form of all other keys of a lock.
     pub key: Arc<[u8]>,
-    /// In the form of the channel that Redisson shares.
+    /// A channel in the form of the channel that Redisson shares.
     pub redisson_channel: Arc<[u8]>,
-    /// In the form of all other channels.
+    /// A channel in the form of all other channels.
     pub channel: Arc<[u8]>,
 }
 
@@ -268,7 +265,7 @@ impl Scratch {
     }
 }
 
-/// `prefix:name` if the name has a `{`, else `prefix:{name}`: Redisson's rule.
+/// Returns `prefix:name` if the name has a `{`, otherwise `prefix:{name}`. This is Redisson's rule.
 fn derived(prefix: &str, name: &str) -> Vec<u8> {
     if name.contains('{') {
         format!("{prefix}:{name}").into_bytes()
@@ -277,8 +274,8 @@ fn derived(prefix: &str, name: &str) -> Vec<u8> {
     }
 }
 
-/// The part of a key that a cluster hashes: what stands between the first `{`
-/// and the next `}`, if that is not empty; else the whole key.
+/// Returns the part of a key that a cluster hashes: the text between the first `{` and the next `}` if it is not empty,
+/// otherwise the whole key.
 #[must_use]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|byte| *byte == b'{') else {

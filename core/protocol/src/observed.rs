@@ -1,6 +1,6 @@
-//! What a session alone knows of its work, as plain data for those who watch it.
+//! Observations of a session's work, as plain data.
 //!
-//! It tells nothing unless it is asked to, and then nothing that changes what it does.
+//! A session makes no observations unless they are requested, and observations never change what a session does.
 
 use std::time::Duration;
 
@@ -9,17 +9,18 @@ use crate::ids::{LeaseId, NodeId, Primary};
 use crate::kinds::{Keys, Kind};
 use crate::name::LockName;
 
-/// How much is told.
+/// How much a session observes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Nothing; nothing is computed either.
+    /// No observations, and no work for them.
     #[default]
     Nothing,
-    /// Losses, failing renewals, and connections that come and go.
+    /// Losses, failing renewals and their recovery, circuit breakers, and clocks that are ahead. A driver adds the
+    /// connections that open and close.
     Trouble,
-    /// Also each renewal.
+    /// The same, and each renewal.
     Renewals,
-    /// Also each attempt, wait, grant and release.
+    /// The same, and each attempt. A driver adds each wait, grant and release.
     Everything,
 }
 
@@ -28,7 +29,7 @@ pub enum Detail {
 pub struct Place {
     /// The lock's kind.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the lock.
     pub name: LockName,
     /// The server.
     pub node: NodeId,
@@ -44,19 +45,19 @@ impl Place {
     }
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempted {
     /// The server granted the lock.
     Granted,
-    /// Another owner holds it, or comes first.
+    /// Another owner holds the lock, or comes first.
     Refused,
-    /// There was no answer in time, or one that says that the server cannot serve.
+    /// No answer came in time, or the answer says that the server cannot serve.
     Failed,
 }
 
 impl Attempted {
-    /// The word that hosts see.
+    /// Returns the text that hosts see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,73 +68,73 @@ impl Attempted {
     }
 }
 
-/// Something that a session saw or did.
+/// An observation of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observed {
-    /// An attempt to acquire a lock was answered, or is given up.
+    /// An attempt to acquire a lock was answered, or was given up.
     Attempt {
-        /** Where. */
+        /** The lock. */
         place: Place,
-        /** How it ended. */
+        /** The result. */
         outcome: Attempted,
-        /** How long the answer took; `None` if the call was not sent. */
+        /** The time until the answer; `None` if the call was not sent. */
         took: Option<Duration>,
     },
-    /// A renewal was confirmed.
+    /// The server confirmed a renewal.
     Renewed {
-        /** Where. */
+        /** The lock. */
         place: Place,
-        /** How long the answer took. */
+        /** The time until the answer. */
         took: Duration,
-        /** How many in a row had failed before. */
+        /** The number of failures in a row before this renewal. */
         failures: u32,
     },
-    /// A renewal came to nothing, or could not be sent. It is repeated.
+    /// A renewal failed, or could not be sent. It is repeated.
     RenewalFailed {
-        /** Where. */
+        /** The lock. */
         place: Place,
-        /** Why, in words. */
+        /** The reason, in words. */
         why: String,
-        /** How long the lease may still be relied on. */
+        /** The time until the deadline of the lease. */
         left: Duration,
-        /** How many in a row have failed. */
+        /** The number of failures in a row, with this one. */
         failures: u32,
     },
-    /// A primary has not answered so often that nobody waits for it.
+    /// The circuit breaker of a primary opened, after several failures in a row.
     BreakerOpened {
-        /** Which. */
+        /** The primary. */
         primary: Primary,
-        /** Why, in words. */
+        /** The reason, in words. */
         why: String,
     },
-    /// It serves again.
+    /// The circuit breaker of a primary closed, because the primary serves again.
     BreakerClosed {
-        /** Which. */
+        /** The primary. */
         primary: Primary,
-        /** How long it did not. */
+        /** How long the breaker was open. */
         open: Duration,
     },
-    /// The clock of a primary is ahead of what it was, or of that of the one before: records that were made by that
-    /// end early.
+    /// The clock of a primary has jumped ahead, or a server with a faster clock has become the primary. Records that
+    /// were made before that expire early.
     ClockAhead {
-        /** Which. */
+        /** The primary. */
         primary: Primary,
-        /** By how much, at the least. */
+        /** The difference, at the least. */
         by: Duration,
     },
     /// A hold is lost.
     Lost {
-        /** Where. */
+        /** The lock. */
         place: Place,
-        /** The leases that were given of it. */
+        /** The leases of the hold. */
         leases: Vec<LeaseId>,
-        /** Why, as its holder is told. */
+        /** The reason that its holder is told. */
         reason: LostReason,
-        /** Why no renewal was confirmed, in words; only of one that expired though it was to be renewed. */
+        /** Why no renewal was confirmed, in words; only if the hold was to be renewed and expired. */
         why: Option<String>,
-        /** How long it was held. */
+        /** How long the lock was held. */
         held: Duration,
-        /** How long a lease of it was. */
+        /** The length of the lease. */
         lease: Duration,
     },
 }

@@ -1,14 +1,14 @@
-//! Who a record on the server belongs to.
+//! The owners of records on the server.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::digits::Digits;
 
-/// Where randomness comes from. The driver supplies it; the operating system's
-/// generator in production, a seeded one in tests.
+/// A source of randomness, which the driver supplies: the operating system's generator in production, a seeded one in
+/// tests.
 pub trait Entropy: Send {
-    /// 64 bits. They must not repeat in a cloned process, fork or VM snapshot.
+    /// Returns 64 random bits. They must not repeat in a cloned process, fork or VM snapshot.
     fn next_u64(&mut self) -> u64;
 }
 
@@ -25,7 +25,7 @@ pub struct ClientId([u8; Self::LENGTH]);
 impl ClientId {
     const LENGTH: usize = 36;
 
-    /// A new id drawn from `entropy`.
+    /// Draws a new id from `entropy`.
     pub fn random(entropy: &mut dyn Entropy) -> Self {
         let bits = (u128::from(entropy.next_u64()) << 64) | u128::from(entropy.next_u64());
         let version = (bits & !(0xf << 76)) | (0x4 << 76);
@@ -50,9 +50,8 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// The owner of one hold: `<client uuid>:<n>`, n being 63 random bits drawn for
-/// one request. It serves all tries of that request and, once a release for it
-/// has been sent, is never used again.
+/// The owner id of one hold: `<client uuid>:<n>`, where n is 63 random bits that are drawn for one request. All
+/// attempts of the request use this id. After a release for the id has been sent, no attempt uses the id again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnerId {
     client: Arc<ClientId>,
@@ -60,10 +59,10 @@ pub struct OwnerId {
 }
 
 impl OwnerId {
-    /// The most bytes that one has.
+    /// The length of the longest owner id, in bytes.
     const MOST: usize = ClientId::LENGTH + 1 + Digits::MOST;
 
-    /// A new owner id of `client`.
+    /// Draws a new owner id of `client`.
     pub fn random(client: impl Into<Arc<ClientId>>, entropy: &mut dyn Entropy) -> Self {
         Self {
             client: client.into(),
@@ -71,11 +70,11 @@ impl OwnerId {
         }
     }
 
-    /// The owner id that a server or a message names, if it is one of `client`.
+    /// Parses an owner id that a server or a message names; `None` if it does not belong to `client`.
     pub(crate) fn of_client(client: &Arc<ClientId>, text: &[u8]) -> Option<Self> {
         let digits = text.strip_prefix(&client.0)?.strip_prefix(b":")?;
         let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
-        // A number is written in one way only.
+        // Only the canonical form of a number is accepted.
         let is_ours = number <= u64::MAX >> 1 && Digits::of(number).as_bytes() == digits;
         is_ours.then(|| Self {
             client: Arc::clone(client),
@@ -83,9 +82,9 @@ impl OwnerId {
         })
     }
 
-    /// Client and number of whatever record has the form of an owner id: ours, and Redisson's, whose number is that
-    /// of a thread. A negative one, which a program of Redisson's may choose, is told as 0. The same rule as in
-    /// `lua/parts/form.lua`.
+    /// Splits the owner id of a record into client and number. Accepts the ids of Steadlock, and those of Redisson,
+    /// whose number is that of a thread. A negative number, which a program with Redisson can choose, becomes 0.
+    /// `lua/parts/form.lua` has the same rule.
     #[must_use]
     pub fn parts(text: &str) -> Option<(&str, u64)> {
         let (client, digits) = text.split_once(':')?;
@@ -98,12 +97,12 @@ impl OwnerId {
         }
         let (digits, is_negative) = digits.strip_prefix('-').map_or((digits, false), |rest| (rest, true));
         let number = digits.parse().ok()?;
-        // A number is written in one way only.
+        // Only the canonical form of a number is accepted.
         let is_number = Digits::of(number).as_bytes() == digits.as_bytes();
         is_number.then_some((client, if is_negative { 0 } else { number }))
     }
 
-    /// The bytes that go over the wire. Made anew each time: a client may have many.
+    /// Returns the bytes for the wire. They are made anew for each call, because a client may have many owner ids.
     #[must_use]
     pub fn wire(&self) -> Arc<[u8]> {
         let digits = Digits::of(self.number);
@@ -171,7 +170,7 @@ mod tests {
         ] {
             let text = format!("{ours}:{number}");
             assert_eq!(OwnerId::of_client(&ours, text.as_bytes()), None, "{text}");
-            // The first that ours does not have may be another library's.
+            // The first number is too large for Steadlock, but another library may use it.
             assert_eq!(
                 OwnerId::parts(&text).is_some(),
                 number == "9223372036854775808",

@@ -1,12 +1,12 @@
-//! What a server answers, and what it means.
+//! The replies of servers, and their meanings.
 
 use crate::error::Cause;
 use crate::foreign::{around, around_last, shown_words};
 
-/// A reply as the transport read it.
+/// A reply, as the transport has parsed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Nothing.
+    /// No value.
     Nil,
     /// A number.
     Int(i64),
@@ -16,29 +16,28 @@ pub enum Reply {
     Array(Vec<Self>),
 }
 
-/// Why a call has no reply.
+/// The reason why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The server answered with an error.
     Server {
-        /// The first word, such as `WRONGTYPE` or `OOM`.
+        /// The first word of the error, such as `WRONGTYPE` or `OOM`.
         code: String,
-        /// The rest.
+        /// The rest of the error.
         message: String,
     },
-    /// The connection closed, or the call could not be sent; the cause in words.
+    /// The connection closed, or the call could not be sent, for this cause.
     Disconnected(Cause),
 }
 
 impl CallError {
-    /// A server's error, from its first word and the rest, as one that ran the same
-    /// script on another version would give it.
+    /// Makes a server's error from its first word and the rest. The result is the same for all versions of the server.
     ///
-    /// Redis 6.2 puts an error that ends a script behind `ERR` and the places where it
-    /// came up, so that the first word says nothing; later versions put the place at
-    /// the end. No code says that a place follows: only the text does.
+    /// If a script ends with an error, Redis 6.2 puts `ERR` and the places of the error before it, so that the first
+    /// word says nothing. Later versions put the place at the end. The code does not show whether there is a place;
+    /// only the text does.
     ///
-    /// Scripts repeat in it what other programs wrote: here it becomes fit to read.
+    /// Scripts can quote values that other programs wrote, so the text is also made safe to read.
     #[must_use]
     pub fn server(code: &str, message: &str) -> Self {
         let (code, message) = (shown_words(code.as_bytes()), shown_words(message.as_bytes()));
@@ -68,16 +67,16 @@ impl CallError {
 }
 
 impl CallError {
-    /// Whether the server says that the key of a record holds something that is no record of this kind.
+    /// Whether the server says that the key of a record contains something other than a record of this kind.
     pub(crate) fn is_of_no_lock(&self) -> bool {
         matches!(self, Self::Server { code, .. } if matches!(code.as_str(), "WRONGTYPE" | "STEADLOCK_FORM" | "STEADLOCK_KIND"))
     }
 }
 
-/// How a server names a script that it was given, before the line.
+/// The name that a server gives to a script, before the line number.
 const PLACE: &str = "@user_script:";
 
-/// `@user_script:31: @user_script: 31: -OOM command …` from its code on.
+/// Removes the places from the start: `@user_script:31: @user_script: 31: -OOM command …` becomes `OOM command …`.
 fn without_places(mut text: &str) -> &str {
     while let Some(rest) = text.strip_prefix(PLACE) {
         let line_gone = rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
@@ -86,7 +85,8 @@ fn without_places(mut text: &str) -> &str {
     text.strip_prefix('-').unwrap_or(text)
 }
 
-/// `command … script: 0843…, on @user_script:31.` without the place; Valkey 9 leaves out the hash.
+/// Removes the place from the end: `command … script: 0843…, on @user_script:31.` becomes `command …`. Valkey 9 leaves
+/// out the hash.
 fn without_place_at_end(text: &str) -> &str {
     match around_last(text, " script: ") {
         Some((cause, place)) if around(place, PLACE).is_some() => cause,
@@ -94,24 +94,24 @@ fn without_place_at_end(text: &str) -> &str {
     }
 }
 
-/// Whether a word may be an error's code.
+/// Whether a word can be the code of an error.
 fn is_code(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
 }
 
-/// What a server's error says about the call it answers.
+/// The meaning of a server's error for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Refused for good before anything was written.
+    /// The server refused the call for good, before it wrote anything.
     BeforeWrite,
-    /// The server cannot serve for now; asking again may help.
+    /// The server cannot serve for now; another attempt may succeed.
     Temporary,
-    /// Asking again does not help, and something may have been written.
+    /// Another attempt does not help, and something may have been written.
     Permanent,
 }
 
 impl Refusal {
-    /// Sorts an error by its first word.
+    /// Classifies an error by its first word.
     pub(crate) fn of(code: &str) -> Self {
         match code {
             "WRONGTYPE" | "STEADLOCK_FORM" | "STEADLOCK_KIND" | "STEADLOCK_TOKEN" | "STEADLOCK_ARGUMENT"
@@ -165,7 +165,7 @@ mod tests {
                 &*format!("{wrong} script: on @user_script:2."),
                 ("WRONGTYPE", wrong),
             ),
-            // No script.
+            // This error has nothing to do with a script.
             ("READONLY", replica, ("READONLY", replica)),
         ] {
             let (code_read, message_read) = parsed(code, message);

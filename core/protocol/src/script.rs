@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// The argument that has a script publish to sharded channels.
+/// The argument that makes a script publish to sharded channels.
 pub const SHARDED: &[u8] = b"sharded";
 
 macro_rules! scripts {
@@ -15,11 +15,11 @@ macro_rules! scripts {
         }
 
         impl Script {
-            /// Every script.
+            /// All scripts.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The script's text: the parts that it uses, then its own file. Where a line is a comment it is empty:
-            /// they are two thirds of what would be sent, and the lines keep their numbers.
+            /// Returns the text of the script: the parts that it uses, then its own file. Comment lines are empty. They
+            /// would be two thirds of what is sent, and the other lines keep their numbers.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
@@ -38,7 +38,7 @@ macro_rules! scripts {
                 }
             }
 
-            /// The same with its comments, as a reader of the files has it.
+            /// Returns the text with its comments, as in the files.
             #[cfg(test)]
             pub(crate) const fn source(self) -> &'static str {
                 match self {
@@ -49,7 +49,7 @@ macro_rules! scripts {
                 }
             }
 
-            /// The name of its file.
+            /// Returns the name of the script's file.
             #[must_use]
             pub const fn file(self) -> &'static str {
                 match self {
@@ -57,7 +57,7 @@ macro_rules! scripts {
                 }
             }
 
-            /// The parts that stand before it.
+            /// Returns the parts that the script uses, in order.
             #[must_use]
             pub const fn parts(self) -> &'static [&'static str] {
                 match self {
@@ -65,20 +65,20 @@ macro_rules! scripts {
                 }
             }
 
-            /// Whether it tells others something. Called at a node of a cluster that has sharded channels, it is
-            /// given [`SHARDED`] behind its arguments.
+            /// Whether the script publishes messages. On a node of a cluster with sharded channels, such a script gets
+            /// [`SHARDED`] after its arguments.
             #[must_use]
             pub fn publishes(self) -> bool {
                 self.parts().contains(&"publish")
             }
 
-            /// The hex SHA-1 that EVALSHA takes.
+            /// Returns the hex SHA-1 for EVALSHA.
             #[must_use]
             pub fn sha1(self) -> &'static str {
                 static OF_EACH: OnceLock<Vec<String>> = OnceLock::new();
                 let of = |script: &Self| sha1_smol::Sha1::from(script.text()).digest().to_string();
                 let of_each = OF_EACH.get_or_init(|| Self::ALL.iter().map(of).collect());
-                // `ALL` has them in the order in which they are declared.
+                // `ALL` has the scripts in the order of their declaration.
                 of_each.get(self as usize).map_or("", String::as_str)
             }
         }
@@ -86,81 +86,81 @@ macro_rules! scripts {
 }
 
 scripts! {
-    /// Says which program a client is.
+    /// Stores which program a client is.
     ClientIdentify => "client_identify";
-    /// Says so to another one.
+    /// Returns which program another client is.
     ClientInspect => "client_inspect";
     /// Acquires the reentrant lock.
     LockAcquire => "lock_acquire" uses "lease", "token", "form";
-    /// Renews it.
+    /// Renews the reentrant lock.
     LockRenew => "lock_renew" uses "lease", "keep", "form";
-    /// Releases it.
+    /// Releases the reentrant lock.
     LockRelease => "lock_release" uses "publish", "form";
-    /// Says who holds it.
+    /// Returns the holder of the reentrant lock.
     LockInspect => "lock_inspect" uses "form";
-    /// Removes its record, no matter who holds it.
+    /// Removes the record of the reentrant lock, no matter who holds it.
     LockForce => "lock_force" uses "publish", "form";
     /// Acquires the simple lock.
     MutexAcquire => "mutex_acquire" uses "lease", "keep", "token", "other_kind";
-    /// Renews it.
+    /// Renews the simple lock.
     MutexRenew => "mutex_renew" uses "lease", "keep";
-    /// Releases it.
+    /// Releases the simple lock.
     MutexRelease => "mutex_release" uses "publish";
-    /// Says who holds it.
+    /// Returns the holder of the simple lock.
     MutexInspect => "mutex_inspect" uses "other_kind";
-    /// Removes its record, no matter who holds it.
+    /// Removes the record of the simple lock, no matter who holds it.
     MutexForce => "mutex_force" uses "publish", "other_kind";
-    /// Acquires the fair lock, or a place in its queue.
+    /// Acquires the fair lock, or enters its queue.
     FairAcquire => "fair_acquire" uses "lease", "token", "publish", "form", "fair", "fair_wait";
-    /// Says that its waiters live.
+    /// Keeps the waiters of the fair lock alive.
     FairPoll => "fair_poll" uses "token", "publish", "form", "fair", "fair_wait";
-    /// Releases it, or gives up the place in its queue.
+    /// Releases the fair lock, or leaves its queue.
     FairRelease => "fair_release" uses "token", "publish", "form", "fair";
-    /// Removes its record, no matter who holds it.
+    /// Removes the record of the fair lock, no matter who holds it.
     FairForce => "fair_force" uses "token", "publish", "form", "fair";
-    /// Says how many wait for it.
+    /// Returns the number of waiters of the fair lock.
     FairLength => "fair_length";
     /// Acquires the read side of a read-write lock.
     ReadAcquire => "read_acquire" uses "lease", "time", "form", "read_write";
-    /// Renews it.
+    /// Renews the read side of a read-write lock.
     ReadRenew => "read_renew" uses "lease", "time", "form", "read_write";
-    /// Releases it.
+    /// Releases the read side of a read-write lock.
     ReadRelease => "read_release" uses "publish", "time", "form", "read_write";
-    /// Acquires the write side.
+    /// Acquires the write side of a read-write lock.
     WriteAcquire => "write_acquire" uses "lease", "keep", "time", "token", "form", "read_write";
-    /// Renews it.
+    /// Renews the write side of a read-write lock.
     WriteRenew => "write_renew" uses "lease", "time", "form", "read_write";
-    /// Releases it.
+    /// Releases the write side of a read-write lock.
     WriteRelease => "write_release" uses "publish", "time", "form", "read_write";
-    /// Says who holds one side.
+    /// Returns the holder of one side of a read-write lock.
     ReadWriteInspect => "read_write_inspect" uses "time", "form", "read_write";
-    /// Removes the record of one side, no matter who holds it.
+    /// Removes the record of one side of a read-write lock, no matter who holds it.
     ReadWriteForce => "read_write_force" uses "publish", "form", "read_write";
     /// Acquires permits of a semaphore.
     SemaphoreAcquire => "semaphore_acquire" uses "lease", "time", "form", "permits";
-    /// Renews them.
+    /// Renews permits of a semaphore.
     SemaphoreRenew => "semaphore_renew" uses "lease", "time", "form", "permits";
-    /// Releases them.
+    /// Releases permits of a semaphore.
     SemaphoreRelease => "semaphore_release" uses "publish", "time", "form", "permits";
-    /// Says how many are held.
+    /// Returns how many permits of a semaphore are held.
     SemaphoreInspect => "semaphore_inspect" uses "time", "form", "permits";
-    /// Removes all of them, no matter who holds them.
+    /// Removes all permits of a semaphore that are held, no matter who holds them.
     SemaphoreForce => "semaphore_force" uses "publish", "form", "permits";
-    /// Changes the limit that they agreed on.
+    /// Changes the limit of a semaphore whose permits are held.
     SemaphoreLimit => "semaphore_limit" uses "publish", "time", "form", "permits";
 }
 
-/// How long the code of a source is.
+/// Returns the length of the code of a source.
 const fn code_length(source: &str) -> usize {
     walk::<0>(source).1
 }
 
-/// The code of a source: its lines, those that are comments empty.
+/// Returns the code of a source: its lines, with comment lines empty.
 const fn code<const LENGTH: usize>(source: &str) -> [u8; LENGTH] {
     walk(source).0
 }
 
-/// As many bytes of the code as there is room for, and how many there are.
+/// Returns the first `ROOM` bytes of the code of a source, and the length of the whole code.
 #[expect(
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
@@ -181,7 +181,7 @@ const fn walk<const ROOM: usize>(source: &str) -> ([u8; ROOM], usize) {
         }
         let is_comment = text + 1 < end && source[text] == b'-' && source[text + 1] == b'-';
         let mut at = if is_comment { end } else { from };
-        // With the end of the line, if it has one.
+        // The loop also copies the newline, if there is one.
         while at <= end && at < source.len() {
             if length < ROOM {
                 code[length] = source[at];

@@ -1,8 +1,8 @@
-//! The clocks of servers, as far as their grants tell them: a new token is the clock of the server that drew it, unless
-//! an earlier one was higher.
+//! The clocks of servers, as far as fencing tokens show them. A new token is the time of the server that drew it,
+//! unless an earlier token was higher.
 //!
-//! Where another server takes over whose clock is ahead, the records that it took over end early. A client has no
-//! connection to the one before any more, but it knows when that one's last token came.
+//! If another server takes over and its clock is ahead, the records that it has taken over end early. The client has no
+//! connection to the former server any more, but knows when the last token of that server arrived.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::lease::{LeaseDuration, reliable};
 use crate::sorted::SortedMap;
 use crate::token::Token;
 
-/// A server, or a slot of a cluster, which another server may take over.
+/// A server, or a slot of a cluster, which another server can take over.
 type Place = (NodeId, Option<u16>);
 
 /// The last token of each place.
@@ -22,14 +22,14 @@ pub(crate) struct ServerClocks(SortedMap<Place, Seen>);
 /// The last token of a place.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// By how many microseconds the server's clock was ahead of ours, at the most.
+    /// How far the server's clock was ahead of this client's clock, at the most, in µs.
     most: i64,
     at: Instant,
 }
 
 impl ServerClocks {
-    /// A token came of a call that was sent at `sent`. Gives how far the clock is ahead of what the tokens before
-    /// showed, at the least, if that may end a record of this lease before its holder's deadline.
+    /// Notes the token of a call that was sent at `sent`. Returns how far the server's clock is ahead of the earlier
+    /// tokens, at the least, if that can end a record of this lease before its holder's deadline.
     pub(crate) fn told(
         &mut self,
         place: Place,
@@ -41,14 +41,14 @@ impl ServerClocks {
         let (most, at) = (ahead_of(sent), now);
         let before = self.0.insert(place, Seen { most, at })?;
         let step = u64::try_from(ahead_of(now).saturating_sub(before.most)).ok()?;
-        // The two clocks may run unevenly meanwhile.
+        // The rates of the two clocks may differ by up to 1 %.
         let drift = now.saturating_since(before.at).checked_div(100).unwrap_or_default();
         let margin = lease.get().saturating_sub(reliable(lease.get())).saturating_add(drift);
         Some(Duration::from_micros(step)).filter(|step| *step > margin)
     }
 }
 
-/// A clock's time with a sign: no clock gets as far as the largest.
+/// Returns a clock's time as a signed number. No real clock reaches the maximum.
 fn micros_of(clock: u64) -> i64 {
     i64::try_from(clock).unwrap_or(i64::MAX)
 }
@@ -58,11 +58,11 @@ mod tests {
     use super::*;
 
     const PLACE: Place = (NodeId(0), None);
-    /// The time on a server's clock when ours begins.
+    /// The time of the server's clock when the client's clock is zero, in µs.
     const AHEAD: u64 = 1_795_000_000_000_000;
 
-    /// The calls that were sent at such times, in milliseconds, took so long, and were answered by a clock that was so
-    /// far ahead of that of the first; and what is told of each.
+    /// Notes the tokens of these calls. For each call: when it was sent and how long it took, and how far the server's
+    /// clock had moved ahead since the first call, all in ms. Returns the report for each call.
     fn told(calls: &[(u64, u64, i64)]) -> Vec<Option<Duration>> {
         let mut clocks = ServerClocks::default();
         let lease = LeaseDuration::DEFAULT;
@@ -89,7 +89,7 @@ mod tests {
             told(&[(0, 2, 0), (1_000, 2, 1_000), (2_000, 2, 1_000)]),
             [None, ms(998), None]
         );
-        // The margin of 30 s is 320 ms, and 10 ms for the second between the two.
+        // The margin of a lease of 30 s is 320 ms, and the drift in the second between the calls is 10 ms.
         assert_eq!(told(&[(0, 0, 0), (1_000, 0, 330)]), [None, None]);
         assert_eq!(told(&[(0, 0, 0), (1_000, 0, 331)]), [None, ms(331)]);
     }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_behind_is_not_told() {
         assert_eq!(told(&[(0, 2, 0), (1_000, 2, -5_000), (2_000, 2, -5_000)]), [None; 3]);
-        // It is as far ahead again as it was.
+        // The third clock is as far ahead as the first, but ahead of the second.
         assert_eq!(told(&[(0, 2, 0), (1_000, 2, -500), (2_000, 2, 0)])[2], ms(498));
     }
 

@@ -28,15 +28,14 @@ use crate::reply::{CallError, Reply};
 use crate::subject::Subject;
 use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
 
-/// The local state of every lock of one client. See the crate's documentation
-/// for the contract that its driver keeps.
+/// The local state of every lock of one client. See the crate's documentation for the contract that its driver keeps.
 pub struct Session {
     members: Members,
     group: Group,
 }
 
 impl Session {
-    /// A session that holds nothing and is not connected.
+    /// Makes a session that holds nothing and is not connected.
     #[must_use]
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
         Self {
@@ -45,18 +44,18 @@ impl Session {
         }
     }
 
-    /// Makes one call do less than it does for users, so that a simulator meets the limits.
+    /// Sets lower limits for one call than users have, so that a simulator reaches the limits.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.members.io_mut().set_limits(limits);
     }
 
-    /// Tells those who watch so much, by [`Session::poll_observed`]; nothing at first.
+    /// Sets which observations [`Session::poll_observed`] returns; a new session makes none.
     pub const fn set_detail(&mut self, detail: Detail) {
         self.members.io_mut().set_detail(detail);
     }
 
-    /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
-    /// (the wait is over and the lock is held), or [`Outcome::Failed`].
+    /// Requests a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`] (the wait is over and another
+    /// owner holds the lock), or [`Outcome::Failed`].
     pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
         self.misread(&mut request);
         let ticket = self.members.ticket(Verb::Acquire);
@@ -83,9 +82,8 @@ impl Session {
         ticket
     }
 
-    /// Wants several locks, all or none; of each request the kind and the name
-    /// count, the rest is the first one's. Completes like [`Session::acquire`];
-    /// the lease is one, without a token.
+    /// Requests several locks, all or none. The kind and the name of each request count; all other settings are those
+    /// of the first request. Completes like [`Session::acquire`]. The locks share one lease, which has no token.
     pub fn acquire_all(&mut self, requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Acquire);
         if self.members.fail_if_closed(ticket, Operation::Acquire, None) {
@@ -109,9 +107,9 @@ impl Session {
         ticket
     }
 
-    /// Releases one lease. Completes with [`Outcome::Released`], or fails with
-    /// `NotOwner` if the session does not have it: it was released before, or it was
-    /// a fixed lease that was lost, and forgotten. Releasing is idempotent.
+    /// Releases one lease. Completes with [`Outcome::Released`], or fails with `NotOwner` if the session does not know
+    /// the lease. The lease was then released before, or it was a fixed lease that was lost and forgotten. Releasing is
+    /// idempotent.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
         self.release_any(ticket, lease, now);
@@ -129,8 +127,8 @@ impl Session {
         self.settle(now);
     }
 
-    /// Releases the innermost lease of `context`. Completes with
-    /// [`Outcome::Released`], or fails with `NotOwner` if it has none.
+    /// Releases the innermost lease of `context`. Completes with [`Outcome::Released`], or fails with `NotOwner` if the
+    /// context has no lease of the subject.
     pub fn release_innermost(&mut self, subject: &Subject, context: Context, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
         if self.members.fail_if_closed(ticket, Operation::Release, subject.name()) {
@@ -143,10 +141,9 @@ impl Session {
         ticket
     }
 
-    /// Makes a lease last `by` from now, or as long as it was given at first; never
-    /// shorter than it does. Completes with [`Outcome::Extended`], or fails with
-    /// `LockLost`, `NotOwner` (it was released, or was lost and forgotten) or
-    /// `Unavailable`.
+    /// Extends a lease to `by` from now; `None` stands for the length that the lease was granted with. A call never
+    /// shortens a lease. Completes with [`Outcome::Extended`], or fails with `LockLost`, `NotOwner` (the lease was
+    /// released, or was lost and forgotten) or `Unavailable`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Extend);
         if !self.members.fail_if_closed(ticket, Operation::Extend, None) {
@@ -160,29 +157,30 @@ impl Session {
         ticket
     }
 
-    /// Whether the session has a lease: it is held, or it was lost and is still to be
-    /// released. A fixed lease that was lost is forgotten when its loss is told.
+    /// Whether the session knows a lease: the lease is held, or it was lost and not released yet. The session forgets a
+    /// lost fixed lease as soon as it has reported the loss.
     #[must_use]
     pub fn has_lease(&self, lease: LeaseId) -> bool {
         self.group.has(lease) || self.members.locks().has_lease(lease)
     }
 
-    /// The caller went away: no event follows. An acquisition leaves nothing
-    /// behind; a release or an extension goes on.
+    /// Cancels the request of a ticket; no event follows for it. A cancelled acquisition leaves no record behind. A
+    /// release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
         self.group.cancel(&mut self.members, ticket, now);
         self.members.cancel(ticket, now);
         self.settle(now);
     }
 
-    /// Ends the session: what waits fails with `Closed`, holds are lost with
-    /// [`LostReason::Closed`] and then released. Idempotent.
+    /// Ends the session: all waiting requests fail with `Closed`, and all holds are lost with [`LostReason::Closed`]
+    /// and then released. Idempotent.
     pub fn close(&mut self, now: Instant) {
         self.end(|_| None, now);
     }
 
-    /// The same, and tells what these releases come to: each completes with [`Outcome::Released`] if the server
-    /// answers. Gives their tickets, each with the leases that end by it; those of members are told apart by nobody.
+    /// Ends the session like [`Session::close`], and reports the outcomes of the releases. Each release completes with
+    /// [`Outcome::Released`] if the server answers. Returns the ticket of each release, with the leases that it ends.
+    /// The result does not say which leases are those of a composite lock's members.
     pub fn close_telling(&mut self, now: Instant) -> Vec<(Ticket, Vec<LeaseId>)> {
         self.end(|members| Some(members.ticket(Verb::Release)), now)
     }
@@ -192,8 +190,8 @@ impl Session {
         if !self.members.close() {
             return told;
         }
-        // Composite locks first, so that their members are cancelled with them. The last one first, so
-        // that none asks the server when the one before it ends.
+        // Composite locks come first, so that their members are cancelled with them. The newest waiter is cancelled
+        // first: after the end of an older one, the next waiter would send an attempt.
         for ticket in self.group.waiting().into_iter().rev() {
             self.members.fail_if_closed(ticket, Operation::Acquire, None);
             self.cancel(ticket, now);
@@ -202,7 +200,7 @@ impl Session {
         for ticket in &waiting {
             self.members.fail_if_closed(*ticket, Operation::Acquire, None);
         }
-        // The last one first: the next waiter in the queue would ask the server.
+        // The newest waiter is cancelled first: after the end of an older one, the next waiter would send an attempt.
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
@@ -221,25 +219,27 @@ impl Session {
         told
     }
 
-    /// Tells composite locks what happened to their members, and callers what waited for a name.
+    /// Reports the events of members to their composite locks, and completes the refusals that waited for a holder's
+    /// name.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.members, now);
         self.members.tell_refusals(now);
     }
 
-    /// Whether nothing is owed to the server.
+    /// Whether no release is owed to the server.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.members.locks().is_drained()
     }
 
-    /// Whether a caller is refused already, and is told when the name of the holder has come. For those who watch a session.
+    /// Whether a caller is already refused, but not informed yet: the refusal waits for the name of the holder. For
+    /// observers of a session.
     #[must_use]
     pub fn awaits_name(&self, ticket: Ticket) -> bool {
         self.members.awaits_name(ticket)
     }
 
-    /// How often `context` holds the lock, or several together.
+    /// Returns how many levels `context` holds of the lock, or of several locks together.
     #[must_use]
     pub fn levels(&self, subject: &Subject, context: Context) -> u32 {
         let levels = match (subject, &self.group) {
@@ -250,7 +250,7 @@ impl Session {
         u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
-    /// The innermost lease of `context` on the lock, or on several together.
+    /// Returns the innermost lease of `context` on the lock, or on several locks together.
     #[must_use]
     pub fn innermost(&self, subject: &Subject, context: Context) -> Option<LeaseId> {
         match (subject, &self.group) {
@@ -260,7 +260,7 @@ impl Session {
         }
     }
 
-    /// The locks of a lease that no server granted. A lease is degraded if there is one.
+    /// Returns the names of the locks of a lease that no server granted. A lease with such a lock is degraded.
     #[must_use]
     pub fn degraded_locks(&self, lease: LeaseId) -> Vec<LockName> {
         let members = self.multi().map_or(&[][..], |multi| multi.members_of(lease));
@@ -278,21 +278,21 @@ impl Session {
         }
     }
 
-    /// The leases of `context` on the lock, outermost first. What it has as a member
-    /// of a composite lock is that lock's.
+    /// Returns the leases of `context` on the lock, outermost first. Leases of a composite lock's members are left out:
+    /// they belong to the composite lock.
     fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         let holds = self.members.locks().holds_of(kind, name, context);
         let leases = holds.flat_map(Hold::levels).copied();
         leases.filter(|lease| self.members.composite(*lease).is_none())
     }
 
-    /// The node has both its lanes.
+    /// Notes that both lanes of a node are open.
     pub fn on_connected(&mut self, node: NodeId, now: Instant) {
         self.lanes_opened(node, &[Lane::Renewal, Lane::Command], now);
     }
 
-    /// The node has no connection any more, or none yet; the cause in words. The
-    /// driver also answers every call that was on it.
+    /// Notes that a node has no connection, or none yet; `cause` says why. The driver also answers every call that was
+    /// on the connection.
     pub fn on_disconnected(&mut self, node: NodeId, cause: impl Into<Cause>, now: Instant) {
         let cause = cause.into();
         self.lane_closed(node, Lane::Command, cause.clone(), now);
@@ -300,13 +300,13 @@ impl Session {
         self.members.with(|locks| locks.subscriptions_lost(node));
     }
 
-    /// One of the node's lanes is open.
+    /// Notes that one of a node's lanes is open.
     pub fn on_lane_opened(&mut self, node: NodeId, lane: Lane, now: Instant) {
         self.lanes_opened(node, &[lane], now);
     }
 
-    /// One of the node's lanes is closed, or still is; the cause in words. The driver
-    /// also answers every call that was on it.
+    /// Notes that one of a node's lanes is closed, or could not be opened; `cause` says why. The driver also answers
+    /// every call that was on the lane.
     pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: impl Into<Cause>, now: Instant) {
         if self.members.io().has(Defect::LaneLossIsOutage) {
             return self.on_disconnected(node, cause, now);
@@ -314,27 +314,27 @@ impl Session {
         self.lane_closed(node, lane, cause.into(), now);
     }
 
-    /// The connection that carried the node's subscriptions is gone. What is published
-    /// until the driver has subscribed again on the next one is lost.
+    /// Notes that the connection of a node's subscriptions is closed. Messages are lost until the driver has subscribed
+    /// again on the next connection.
     pub fn on_subscriptions_lost(&mut self, node: NodeId) {
         self.members.with(|locks| locks.subscriptions_lost(node));
     }
 
-    /// One of the node's subscriptions is gone, and the driver asks for it again, perhaps on
-    /// another connection. What is published until then is lost.
+    /// Notes that one of a node's subscriptions is lost. The driver subscribes again, perhaps on another connection.
+    /// Messages are lost until then.
     pub fn on_subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
         self.members.with(|locks| locks.subscription_lost(node, channel));
     }
 
-    /// Of a cluster, which of its primaries has which slot: for each of the 16,384 slots a number that
-    /// stays the same primary's. Only the circuit breakers need it.
+    /// Notes which primary of a cluster has each of the 16,384 slots. Each primary has a number that does not change.
+    /// Only the circuit breakers need this.
     pub fn on_slots(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
         self.members.with(|locks| locks.slots_seen(node, slots, now));
         self.settle(now);
     }
 
-    /// A connection to one of a cluster's primaries opened; or closed, or could not be made, for
-    /// this cause. Only the circuit breakers need it.
+    /// Notes that a connection to a primary of a cluster has opened, or with `failure` that it closed or could not be
+    /// made. Only the circuit breakers need this.
     pub fn on_primary(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
         self.members.with(|locks| locks.primary_seen(primary, failure, now));
         self.settle(now);
@@ -350,30 +350,30 @@ impl Session {
         self.settle(now);
     }
 
-    /// The call's bytes are about to go to the socket.
+    /// Notes that the bytes of a call are about to be written to the socket.
     pub fn on_sent(&mut self, call: CallId, now: Instant) {
         self.members.with(|locks| locks.sent(call, now));
     }
 
-    /// The call's answer.
+    /// Handles the answer to a call.
     pub fn on_reply(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
         self.members.with(|locks| locks.replied(id, result, now));
         self.settle(now);
     }
 
-    /// The server confirmed a subscription.
+    /// Notes that the server confirmed a subscription.
     pub fn on_subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
         self.members.with(|locks| locks.subscribed(node, channel, now));
         self.settle(now);
     }
 
-    /// A message came.
+    /// Handles a message that arrived on a channel.
     pub fn on_message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
         self.members.with(|locks| locks.message(node, channel, payload, now));
         self.settle(now);
     }
 
-    /// Time passed. Spurious calls are harmless.
+    /// Handles all timers that are due. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.members.io_mut().take_due(now) {
             if timer.is_composites() {
@@ -385,64 +385,65 @@ impl Session {
         }
     }
 
-    /// When the next renewal is due, whatever else is due before. A hold whose renewal
-    /// is under way has none. May change with any input.
+    /// Returns when the next renewal is due, even if another timer is due earlier. A hold whose renewal is in flight
+    /// has no such time. The result may change with any input.
     #[must_use]
     pub fn next_renewal(&self) -> Option<Instant> {
         self.members.io().next_renewal()
     }
 
-    /// The next thing to send.
+    /// Returns the next thing to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.members.io_mut().next_transmit()
     }
 
-    /// The next thing to tell.
+    /// Returns the next event for callers.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.members.next_event()
     }
 
-    /// The next thing for those who watch. Drain it before the events, of which it says more.
+    /// Returns the next observation. Drain the observations before the events, because an observation has details that
+    /// its event lacks.
     #[must_use]
     pub fn poll_observed(&mut self) -> Option<Observed> {
         self.members.io_mut().next_observed()
     }
 
-    /// When to call [`Session::on_timeout`] if nothing else happens before; `None`
-    /// while nothing is waited for. May change with any input.
+    /// Returns when to call [`Session::on_timeout`] if no other input comes first; `None` if no timer is set. The
+    /// result may change with any input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.members.io().next_due()
     }
 
-    /// How many script calls were sent, or are to be, whose answers have not come.
+    /// Returns how many script calls are not answered yet, whether they were sent or wait to be sent.
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
         self.members.io().calls()
     }
 
-    /// How many entries of any kind the session keeps. Zero when nothing is
-    /// waited for, held, owed or listened to.
+    /// Returns how many entries of any kind the session keeps: zero when no request waits, no lock is held, no release
+    /// is owed, and no channel is subscribed to.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len().saturating_add(self.group.len())
     }
 
-    /// Whether the session keeps nothing.
+    /// Whether the session keeps no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes the session make a mistake from now on.
+    /// Switches on a defect for the rest of the session.
     #[cfg(feature = "defects")]
     pub fn switch_on(&mut self, defect: Defect) {
         self.members.io_mut().switch_on(defect);
     }
 
-    /// Mistakes in what a caller asks for.
+    /// Changes a request if a defect is switched on that misreads requests.
     fn misread(&mut self, request: &mut AcquireRequest) {
         if self.members.io().has(Defect::OwnerIsTheThread) {
             request.context = request.context.and(Some(Context::from_u64(0)));
@@ -458,7 +459,7 @@ impl Session {
     }
 }
 
-/// Why a lease is not released that the session does not have.
+/// Makes the error for a release of a lease that the session does not know.
 fn unknown_lease() -> Error {
     Error::new(
         ErrorKind::NotOwner,
@@ -486,14 +487,14 @@ impl Session {
         ticket
     }
 
-    /// Asks the server how many wait in the queue of a fair lock. Completes with [`Outcome::State`], whose
-    /// `waiting` says it.
+    /// Asks the server how many waiters are in the queue of a fair lock. Completes with [`Outcome::State`], whose
+    /// `waiting` has the number.
     pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
         self.ask_of_one(Operation::Inspect, Kind::Fair, name, Question::Length, now)
     }
 
-    /// Removes a lock from its holder: for operators. The holder learns of the
-    /// loss at its next renewal. Completes with [`Outcome::Forced`].
+    /// Removes a lock from its holder: for operators. The holder learns of the loss at its next renewal. Completes with
+    /// [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Inspect);
         if !self.members.fail_if_closed(ticket, Operation::Release, Some(name)) {
@@ -502,15 +503,14 @@ impl Session {
         ticket
     }
 
-    /// Changes the limit on which those who hold permits of a semaphore agreed, to
-    /// that of `permits`: for operators. Nobody loses a permit. Completes with
-    /// [`Outcome::Forced`], false if none is held.
+    /// Changes the limit of a semaphore whose permits are held to the limit of `permits`: for operators. No holder
+    /// loses a permit. Completes with [`Outcome::Forced`], which is false if no permit is held.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
         let question = Question::Limit(permits.limit());
         self.ask_of_one(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
     }
 
-    /// Asks what a RedLock has not.
+    /// Asks a question that a RedLock does not support, and fails in a client with several primaries.
     fn ask_of_one(
         &mut self,
         operation: Operation,

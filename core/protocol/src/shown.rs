@@ -1,11 +1,10 @@
-//! Names as messages show them.
+//! Names, as messages show them.
 
 use std::borrow::Cow;
 
-/// A name as messages show it: names are no secrets, but a URL that was passed in
-/// a name's place may hold one. What stands between its `://` and its last `@` is
-/// hidden: `redis://…@host`. One slash is enough, as a URL that was made a path has
-/// it. In every language the shown name is made here.
+/// Returns a name as messages show it. Names are not secret, but a caller may pass a URL with a password instead of a
+/// name. The text between the `://` of a URL and its last `@` is hidden: `redis://…@host`. One slash is enough, because
+/// a URL that was converted to a path has only one. All languages use this function.
 #[must_use]
 pub fn shown(name: &str) -> Cow<'_, str> {
     let userinfo = name.split_once(":/").and_then(|(scheme, rest)| {

@@ -1,15 +1,15 @@
-//! The slot of a key or channel in a cluster.
+//! The slot of a key or a channel in a cluster.
 
 use crate::name::hash_tag;
 
-/// The slot that a cluster has for a key or channel: below 16,384.
+/// Returns the slot of a key or a channel: a number below 16,384.
 #[must_use]
 pub fn slot(key: &[u8]) -> u16 {
-    // The remainder of a power of two is less than it.
+    // The mask is the remainder of a division by 16,384, a power of two.
     crc16(hash_tag(key)) & 0x3FFF
 }
 
-/// CRC-16/XMODEM, which a cluster hashes keys with.
+/// Computes CRC-16/XMODEM, the hash of a cluster's keys.
 fn crc16(bytes: &[u8]) -> u16 {
     let step = |crc: u16, _: u32| {
         if crc & 0x8000 == 0 {
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_that_a_server_computes() {
-        // From CLUSTER KEYSLOT.
+        // The expected slots are from CLUSTER KEYSLOT.
         for (key, expected) in [("123456789", 12_739), ("foo", 12_182), ("{foo}:x", 12_182), ("", 0)] {
             assert_eq!(slot(key.as_bytes()), expected, "{key}");
         }

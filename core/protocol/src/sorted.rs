@@ -1,8 +1,8 @@
-//! A map and a set in the order of their keys, of little code.
+//! A map and a set that are sorted by key and compile to little code.
 //!
-//! The standard library's trees compile to some 5 kB for each type of key and value: together they were a quarter of
-//! what a browser loads. Here all that depends on the order is compiled once for each type of key, and numbers that
-//! name things are all alike to a computer. What is there for a key stays where it is while others come and go.
+//! The standard library's trees compile to about 5 kB for each pair of key and value types. Together they were a
+//! quarter of what a browser loads. Here the code that depends on the order is compiled once for each key type, and all
+//! id types share one copy, because they are all numbers. A value does not move while other keys are added or removed.
 
 mod places;
 #[cfg(test)]
@@ -12,16 +12,16 @@ use std::borrow::Borrow;
 
 use self::places::{IntoPlaces, Places};
 
-/// What is there once for each key, in the order of the keys.
+/// A map whose iterators return the entries in the order of their keys.
 #[derive(Clone, Debug)]
 pub struct SortedMap<K, V> {
     places: Places<K>,
-    /// By the numbers of their places.
+    /// The values, by the numbers of their places.
     values: Vec<Option<V>>,
 }
 
 impl<K, V> SortedMap<K, V> {
-    /// Nothing.
+    /// Makes an empty map.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -30,19 +30,19 @@ impl<K, V> SortedMap<K, V> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// All, in the order of their keys.
+    /// Returns all entries, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
         let value = |place: &usize| self.values.get(*place)?.as_ref();
         self.places
@@ -50,7 +50,7 @@ impl<K, V> SortedMap<K, V> {
             .filter_map(move |(key, place)| Some((key, value(place)?)))
     }
 
-    /// All, in the order of their keys.
+    /// Returns all entries, in the order of their keys.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         let mut values: Vec<Option<&mut V>> = self.values.iter_mut().map(Option::as_mut).collect();
         let mut value = move |place: &usize| values.get_mut(*place)?.take();
@@ -59,32 +59,32 @@ impl<K, V> SortedMap<K, V> {
             .filter_map(move |(key, place)| Some((key, value(place)?)))
     }
 
-    /// All keys, in order.
+    /// Returns all keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &K> + Clone {
         self.places.iter().map(|(key, _)| key)
     }
 
-    /// All keys, in order.
+    /// Returns all keys, in order.
     pub fn into_keys(self) -> impl Iterator<Item = K> {
         self.places.into_iter().map(|(key, _)| key)
     }
 
-    /// All values, in the order of their keys.
+    /// Returns all values, in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &V> + Clone {
         self.iter().map(|(_, value)| value)
     }
 
-    /// All values, in the order of their keys.
+    /// Returns all values, in the order of their keys.
     pub fn into_values(self) -> impl Iterator<Item = V> {
         self.into_iter().map(|(_, value)| value)
     }
 
-    /// All values, in the order of their keys.
+    /// Returns all values, in the order of their keys.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.iter_mut().map(|(_, value)| value)
     }
 
-    /// Forgets all.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
@@ -96,7 +96,7 @@ impl<K, V> SortedMap<K, V> {
 }
 
 impl<K: Ord, V> SortedMap<K, V> {
-    /// What is there for this key.
+    /// Returns the value of a key.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -104,7 +104,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.values.get(self.places.get(key)?)?.as_ref()
     }
 
-    /// What is there for this key.
+    /// Returns the value of a key.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -112,7 +112,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.values.get_mut(self.places.get(key)?)?.as_mut()
     }
 
-    /// Whether there is something for this key.
+    /// Whether a key has a value.
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -120,7 +120,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.places.get(key).is_some()
     }
 
-    /// The first key that is this one or comes behind it.
+    /// Returns the first key that is equal to this one or greater.
     pub fn first_from<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&K>
     where
         K: Borrow<Q>,
@@ -128,17 +128,17 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.places.first_from(key)
     }
 
-    /// Gives what was there before.
+    /// Sets the value of a key, and returns the old one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.place(key).replace(value)
     }
 
-    /// What is there, or what is put there now.
+    /// Returns the value of a key, after inserting the result of `make` if there is none.
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.place(key).get_or_insert_with(make)
     }
 
-    /// What is there, or what is put there now.
+    /// Returns the value of a key, after inserting the default if there is none.
     pub fn get_or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -146,7 +146,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.get_or_insert_with(key, V::default)
     }
 
-    /// Gives what was there.
+    /// Removes the value of a key, and returns it.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -155,7 +155,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         self.value(place).take()
     }
 
-    /// Forgets those for which it is not so.
+    /// Removes all entries for which `is_so` is false.
     pub fn retain(&mut self, mut is_so: impl FnMut(&K, &mut V) -> bool) {
         *self = std::mem::take(self)
             .into_iter()
@@ -206,7 +206,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for SortedMap<K, V> {
     }
 }
 
-/// What was in a [`SortedMap`], in the order of the keys.
+/// The entries of a [`SortedMap`], in the order of their keys.
 #[derive(Debug)]
 pub struct IntoEntries<K, V> {
     places: IntoPlaces<K>,
@@ -222,37 +222,37 @@ impl<K, V> Iterator for IntoEntries<K, V> {
     }
 }
 
-/// Keys, in order.
+/// A set whose iterators return the keys in order.
 #[derive(Clone, Debug)]
 pub struct SortedSet<K>(Places<K>);
 
 impl<K> SortedSet<K> {
-    /// Nothing.
+    /// Makes an empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self(Places::new())
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All, in order.
+    /// Returns all keys, in order.
     pub fn iter(&self) -> impl Iterator<Item = &K> + Clone {
         self.0.iter().map(|(key, _)| key)
     }
 }
 
 impl<K: Ord> SortedSet<K> {
-    /// Whether it is there.
+    /// Whether the set has a key.
     pub fn contains<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -260,14 +260,14 @@ impl<K: Ord> SortedSet<K> {
         self.0.get(key).is_some()
     }
 
-    /// Whether it was not there before.
+    /// Adds a key. Returns whether it is new.
     pub fn insert(&mut self, key: K) -> bool {
         let before = self.len();
         self.0.add(key);
         self.len() > before
     }
 
-    /// Whether it was there.
+    /// Removes a key. Returns whether the set had it.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -307,7 +307,7 @@ impl<K: Ord> FromIterator<K> for SortedSet<K> {
     }
 }
 
-/// What was in a [`SortedSet`], in order.
+/// The keys of a [`SortedSet`], in order.
 #[derive(Debug)]
 pub struct IntoKeys<K>(IntoPlaces<K>);
 

@@ -1,4 +1,4 @@
-//! What a machine asks for that is not its own: the router hands each to the machine that has the rule.
+//! The requests of one machine to others: the router gives each step to the machine that has the rule for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,105 +13,107 @@ use crate::owner::OwnerId;
 use crate::token::Token;
 use crate::types::Event;
 
-/// One thing that follows from an input.
+/// One consequence of an input.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A caller is told, or the composite lock that it concerns a member of.
+    /// An event for a caller. For a member of a composite lock, the event goes to the composite lock.
     Tell(Event),
     /// A release is owed.
     Owes(Owed),
-    /// Perhaps nobody here needs the lock any more.
+    /// Perhaps the lock is no longer in use here.
     Tidy(LockId),
-    /// Nobody waits for this primary any longer.
+    /// The circuit breaker of a primary is open, so no request may wait for it.
     Outage(Primary),
-    /// It serves again.
+    /// The primary serves again.
     OutageOver(Primary),
 
-    // Of waiters.
+    // Steps of waiters.
     /// A request is granted.
     Granted(Ticket, NewHold),
-    /// It was refused; what is left of the hold in the way, and whether there is none.
+    /// An attempt was refused. The duration is what is left of the other hold. The flag says that the lock is free, but
+    /// dead waiters come first.
     Refused(Ticket, Option<Duration>, bool),
-    /// It sleeps, unless the client has begun to listen too late.
+    /// A refused waiter goes to sleep, unless the client has subscribed too late.
     Sleep(Ticket, Option<Duration>),
-    /// It asks now.
+    /// A waiter sends an attempt.
     Ask(Ticket),
-    /// The answer that is under way may be stale.
+    /// The answer to the current attempt may be stale.
     StaleAnswer(Ticket),
-    /// The first waiter here asks, if nobody here holds the lock.
+    /// The first waiter of this client sends an attempt, if no caller of this client holds the lock.
     Advance(LockId),
-    /// It listens for the lock's releases.
+    /// A waiter needs the messages about releases. The ticket is `None` for waiters in the server's queue.
     Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
 
-    // Of the server's queue.
-    /// A waiter asks to be put into it, under this owner id; and whether it wants a token.
+    // Steps of the server's queue.
+    /// A waiter asks to be put into the server's queue, under this owner id. The flag says whether it wants a token.
     Joined(LockId, Ticket, OwnerId, bool),
-    /// It waits no longer.
+    /// A waiter no longer waits.
     Left(LockId, Ticket),
-    /// A call found it there: when it was sent, and the server's clock then.
+    /// A call found a waiter in the server's queue. The pair is when the call was sent, and the server's clock when it
+    /// ran.
     Found(Ticket, LockId, Arc<Keys>, (Instant, u64)),
-    /// The client asks how the queue stands, soon.
+    /// The client must poll soon.
     PollSoon(LockId),
-    /// It asks by then.
+    /// The client must poll by this instant.
     PollBy(LockId, Instant),
-    /// A call spoke for these waiters.
+    /// A poll that names these waiters was sent.
     Polled(CallId, Vec<Ticket>),
-    /// It was answered, or cut off.
+    /// The poll was answered, or was cut off (`true`).
     PollAnswered(CallId, bool, Vec<Ticket>),
-    /// It came to nothing.
+    /// The poll failed.
     PollFailed(LockId, Vec<Ticket>, CallError),
-    /// The server said who holds the lock, and for how long, in the answer to a call of then.
+    /// The answer to a poll that was sent at this instant says who holds the lock, and for how long.
     HolderSeen(LockId, String, Option<Duration>, Instant),
-    /// The server granted the lock of its own accord.
+    /// The server granted the lock to a waiter in its queue.
     GrantedUnasked(Ticket, Granted),
-    /// So it did, and the waiter has to ask all the same.
+    /// The server granted the lock to a waiter in its queue, but the waiter must ask again before it can use the grant.
     AskAgain(Ticket),
-    /// It listens for grants.
+    /// A waiter in the server's queue needs the grant messages.
     ListenForGrants(LockId, NodeId, Arc<[u8]>),
 
-    // Of channels.
+    // Steps of channels.
     /// A message says that the lock may be free.
     Heard(LockId),
-    /// A message says that a waiter of this client was granted the lock.
+    /// A grant message arrived for a waiter of this client.
     GrantTold(LockId, Vec<u8>),
-    /// Others listened to the lock's channel before: what was published passed this waiter by,
-    /// or those in the server's queue.
+    /// The channel of the lock was already confirmed for another lock, so messages for this lock may have been missed.
+    /// The ticket is `None` for waiters in the server's queue.
     MissedMessages(LockId, Option<Ticket>),
     /// The lock may be free.
     MayBeFree(LockId),
 
-    // Of holds.
-    /// The lock is held here, by one at a time.
+    // Steps of holds.
+    /// A caller of this client was granted a lock that has one holder at a time.
     Held(LockId, HoldId),
-    /// The hold keeps nobody here waiting any longer.
+    /// A hold no longer blocks the waiters of this client.
     Freed(LockId, HoldId),
-    /// A caller was let into a hold once more, which is to be renewed so.
+    /// A caller re-entered a hold, which must be renewed by this plan.
     Entered(Ticket, HoldId, LeasePlan),
 
-    // Of releases.
-    /// So many connections heard of a release.
+    // Steps of releases.
+    /// The message about a release was received by this many connections.
     Published(LockId, u32),
-    /// The reply to a release says that a waiter of this client was granted the lock.
+    /// The reply to a release has a grant message for a waiter of this client.
     GrantReplied(Arc<Keys>, Vec<u8>),
-    /// An owner id of this client holds a fair lock, as an answer says, or a message (then true).
+    /// A reply, or a message (`true`), says that an owner id of this client holds a fair lock.
     OwnerSeen(LockId, OwnerId, bool),
-    /// It was given up, as a message said that it has the lock, and is released.
+    /// A grant message named an owner id that this client had given up, so the client releases the lock.
     GhostReleased(LockId),
 }
 
-/// What the server granted, and when at the earliest.
+/// A grant, and the earliest time at which it can have begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) token: Option<Token>,
     pub(crate) sent: Instant,
     pub(crate) ttl: Duration,
-    /// The server granted it of its own accord, for a short time.
+    /// The server granted the lock for a short time to a waiter in its queue.
     pub(crate) provisional: bool,
-    /// No server did: it is held in this client alone.
+    /// No server granted the lock: this client holds it alone.
     pub(crate) is_local: bool,
 }
 
-/// What a request becomes when it is granted.
+/// The data of a request that becomes a hold.
 #[derive(Debug)]
 pub(crate) struct NewHold {
     pub(crate) lock: LockId,
@@ -121,17 +123,17 @@ pub(crate) struct NewHold {
     pub(crate) plan: LeasePlan,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) token: Option<Token>,
-    /// When the call was sent that was granted.
+    /// When the call that was granted was sent.
     pub(crate) sent: Instant,
-    /// What the server granted, from then on.
+    /// The TTL that the server granted, counted from `sent`.
     pub(crate) ttl: Duration,
-    /// The server granted it of its own accord, for a short time.
+    /// The server granted the lock for a short time to a waiter in its queue.
     pub(crate) provisional: bool,
-    /// It was not granted by the request's first call: others came before it.
+    /// The first call of the request was not granted, because other owners came first.
     pub(crate) waited: bool,
-    /// Attempts of the same owner whose outcome is not known.
+    /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
-    /// The server knows nothing of it.
+    /// The server does not know the hold.
     pub(crate) is_local: bool,
 }
 
@@ -141,21 +143,21 @@ pub(crate) struct Owed {
     pub(crate) lock: LockId,
     pub(crate) keys: Arc<Keys>,
     pub(crate) owner: OwnerId,
-    /// The caller that waits for it.
+    /// The caller that waits for the release.
     pub(crate) ticket: Option<Ticket>,
-    /// The hold that ends; `None` for what an abandoned attempt may have been granted.
+    /// The hold that ends; `None` for a compensating release.
     pub(crate) hold: Option<Ended>,
-    /// Attempts of the same owner whose outcome is not known.
+    /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
 }
 
-/// What is known of a hold that ends.
+/// The times of a hold that ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    /// Until when it could be relied on.
+    /// The deadline of the hold.
     pub(crate) deadline: Instant,
-    /// When the record's TTL has passed for certain.
+    /// When the TTL of the record has certainly passed.
     pub(crate) until: Instant,
-    /// The release is not sent before: the TTL of an expired lease has to pass.
+    /// The earliest time to send the release: the TTL of an expired lease must pass first.
     pub(crate) not_before: Option<Instant>,
 }

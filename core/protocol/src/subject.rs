@@ -1,19 +1,19 @@
-//! What an operation is about.
+//! The subject of an operation.
 
 use crate::kinds::Kind;
 use crate::name::LockName;
 
-/// What an operation is about: one lock, or several as one.
+/// The subject of an operation: one lock, or several locks as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// One lock.
     One(Kind, LockName),
-    /// Several, all or none, in any order.
+    /// Several locks, all or none, in any order.
     All(Vec<(Kind, LockName)>),
 }
 
 impl Subject {
-    /// The lock's name; `None` of several.
+    /// Returns the name of the lock; `None` for several locks.
     #[must_use]
     pub const fn name(&self) -> Option<&LockName> {
         match self {
@@ -22,13 +22,14 @@ impl Subject {
         }
     }
 
-    /// Whether a caller that holds this and waits for `wanted` would wait for itself. Permits may be left
-    /// for both. `by_majority`: the locks are kept by a majority of several servers.
+    /// Whether a caller that holds this and waits for `wanted` would wait for itself. A hold of permits does not count,
+    /// because there may be enough permits for both. `by_majority` says that the locks are kept by a majority of
+    /// several servers.
     #[must_use]
     pub fn keeps_out(&self, wanted: &Self, by_majority: bool) -> bool {
         let keeps_out = |(held, held_name): &(Kind, &LockName)| {
             let mut same = wanted.locks().filter(|(_, name)| name == held_name);
-            // There every kind is the same lock.
+            // On several primaries, all kinds of one name are the same lock.
             same.any(|(wanted, _)| by_majority || held.keeps_out(wanted))
         };
         self.locks().any(|lock| keeps_out(&lock))
@@ -49,7 +50,7 @@ impl From<(Kind, LockName)> for Subject {
     }
 }
 
-/// One lock is no several.
+/// A list of one lock is the same subject as that lock.
 impl From<Vec<(Kind, LockName)>> for Subject {
     fn from(mut locks: Vec<(Kind, LockName)>) -> Self {
         match locks.pop() {

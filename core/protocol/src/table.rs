@@ -1,12 +1,13 @@
-//! A table of what is named by numbers that we count up ourselves.
+//! A hash table for ids that this crate counts up itself.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// What enters or leaves moves nothing else, however large it is: in a tree, all that stand
-/// behind it in its leaf move. Where all are looked at, they come in the order of their names,
-/// which costs a sort: so one seed gives one trace.
+/// A hash table with ids as keys.
+///
+/// An insertion or a removal moves no other entries, however many there are; in a tree, all later entries of a leaf
+/// move. The iterators sort the entries by id, so that the same seed always gives the same trace.
 #[derive(Clone, Debug)]
 pub struct Table<K, V>(HashMap<K, V, Hashing>);
 
@@ -17,27 +18,27 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Copy + Ord + Hash, V> Table<K, V> {
-    /// What has this name.
+    /// Returns the value of an id.
     pub fn get(&self, name: &K) -> Option<&V> {
         self.0.get(name)
     }
 
-    /// What has this name.
+    /// Returns the value of an id.
     pub fn get_mut(&mut self, name: &K) -> Option<&mut V> {
         self.0.get_mut(name)
     }
 
-    /// Whether anything has this name.
+    /// Whether an id has a value.
     pub fn contains_key(&self, name: &K) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Gives what was there before.
+    /// Sets the value of an id, and returns the old one.
     pub fn insert(&mut self, name: K, value: V) -> Option<V> {
         self.0.insert(name, value)
     }
 
-    /// What is there, or what is put there now.
+    /// Returns the value of an id, after inserting the default if there is none.
     pub fn get_or_default(&mut self, name: K) -> &mut V
     where
         V: Default,
@@ -45,58 +46,58 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
         self.0.entry(name).or_default()
     }
 
-    /// Gives what was there.
+    /// Removes the value of an id, and returns it.
     pub fn remove(&mut self, name: &K) -> Option<V> {
         self.0.remove(name)
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All names, in order.
+    /// Returns all ids, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<K> {
-        // By pairs, so that one sort is compiled for this and the next.
+        // The function uses pairs, so that it shares the compiled code of one sort with `iter`.
         self.iter().map(|(name, _)| name).collect()
     }
 
-    /// All, in the order of their names.
+    /// Returns all entries, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         in_order(self.0.iter().map(|(name, value)| Named(*name, value)).collect())
     }
 
-    /// All, in the order of their names.
+    /// Returns all entries, in the order of their ids.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
         in_order(self.0.iter_mut().map(|(name, value)| Named(*name, value)).collect())
     }
 
-    /// All, in the order of their names.
+    /// Returns all values, in the order of their ids.
     pub fn into_values(mut self) -> impl Iterator<Item = V> {
         let names = self.keys().into_iter();
         names.filter_map(move |name| self.remove(&name))
     }
 
-    /// Forgets those for which it is not so. They are asked about in no order.
+    /// Removes all values for which `is_so` is false. The order of its calls is not defined.
     pub fn retain(&mut self, mut is_so: impl FnMut(&V) -> bool) {
         self.0.retain(|_, value| is_so(value));
     }
 
-    /// Whether it is so of any: in no order, so for questions alone.
+    /// Whether `is_so` is true for any value. The order of its calls is not defined, so it must have no side effects.
     pub fn any(&self, is_so: impl FnMut(&V) -> bool) -> bool {
         self.0.values().any(is_so)
     }
 }
 
-/// A name and what has it, compared by the name alone.
+/// An id and its value, compared by the id alone.
 struct Named<K, V>(K, V);
 
 impl<K: Ord, V> Ord for Named<K, V> {
@@ -119,18 +120,18 @@ impl<K: Ord, V> PartialEq for Named<K, V> {
 
 impl<K: Ord, V> Eq for Named<K, V> {}
 
-/// Sorted by a heap: the code of the standard library's sort is ten times as long, which pages load.
+/// Sorts entries with a heap. The standard library's sort has ten times as much code, which pages would have to load.
 fn in_order<K: Ord, V>(all: BinaryHeap<Named<K, V>>) -> impl Iterator<Item = (K, V)> {
     all.into_sorted_vec()
         .into_iter()
         .map(|Named(name, value)| (name, value))
 }
 
-/// Without the random seed of the standard library: this crate draws no randomness of its own.
+/// A hasher without the standard library's random seed, because this crate draws no randomness of its own.
 type Hashing = BuildHasherDefault<OfNumbers>;
 
-/// Nobody else counts the numbers, so nobody can choose any that collide: multiplying is
-/// enough, and much cheaper than what the standard library does.
+/// A hasher for ids. Only this crate counts the ids, so nobody can choose ids that collide. One multiplication is
+/// therefore enough, and much cheaper than the standard library's hash.
 #[derive(Default)]
 struct OfNumbers(u64);
 
@@ -142,7 +143,7 @@ impl Hasher for OfNumbers {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Knuth's constant: 2^64 by the golden ratio.
+        // Knuth's constant is 2^64 divided by the golden ratio.
         self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -151,7 +152,7 @@ impl Hasher for OfNumbers {
     }
 
     fn finish(&self) -> u64 {
-        // A table looks at the low bits first, and products are best in the high ones.
+        // The table uses the low bits first, but the high bits of a product are mixed best.
         self.0.rotate_left(32)
     }
 }

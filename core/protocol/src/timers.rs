@@ -1,4 +1,4 @@
-//! When something must happen if nothing else does.
+//! The timers of a session.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,17 +7,17 @@ use crate::ids::{CallId, HoldId, LeaseId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::table::Table;
 
-/// A reason to wake up. Each is set at most once at a time. Of those that are due at one
-/// instant, the one that stands first here comes first.
+/// An event at some instant. Each timer is set at most once at a time. If several timers are due at the same instant,
+/// they fire in the order of this enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
-    /// A call's answer is overdue.
+    /// The answer to a call is overdue.
     CallTimeout(CallId),
-    /// A waiter asks the server again.
+    /// A waiter sends the next attempt.
     Wake(Ticket),
-    /// A quorum attempt asks again.
+    /// The pause of a quorum attempt between two rounds is over.
     Pause(Ticket),
-    /// A waiter's wait is over.
+    /// The wait of a caller is over.
     Wait(Ticket),
     /// The wait of a quorum attempt's caller is over.
     QuorumWait(Ticket),
@@ -27,35 +27,35 @@ pub(crate) enum Timer {
     Answer(Ticket),
     /// A caller has waited long enough for its extension.
     Extension(Ticket),
-    /// A caller without a bound has heard nothing of the server for a lease.
+    /// A caller without a bound checks whether the server has been silent for too long.
     Silence(Ticket),
-    /// A hold is due for renewal.
+    /// The renewal of a hold is due.
     Renew(HoldId),
-    /// A hold can no longer be relied on.
+    /// The deadline of a hold has come.
     Deadline(HoldId),
-    /// A release is sent again.
+    /// A release must be sent again.
     ReleaseAgain(ReleaseId),
     /// A caller has waited long enough for its release.
     ReleaseWait(ReleaseId),
-    /// Waiters in the server's queue say that they live.
+    /// The next poll is due, which keeps waiters in the server's queue alive.
     Poll(LockId),
-    /// A message came too soon after others that were in vain: now it may make waiters ask.
+    /// A message was delayed because earlier ones changed nothing; now it may make waiters ask.
     Heard(LockId),
-    /// A round of a quorum attempt has taken long enough. After `QuorumWait`: a caller that is
-    /// told at the same instant has not asked in vain for those behind it.
+    /// The response timeout of a round is over. This timer comes after `QuorumWait`: if a wait and its round end at the
+    /// same instant, the round must not count as failed for the waiters behind this caller.
     Round(Ticket),
-    /// A majority can no longer be relied on.
+    /// The deadline of a majority has come.
     Majority(LeaseId),
-    /// A name that nobody waits for is forgotten.
+    /// The client forgets a lock that has been idle for a while.
     Linger(LockId),
-    /// A primary whose breaker is open is asked again.
+    /// A primary with an open breaker is probed.
     Probe(Primary),
-    /// The client says again which program it is.
+    /// The client repeats its identity.
     Identify,
 }
 
 impl Timer {
-    /// Whether it is a composite lock's.
+    /// Whether the timer belongs to a composite lock.
     pub(crate) const fn is_composites(self) -> bool {
         matches!(
             self,
@@ -66,12 +66,13 @@ impl Timer {
 
 /// The timer table.
 ///
-/// Nearly every timer is stopped before it is due, so stopping one only forgets
-/// it: what its schedule still has of it is stale, and goes when it comes to the front or
-/// when there is more that is stale than not. The front is never stale.
+/// Most timers are stopped before they are due. To stop a timer is therefore cheap: only its entry in `set` is removed,
+/// and its entry in a schedule becomes stale. A stale entry is dropped when it reaches the front of the schedule, or
+/// when the schedule has many more entries than `set`. The front entry is never stale.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Apart from the others: calls come and go by the thousand while many leases only stand.
+    /// Call timeouts are separate from the timers of leases: thousands of calls start and end while many leases only
+    /// wait.
     calls: Schedule,
     renewals: Schedule,
     deadlines: Schedule,
@@ -81,12 +82,12 @@ pub(crate) struct Timers {
 
 type Entry = (Instant, Timer);
 
-/// Entries, of which the first is at hand. Most come in the order in which they are due: the
-/// same delay from an ever later instant.
+/// Entries with cheap access to the first one. Most entries arrive in the order of their times, because most timers of
+/// a schedule have the same delay.
 #[derive(Debug, Default)]
 struct Schedule {
     in_order: VecDeque<Entry>,
-    /// Those that came when a later one was there already.
+    /// The entries that arrived after a later entry.
     early: BinaryHeap<Reverse<Entry>>,
 }
 
@@ -130,10 +131,10 @@ impl Schedule {
 }
 
 impl Timers {
-    /// So much that is stale is always worth keeping.
+    /// The number of stale entries that a schedule may always keep.
     const SLACK: usize = 64;
 
-    /// Sets `timer` to `at`, whatever it was set to before.
+    /// Sets `timer` to `at`. An earlier setting is replaced.
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         let before = self.set.insert(timer, at);
         if before == Some(at) {
@@ -150,7 +151,7 @@ impl Timers {
         }
     }
 
-    /// Unsets `timer`.
+    /// Stops `timer`.
     pub(crate) fn stop(&mut self, timer: Timer) {
         if self.set.remove(&timer).is_some() {
             let (schedule, set) = self.schedule(timer);
@@ -158,17 +159,17 @@ impl Timers {
         }
     }
 
-    /// The next instant at which one is due.
+    /// Returns the next instant at which a timer is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.first().map(|(at, _)| at)
     }
 
-    /// The next instant at which a renewal is due.
+    /// Returns the next instant at which a renewal is due.
     pub(crate) fn next_renewal(&self) -> Option<Instant> {
         self.renewals.first().map(|(at, _)| *at)
     }
 
-    /// When `timer` is due, if it is set.
+    /// Returns when `timer` is due, if it is set.
     pub(crate) fn get(&self, timer: Timer) -> Option<Instant> {
         self.set.get(&timer).copied()
     }
@@ -180,7 +181,7 @@ impl Timers {
         Some(timer)
     }
 
-    /// How many are set.
+    /// Returns the number of timers that are set.
     pub(crate) fn len(&self) -> usize {
         self.set.len()
     }
@@ -190,7 +191,7 @@ impl Timers {
         schedules.into_iter().filter_map(Schedule::first).min().copied()
     }
 
-    /// Where a timer stands, and what is set.
+    /// Returns the schedule of a timer, and the table.
     const fn schedule(&mut self, timer: Timer) -> (&mut Schedule, &Table<Timer, Instant>) {
         let schedule = match timer {
             Timer::CallTimeout(_) => &mut self.calls,
@@ -202,7 +203,7 @@ impl Timers {
     }
 }
 
-/// Drops what is stale from the front.
+/// Drops stale entries from the front of a schedule.
 fn settle(schedule: &mut Schedule, set: &Table<Timer, Instant>) {
     while let Some((at, timer)) = schedule.first()
         && set.get(timer) != Some(at)
@@ -355,7 +356,7 @@ mod tests {
     #[test]
     fn what_was_stopped_does_not_pile_up() {
         let mut timers = Timers::default();
-        // Its place is before all the others, so that none of them reaches the top.
+        // The first timer stays at the front, so that no stale entry reaches it.
         timers.set(timer(0), at(1));
         for number in 1..100_000 {
             timers.set(timer(number), at(number + 1));

@@ -5,17 +5,17 @@ use std::num::NonZeroU64;
 
 /// A number that rises with every exclusive grant of one name on one server.
 ///
-/// A resource that remembers the highest token it has seen can refuse a holder
-/// that was paused too long. Below 2^53, so that it survives Lua and JavaScript
-/// numbers. Kept as one more than the number: an `Option` of it takes no more room.
+/// A resource that stores the highest token it has received can refuse a holder that was paused for too long. A token
+/// is below 2^53, so that Lua and JavaScript numbers can represent it. The field is one more than the number, so that
+/// an `Option<Token>` needs no extra memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(NonZeroU64);
 
 impl Token {
-    /// The first number that is too large.
+    /// The smallest number that is too large.
     const LIMIT: u64 = 1 << 53;
 
-    /// Reads the decimal text of the wire; `None` if it is not a token.
+    /// Parses the decimal text of the wire; `None` if it is not a token.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
@@ -26,7 +26,7 @@ impl Token {
         Some(Self(NonZeroU64::MIN.saturating_add(number)))
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get().saturating_sub(1)

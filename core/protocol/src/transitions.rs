@@ -1,9 +1,9 @@
-//! Which of the drawn transitions of the machines are taken, for tests.
+//! Records which drawn transitions of the machines are taken, for tests.
 //!
-//! Beside each machine, `drawing.rs` has its drawing as rows. A machine looks at its states before
-//! and after each input. A change that no row has fails the test that made it; the others are
-//! noted, and `machines/check.rs` says which rows no test has taken. Without tests, and without the
-//! feature `transitions`, all this is nothing.
+//! Next to each machine, `drawing.rs` has the machine's drawing as rows. The machine compares its states before and
+//! after each input. A change without a row fails the test that caused it. All other changes are recorded, and
+//! `machines/check.rs` lists the rows that no test has taken. Without tests and without the feature `transitions`, this
+//! module does nothing.
 
 #[cfg(any(test, feature = "transitions"))]
 pub(crate) use self::noted::{Drawn, GONE, Labelled, NEW, Row, State, after, before};
@@ -19,30 +19,30 @@ mod noted {
 
     use crate::io::Io;
 
-    /// A state, an input, and the state that follows.
+    /// A state, an input, and the next state.
     pub(crate) type Row = (&'static str, &'static str, &'static str);
-    /// A state by its name in the drawing; of what stays in one, a number that tells whether
-    /// something was done all the same.
+    /// The name of a state in the drawing, and a number. A changed number shows that an input had an effect although
+    /// the state has the same name.
     pub(crate) type State = (&'static str, u64);
 
-    /// The state of what was not there before.
+    /// The state of an item that did not exist before the input.
     pub(crate) const NEW: &str = "new";
-    /// The state of what is not there any more.
+    /// The state of an item that no longer exists after the input.
     pub(crate) const GONE: &str = "gone";
 
-    /// A machine whose drawing is a table.
+    /// A machine whose drawing is a table of rows.
     pub(crate) trait Drawn {
-        /// What names one of those that the machine keeps.
+        /// The id of an item that the machine keeps.
         type Id: Ord;
-        /// What it keeps.
+        /// The name of such an item.
         const NAME: &'static str;
-        /// Its drawing.
+        /// The rows of the drawing.
         const ROWS: &'static [Row];
 
-        /// The states of all that it keeps.
+        /// Returns the states of all items.
         fn states(&self, io: &Io) -> BTreeMap<Self::Id, State>;
 
-        /// How one has ended that is kept no more.
+        /// Returns the final state of an item that no longer exists.
         fn ending(_io: &Io, _id: &Self::Id) -> &'static str {
             GONE
         }
@@ -53,7 +53,7 @@ mod noted {
         fn label(&self) -> &'static str;
     }
 
-    /// A machine's states before an input.
+    /// The states of a machine before an input.
     pub(crate) struct Before<Id> {
         label: &'static str,
         states: BTreeMap<Id, State>,
@@ -66,7 +66,7 @@ mod noted {
         }
     }
 
-    /// Notes what has changed since.
+    /// Records the transitions since `before`.
     pub(crate) fn after<M: Drawn>(machine: &M, io: &Io, before: &Before<M::Id>) {
         let states = machine.states(io);
         for (id, from) in &before.states {
@@ -87,12 +87,12 @@ mod noted {
         note(line);
     }
 
-    /// A row as the record has it.
+    /// Returns a row as text, as the record has it.
     pub(crate) fn written(name: &str, (from, input, to): Row) -> String {
         format!("{name}: {from} -- {input} --> {to}")
     }
 
-    /// Adds a row to the file that `STEADLOCK_TRANSITIONS` names, if it does. Each process adds it once.
+    /// Adds a row to the file that `STEADLOCK_TRANSITIONS` names, if the variable is set. Each process adds a row once.
     fn note(line: String) {
         static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
         let Some(path) = std::env::var_os("STEADLOCK_TRANSITIONS") else {

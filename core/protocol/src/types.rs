@@ -1,4 +1,4 @@
-//! What goes into a session and what comes out of it, as plain data.
+//! The inputs and outputs of a session, as plain data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,37 +16,38 @@ use crate::owner::ClientId;
 use crate::script::Script;
 use crate::token::Token;
 
-/// What one client is configured with.
+/// The configuration of one client.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This client's id, the first part of its owner ids.
+    /// The id of this client: the first part of its owner ids.
     pub client: ClientId,
-    /// The length of auto-renewed leases that were given none of their own.
+    /// The length of auto-renewed leases whose requests name none.
     pub lease: LeaseDuration,
-    /// How many primaries there are, nodes 0 and up. With more than one, every
-    /// lock is a RedLock, held by a majority of them.
+    /// The number of primaries; their nodes are numbered from 0. With more than one primary, every lock is a RedLock,
+    /// which a majority of them holds.
     pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
-    /// Whether servers run calls in the order in which they were sent, lane by lane. What a program's own client sends
-    /// may overtake what it sent before.
+    /// Whether servers run the calls of one lane in the order in which they were sent. Over a program's own client, a
+    /// later call can overtake an earlier one.
     pub keeps_order: bool,
-    /// A waiter asks again after a time between these two, drawn at random.
+    /// The bounds of the random time between two attempts of a waiter.
     pub retry_interval: (Duration, Duration),
     /// The circuit breaker of each primary; `None` for none.
     pub breaker: Option<Breaker>,
-    /// What it says of itself to others, who say it to their users; `None` to say and to ask nothing.
+    /// The information that this client gives to others about itself, for their users. With `None` the client neither
+    /// gives nor requests any.
     pub identity: Option<Identity>,
 }
 
 impl Config {
-    /// How long an answer may take, unless somebody says otherwise.
+    /// The default of `command_timeout`.
     pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
-    /// When a waiter asks again, unless somebody says otherwise.
+    /// The default of `retry_interval`.
     pub const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
 
-    /// That of a client of one primary to which nobody says otherwise: without a circuit breaker, and saying nothing
-    /// of itself.
+    /// Makes the default configuration of a client with one primary: without a circuit breaker, and without an
+    /// identity.
     #[must_use]
     pub const fn new(client: ClientId) -> Self {
         Self {
@@ -62,25 +63,25 @@ impl Config {
     }
 }
 
-/// What becomes of an acquisition while the circuit breaker of its primary is open.
+/// The policy for acquisitions while the circuit breaker of their primary is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnavailable {
-    /// It fails at once, as `Unavailable`.
+    /// The acquisition fails at once, as `Unavailable`.
     #[default]
     Fail,
-    /// It is granted a lease that excludes others of this client alone: *degraded*, without a
-    /// token. Those of the lock's name that were granted by the server keep it waiting.
+    /// The acquisition is granted a *degraded* lease: it has no token, and excludes only other callers of this client.
+    /// A lease of this client that a server has granted for the same name makes the caller wait.
     Local,
-    /// It is not granted, and its caller goes on without: [`Outcome::NotGranted`], with an error
-    /// that says so.
+    /// The acquisition is not granted, and the caller goes on without the lock: [`Outcome::NotGranted`], with an error
+    /// that says why.
     Skip,
 }
 
 impl OnUnavailable {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Fail, Self::Local, Self::Skip];
 
-    /// The word that hosts give.
+    /// Returns the text that hosts use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -90,17 +91,17 @@ impl OnUnavailable {
         }
     }
 
-    /// Of such a word.
+    /// Parses such a text.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)
     }
 }
 
-/// How much one call does at the most.
+/// The limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So many waiters of the fair lock it speaks for, 1 to 128.
+    /// The maximum number of waiters of a fair lock in one poll, 1 to 128.
     pub waiters_per_poll: usize,
 }
 
@@ -110,17 +111,17 @@ impl Default for Limits {
     }
 }
 
-/// Which of a node's connections a call takes.
+/// The connection of a node on which a call is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// What callers wait for.
+    /// The calls that callers wait for.
     Command,
-    /// What the watchdog sends; not queued behind commands while this lane is open.
+    /// The renewals of the watchdog. They do not wait behind commands while this lane is open.
     Renewal,
 }
 
 impl Lane {
-    /// The other one.
+    /// Returns the other lane.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -133,7 +134,7 @@ impl Lane {
 /// A script call to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Names the call in `on_sent` and `on_reply`.
+    /// The id of the call in `on_sent` and `on_reply`.
     pub id: CallId,
     /// The server to ask.
     pub node: NodeId,
@@ -141,9 +142,9 @@ pub struct Call {
     pub lane: Lane,
     /// The script to run.
     pub script: Script,
-    /// Its KEYS.
+    /// The KEYS of the script.
     pub keys: Vec<Arc<[u8]>>,
-    /// Its ARGV.
+    /// The ARGV of the script.
     pub args: Vec<Arc<[u8]>>,
 }
 
@@ -152,14 +153,14 @@ pub struct Call {
 pub enum Transmit {
     /// Run a script.
     Call(Call),
-    /// Listen on a channel.
+    /// Subscribe to a channel.
     Subscribe {
         /** The server. */
         node: NodeId,
         /** The channel. */
         channel: Arc<[u8]>,
     },
-    /// Stop listening.
+    /// Unsubscribe from a channel.
     Unsubscribe {
         /** The server. */
         node: NodeId,
@@ -168,101 +169,101 @@ pub enum Transmit {
     },
 }
 
-/// What a caller wants of a lock.
+/// The request of a caller for a lock.
 #[derive(Clone, Debug)]
 pub struct AcquireRequest {
     /// The lock's kind.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the lock.
     pub name: LockName,
-    /// Who may re-enter without naming a lease; `None` if nobody.
+    /// The context that can re-enter without naming a lease; `None` for none.
     pub context: Option<Context>,
     /// The held lease to re-enter explicitly.
     pub within: Option<LeaseId>,
-    /// How long to wait; zero tries once; `None` waits as long as the server answers.
+    /// How long to wait: zero for a single attempt; `None` to wait as long as the server answers.
     pub wait: Option<Duration>,
-    /// A fixed lease, or one that the watchdog renews: the client's, or of its own length.
+    /// A fixed lease, or an auto-renewed lease of the client's length or of its own.
     pub lease: LeaseTerms,
-    /// The longest the hold may last, counted from its first grant.
+    /// The maximum length of the hold, counted from its first grant.
     pub max_hold: Option<Duration>,
-    /// Whether a fencing token is drawn.
+    /// Whether the lease gets a fencing token.
     pub fencing: bool,
-    /// What becomes of it while the circuit breaker of its primary is open.
+    /// The policy for this request while the circuit breaker of its primary is open.
     pub on_unavailable: OnUnavailable,
-    /// Others of the caller's thread, which stand still until it is answered: a wait that only
-    /// they could end is refused at once.
+    /// Other contexts of the caller's thread, which cannot run until the request is answered. A wait that only these
+    /// contexts could end is refused at once.
     pub blocked: Vec<Context>,
 }
 
-/// What a grant or re-entry gives.
+/// The result of a grant or re-entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The lease.
     pub lease: LeaseId,
-    /// Its fencing token.
+    /// The fencing token of the lease.
     pub token: Option<Token>,
-    /// Until when it may be relied on if nothing renews it.
+    /// The end of the lease if nothing renews it.
     pub deadline: Instant,
     /// How many levels the hold has now.
     pub levels: u32,
-    /// It excludes others of this client alone; see [`OnUnavailable::Local`].
+    /// Whether the lease excludes only other callers of this client; see [`OnUnavailable::Local`].
     pub degraded: bool,
 }
 
 /// A lock's state on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
-    /// Who holds it; `None` if it is free. Of several, the one whose hold ends last.
+    /// The holder; `None` if the lock is free. If there are several holders, the one whose hold ends last.
     pub holder: Option<Holder>,
-    /// A semaphore's permits: how many are held, of how many. `None` while none
-    /// is, and for other kinds.
+    /// The permits of a semaphore: how many are held, and how many there are. `None` while no permit is held, and for
+    /// other kinds.
     pub permits: Option<(u32, u32)>,
-    /// How many wait in the queue of a fair lock, of all clients; `None` if that was not asked.
+    /// The number of waiters in the queue of a fair lock, of all clients; `None` if the caller did not ask for it.
     pub waiting: Option<u32>,
 }
 
-/// What a ticket came to.
+/// The result of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The lock is held.
     Granted(Grant),
-    /// The wait timed out; the error is the `LockTimeout` to raise where the caller wants one.
-    /// Or it was skipped; then the error is `Unavailable`, and [`Error::is_skipped`].
+    /// The wait is over and another owner holds the lock; the error is the `LockTimeout` for callers that want to raise
+    /// one. If the acquisition was skipped, the error is `Unavailable`, and [`Error::is_skipped`] is true.
     NotGranted(Error),
-    /// A release is done.
+    /// The release is done.
     Released(ReleaseOutcome),
-    /// A lease was extended, until this deadline.
+    /// The lease was extended until this deadline.
     Extended(Instant),
-    /// The state that was asked for.
+    /// The state that the caller asked for.
     State(LockState),
-    /// A forced release or a change of a limit is done; whether anybody held it.
+    /// A forced release or a change of a limit is done. The flag says whether the lock was held.
     Forced(bool),
-    /// It failed.
+    /// The request failed.
     Failed(Error),
 }
 
-/// Something that the driver passes on.
+/// Something that the driver passes on to callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A ticket is done. Every ticket has exactly one, a cancelled one has none.
+    /// A ticket is done. Every ticket has exactly one such event, but a cancelled ticket has none.
     Completed {
-        /** Which. */
+        /** The ticket. */
         ticket: Ticket,
-        /** How. */
+        /** The outcome. */
         outcome: Outcome,
     },
-    /// A lease is lost, finally. Comes once for each lease, never after its release.
+    /// A lease is lost for good. Every lost lease has exactly one such event, which never follows its release.
     Lost {
-        /** Which. */
+        /** The lease. */
         lease: LeaseId,
-        /** Why. */
+        /** The reason. */
         reason: LostReason,
     },
-    /// A lease may be relied on for longer.
+    /// The deadline of a lease has moved to a later instant.
     Renewed {
-        /** Which. */
+        /** The lease. */
         lease: LeaseId,
-        /** Until when. */
+        /** The new deadline. */
         deadline: Instant,
     },
 }

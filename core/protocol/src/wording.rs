@@ -1,4 +1,4 @@
-//! What went wrong on a server, and what to do about it.
+//! The texts of errors that servers and connections cause, with advice.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::reply::{CallError, Refusal};
 use crate::shown::shown;
 
 impl CallError {
-    /// The error of `operation`, if that is about no lock alone: `Unavailable` if it may pass by itself, else
-    /// `Misconfigured`.
+    /// Returns the error of an operation that is not about a single lock: `Unavailable` if the cause can pass by
+    /// itself, otherwise `Misconfigured`.
     #[must_use]
     pub fn to_error(&self, operation: Operation) -> Error {
         let kind = match self {
@@ -24,8 +24,8 @@ impl CallError {
     }
 }
 
-/// A duration as messages show it, without the digits that say nothing: `1.666s`, `340ms`, `15µs`. Rounded down, so that
-/// a time that is too short never reads as one that is not.
+/// Formats a duration for a message, without needless digits: `1.666s`, `340ms`, `15µs`. The value is rounded down, so
+/// that a time that is too short never looks long enough.
 #[must_use]
 pub fn brief(duration: Duration) -> impl fmt::Display {
     struct Brief(Duration);
@@ -44,7 +44,7 @@ pub fn brief(duration: Duration) -> impl fmt::Display {
     Brief(duration.saturating_sub(Duration::from_nanos(u64::from(fraction))))
 }
 
-/// What a server's error means for a lock.
+/// Explains what a server's error means for a lock.
 pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
         "WRONGTYPE" => no_lock(keys.all(), ""),
@@ -60,7 +60,7 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     }
 }
 
-/// The name is held as a lock of another kind.
+/// Explains that the name is held as a lock of another kind.
 fn other_kind(keys: &Keys) -> Cause {
     let held = match keys.kind {
         Kind::Mutex => "its key is held as a lock or a fair_lock",
@@ -69,7 +69,7 @@ fn other_kind(keys: &Keys) -> Cause {
     Cause::new(held).with_advice("use one kind of lock for each name")
 }
 
-/// One of these keys holds what is no lock; `found` says what that is, if it is known.
+/// Explains that one of these keys holds a value that is not a lock; `found` describes the value, if it is known.
 fn no_lock(keys: impl Iterator<Item = Arc<[u8]>>, found: &str) -> Cause {
     let keys: Vec<String> = keys
         .map(|key| format!("{:?}", shown(&String::from_utf8_lossy(&key))))
@@ -83,7 +83,7 @@ fn no_lock(keys: impl Iterator<Item = Arc<[u8]>>, found: &str) -> Cause {
     .with_advice("choose another name")
 }
 
-/// Why a call came to nothing, and what to do.
+/// Explains why a call failed, with advice.
 pub(crate) fn cause_of(failure: &CallError) -> Cause {
     match failure {
         CallError::Server { code, message } => refused(code, message),
@@ -91,7 +91,7 @@ pub(crate) fn cause_of(failure: &CallError) -> Cause {
     }
 }
 
-/// The same, and what to do: what the cause says, or to try again.
+/// Explains that the connection of a call closed. The advice is that of the cause, or to try again.
 pub(crate) fn cut_off(cause: &Cause) -> Cause {
     let cause = cut(cause);
     match cause.advice() {
@@ -100,13 +100,13 @@ pub(crate) fn cut_off(cause: &Cause) -> Cause {
     }
 }
 
-/// The connection closed for this cause while a call was under way.
+/// Explains that the connection of a call closed for this cause.
 pub(crate) fn cut(cause: &Cause) -> Cause {
     let cause = cause.clone();
     cause.reworded(|text| format!("the connection closed before the answer came ({text})"))
 }
 
-/// A server's error, and what to do if it may pass.
+/// Explains a server's error, with advice if there is any.
 fn refused(code: &str, message: &str) -> Cause {
     let cause = Cause::new(format!("the server refused: {code} {}", message.trim_end_matches('.')));
     match code {

@@ -1,8 +1,7 @@
-//! The members of composite locks: which ticket and which lease is a member's, and the way back for
-//! what happens to it.
+//! The members of composite locks: which tickets and leases belong to members, and how their events reach the composite
+//! lock.
 //!
-//! A member is acquired and held like any other lock. Only its events go to the composite lock
-//! instead of a caller.
+//! A member is acquired and held like any other lock, but its events go to the composite lock instead of a caller.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,26 +23,27 @@ use crate::sorted::SortedMap;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
 
-/// The locks of a client, and the events that go to callers and to composite locks.
+/// The locks of a client, and the events for callers and for composite locks.
 pub(crate) struct Members {
     locks: Locks,
     closed: bool,
-    /// A member's ticket, and the ticket of the composite lock's caller; `None` if nobody waits for
-    /// the member.
+    /// The tickets of members, each with the ticket of the composite lock's caller; `None` if no caller waits for the
+    /// member.
     tickets: SortedMap<Ticket, Option<Ticket>>,
-    /// A member's lease, and the composite lock's; `None` if that is not granted yet, or has ended.
+    /// The leases of members, each with the lease of the composite lock; `None` if the composite lock is not granted
+    /// yet, or has ended.
     leases: SortedMap<LeaseId, Option<LeaseId>>,
-    /// What happened to members.
+    /// The events of members.
     member_events: VecDeque<Told>,
-    /// What callers are told.
+    /// The events for callers.
     events: VecDeque<Event>,
-    /// Refusals that they are told when it is known who holds the lock.
+    /// The refusals that wait for the name of the holder.
     unnamed: Unnamed,
 }
 
-/// What happened to a member.
+/// An event of a member.
 pub(crate) enum MemberEvent {
-    /// An acquisition, a release, an extension or a question is done for this caller.
+    /// An acquisition, a release, an extension or a question of a member is done, for this caller.
     Completed {
         caller: Ticket,
         member: Ticket,
@@ -55,15 +55,15 @@ pub(crate) enum MemberEvent {
         member: LeaseId,
         reason: LostReason,
     },
-    /// A lease that is to become a member's is lost.
+    /// A lease was lost before its composite lock was granted.
     LostBefore(LeaseId, LostReason),
-    /// A member may be relied on until then.
+    /// The deadline of a member has moved to a later instant.
     Renewed {
         composite: LeaseId,
         member: LeaseId,
         deadline: Instant,
     },
-    /// A caller entered a hold once more, which is to be renewed so.
+    /// A caller re-entered a hold, which must be renewed by this plan.
     Entered(HoldId, LeasePlan),
 }
 
@@ -92,7 +92,7 @@ impl Members {
         self.locks.io_mut()
     }
 
-    /// Until when all of these leases may be relied on.
+    /// Returns the earliest deadline of these leases; an instant in the past if one of them is lost.
     pub(crate) fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
         let holds = self.locks.holds();
         let deadline = |lease: &LeaseId| {
@@ -119,25 +119,26 @@ impl Members {
         self.locks.io_mut().next_lease()
     }
 
-    /// Does something with the locks, and hands on what they tell.
+    /// Changes the locks, and passes on the events that follow.
     pub(crate) fn with<R>(&mut self, change: impl FnOnce(&mut Locks) -> R) -> R {
         let result = change(&mut self.locks);
         while let Some(told) = self.locks.next_told() {
             match told {
                 Told::Event(event) => self.tell(event),
-                // Before what the same answer brings for members: it may end the gathering that has to know.
+                // This event comes first. Another event of the same answer can end the gathering that must receive this
+                // one.
                 entered @ Told::Entered(..) => self.member_events.push_front(entered),
             }
         }
         result
     }
 
-    /// The next thing that a caller is told.
+    /// Returns the next event for a caller.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// How many entries are kept.
+    /// Returns the number of entries that are kept.
     pub(crate) fn len(&self) -> usize {
         let members = self.tickets.len().saturating_add(self.leases.len());
         members
@@ -145,7 +146,7 @@ impl Members {
             .saturating_add(self.locks.len())
     }
 
-    /// The client is closed: nothing is acquired any more. False if that was so before.
+    /// Closes the client, so that it acquires nothing any more. Returns `false` if it was closed before.
     pub(crate) const fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.closed, true)
     }
@@ -158,7 +159,7 @@ impl Members {
         self.closed
     }
 
-    /// Tells a caller, or the composite lock if the event is a member's.
+    /// Passes an event to its caller. The event of a member goes to the composite lock.
     pub(crate) fn tell(&mut self, event: Event) {
         let is_members = match &event {
             Event::Completed { ticket, .. } => self.tickets.contains_key(ticket),
@@ -171,7 +172,7 @@ impl Members {
         }
     }
 
-    /// Tells the refusals whose holders' names have come, or come too late.
+    /// Completes the refusals whose holders' names have arrived, or whose time limit for the name is over.
     pub(crate) fn tell_refusals(&mut self, now: Instant) {
         if self.unnamed.len() > 0 {
             let told = self.unnamed.take_due(self.locks.io_mut(), self.closed, now);
@@ -183,7 +184,7 @@ impl Members {
         self.tell(Event::Completed { ticket, outcome });
     }
 
-    /// The caller of a composite lock gets one more lease of it, without a token.
+    /// Grants the caller of a composite lock one more lease of it, without a token.
     pub(crate) fn grant(
         &mut self,
         ticket: Ticket,
@@ -209,7 +210,7 @@ impl Members {
         self.complete(ticket, Outcome::Granted(grant));
     }
 
-    /// The next thing that happened to a member. Every input of a session ends with these.
+    /// Returns the next event of a member. Every input of a session ends by handling all of them.
     pub(crate) fn next_member_event(&mut self, now: Instant) -> Option<MemberEvent> {
         loop {
             let event = match self.member_events.pop_front()? {
@@ -247,7 +248,7 @@ impl Members {
         if caller.is_none()
             && let Outcome::Granted(grant) = &outcome
         {
-            // Nobody waits for it.
+            // No caller waits for the member.
             self.discard(grant.lease, now);
         }
         caller.map(|caller| MemberEvent::Completed {
@@ -261,26 +262,27 @@ impl Members {
         self.locks.io_mut().next_ticket(verb)
     }
 
-    /// A ticket for a member of the composite lock of `caller`, or for something that nobody waits for.
+    /// Returns a ticket for a member of the composite lock of `caller`, or with `None` for an operation that no caller
+    /// waits for.
     pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>, verb: Verb) -> Ticket {
         let ticket = self.ticket(verb);
         self.tickets.insert(ticket, caller);
         ticket
     }
 
-    /// Whether a ticket is that of a member.
+    /// Whether a ticket belongs to a member.
     fn is_member(&self, ticket: Ticket) -> bool {
         self.tickets.contains_key(&ticket)
     }
 
-    /// Nobody waits for a member any more. It goes on, and what it is granted is released.
+    /// Notes that no caller waits for a member any more. The member goes on, and a grant is released.
     pub(crate) fn disown(&mut self, member: Ticket) {
         if let Some(caller) = self.tickets.get_mut(&member) {
             *caller = None;
         }
     }
 
-    /// Cancels what is under way: what it may yet be granted is released.
+    /// Cancels members that are in progress; late grants are released.
     pub(crate) fn cancel_all<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
         for member in members {
             self.tickets.remove(member);
@@ -293,23 +295,23 @@ impl Members {
         self.leases.insert(member, Some(composite));
     }
 
-    /// Makes a lease a member of which no composite lock is told anything.
+    /// Makes a lease a member whose events go to no composite lock.
     pub(crate) fn tell_nobody_of(&mut self, member: LeaseId) {
         self.leases.insert(member, None);
     }
 
-    /// A lease is a member's no longer.
+    /// Notes that a lease is not a member any more.
     pub(crate) fn exclude(&mut self, member: LeaseId) {
         self.leases.remove(&member);
     }
 
-    /// The composite lock that a lease is a member of.
+    /// Returns the composite lock of a member.
     pub(crate) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
         self.leases.get(&member).copied().flatten()
     }
 
-    /// A composite lock with a fixed lease was lost, and is forgotten: so are its members. A member
-    /// that still has its lease, since another level keeps it or it is renewed, is released.
+    /// Forgets the members of a composite lock with a fixed lease that was lost and forgotten. A member that still has
+    /// its lease, because another level keeps it or because it is auto-renewed, is released.
     pub(crate) fn forget<'a>(&mut self, members: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
         for member in members {
             if self.locks.has_lease(*member) {
@@ -320,14 +322,14 @@ impl Members {
         }
     }
 
-    /// Releases leases without anybody waiting for it, the last one first.
+    /// Releases leases without a caller that waits, the newest first.
     pub(crate) fn discard_all(&mut self, leases: &[LeaseId], now: Instant) {
         for lease in leases.iter().rev() {
             self.discard(*lease, now);
         }
     }
 
-    /// Releases a lease without anybody waiting for it.
+    /// Releases a lease without a caller that waits.
     pub(crate) fn discard(&mut self, lease: LeaseId, now: Instant) {
         let ticket = self.ticket_for(None, Verb::Release);
         self.release(ticket, lease, now);
@@ -338,7 +340,7 @@ impl Members {
         self.with(|locks| locks.acquire(ticket, request, of, now));
     }
 
-    /// Releases one lease. The record on the server ends with the last one.
+    /// Releases one lease. The last lease of a hold ends the record on the server.
     pub(crate) fn release(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         self.hold(holds::Input::Release(ticket, lease), now);
     }
@@ -347,7 +349,7 @@ impl Members {
         self.hold(holds::Input::Extend(ticket, lease, by), now);
     }
 
-    /// Whether a caller is refused, and not told yet.
+    /// Whether a caller is already refused, but not informed yet.
     pub(crate) fn awaits_name(&self, ticket: Ticket) -> bool {
         self.unnamed.contains(ticket)
     }
@@ -357,7 +359,7 @@ impl Members {
         self.with(|locks| locks.cancel(ticket, now));
     }
 
-    /// Puts a question to the server.
+    /// Asks the server a question.
     pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
         let input = inspections::Input::Asked(ticket, keys, question);
         self.with(|locks| locks.inspect(input, now));

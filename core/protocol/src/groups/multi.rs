@@ -10,11 +10,13 @@
 //!     └──────────────► all that were granted are released ◄───────┘
 //! ```
 //!
-//! The locks, which are the members, are acquired one after the other in the order of their keys. This
-//! order is the same in every client, so two clients never wait for each other. Meanwhile the members that
-//! are held already are renewed, also for a fixed lease. When one is lost, all are: before the last one is
-//! granted they are acquired again, after it the multi-lock is lost. Its holder enters the multi-lock as
-//! one, whatever kinds its members are. A member is released only with the multi-lock.
+//! The locks of a multi-lock, its members, are acquired one after the other in the order of their keys. The order is
+//! the same in every client, so two clients never wait for each other. While the next member is acquired, the earlier
+//! ones are renewed, even if the lease is fixed.
+//!
+//! If one member is lost, all are lost. Before the last member is granted, all are acquired again. After that, the
+//! multi-lock is lost. A holder re-enters a multi-lock as a whole, even if its members are not reentrant. A member is
+//! released only with the multi-lock.
 //!
 //! The release or extension of a multi-lock ends when the server has answered for all members.
 
@@ -39,18 +41,18 @@ use crate::name::LockName;
 use crate::sorted::SortedMap;
 use crate::types::{AcquireRequest, Outcome};
 
-/// What happens to multi-locks.
+/// The events that concern multi-locks.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A caller wants several locks, in order; the wait, the lease and the context are the first one's.
+    /// A caller requests several locks, in order. The wait, the lease and the context are those of the first one.
     Acquire(Ticket, Vec<AcquireRequest>),
     /// A caller releases one lease of a multi-lock.
     Release(Ticket, LeaseId),
-    /// A caller wants a lease to last so long from now, or as long as it was given.
+    /// A caller extends a lease to this length from now; `None` stands for the length that it was granted with.
     Extend(Ticket, LeaseId, Option<LeaseDuration>),
-    /// The caller of a ticket went away.
+    /// The caller of a ticket no longer waits.
     Cancel(Ticket),
-    /// The client is closed: multi-locks are no longer told what happens to their members.
+    /// The client closes: multi-locks receive no more events of their members.
     Close,
 }
 
@@ -76,7 +78,7 @@ impl Multi {
         }
     }
 
-    /// What happened to members, until nothing has.
+    /// Handles the events of members until there are none.
     pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
@@ -98,23 +100,23 @@ impl Multi {
         waiting.saturating_add(self.held.len())
     }
 
-    /// Whether a lease is one of a multi-lock.
+    /// Whether a lease is a level of a multi-lock.
     pub(crate) fn has(&self, lease: LeaseId) -> bool {
         self.held.has(lease)
     }
 
-    /// The leases of the locks that a multi-lock consists of.
+    /// Returns the members of a multi-lock.
     pub(crate) fn members_of(&self, lease: LeaseId) -> &[LeaseId] {
         let held = self.held.first_level(lease).and_then(|first| self.held.get(first));
         held.map_or(&[], |held| held.members())
     }
 
-    /// The tickets of callers that wait for several locks.
+    /// Returns the tickets of the callers that wait for several locks.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         self.gatherings.tickets()
     }
 
-    /// The leases of a context on these locks together, in any order; outermost first.
+    /// Returns the leases of a context on these locks together, outermost first. The order of `locks` does not matter.
     pub(crate) fn of_context(&self, locks: &[(Kind, LockName)], context: Context) -> &[LeaseId] {
         let first = self.held.of_context(&lock_set(locks.iter().cloned()), context);
         let held = first.and_then(|first| self.held.get(first));
@@ -143,7 +145,7 @@ impl Multi {
         self.gathered(members, ticket, gathered, now);
     }
 
-    /// The multi-lock that these requests enter again, and its members; or why they cannot be granted.
+    /// Returns the multi-lock that these requests re-enter, with its members; `Err` if the requests cannot be granted.
     fn entered_again(
         &mut self,
         members: &mut Members,
@@ -168,8 +170,8 @@ impl Multi {
         }
     }
 
-    /// A holder that sees that its fixed lease is over, and comes back before a timer has told so,
-    /// holds nothing any more.
+    /// Handles the return of a holder. If its fixed lease has expired, it holds nothing, even if the expiry timer has
+    /// not fired yet.
     fn holder_returns(&mut self, members: &mut Members, first: LeaseId, now: Instant) {
         for member in self.held.get(first).into_iter().flat_map(|held| held.members()) {
             if let Some(id) = members.locks().holds().of_lease(*member) {
@@ -179,7 +181,7 @@ impl Multi {
         self.settle(members, now);
     }
 
-    /// If all locks are held now, their caller gets its lease.
+    /// Grants the caller its lease, if all locks are held now.
     fn gathered(&mut self, members: &mut Members, ticket: Ticket, gathered: Option<Gathered>, now: Instant) {
         let Some(gathered) = gathered else { return };
         match gathered.again {
@@ -188,7 +190,7 @@ impl Multi {
         }
     }
 
-    /// A member is granted, renewed, released or extended, or it is not.
+    /// Handles the outcome of a member's acquisition, renewal, release or extension.
     fn member_completed(
         &mut self,
         members: &mut Members,
@@ -234,17 +236,16 @@ impl Multi {
     }
 }
 
-/// The locks of a multi-lock, sorted: the same locks in any order are the same set.
+/// The locks of a multi-lock, sorted, so that the same locks in any order are the same set.
 type LockSet = Arc<[(Kind, LockName)]>;
 
-/// The set of these locks.
+/// Returns the set of these locks.
 fn lock_set(locks: impl Iterator<Item = (Kind, LockName)>) -> LockSet {
     let locks: BinaryHeap<_> = locks.collect();
     locks.into_sorted_vec().into()
 }
 
-/// Puts requests into the order in which they are acquired, the same in every client; or says why
-/// they make no multi-lock.
+/// Sorts requests into the order in which all clients acquire them; `Err` says why the requests make no multi-lock.
 pub(crate) fn in_order(requests: Vec<AcquireRequest>) -> Result<Vec<AcquireRequest>, &'static str> {
     let mut by_place = SortedMap::new();
     for request in requests {
@@ -258,13 +259,13 @@ pub(crate) fn in_order(requests: Vec<AcquireRequest>) -> Result<Vec<AcquireReque
     Ok(by_place.into_values().collect())
 }
 
-/// What is contended for: two requests of one place would wait for each other.
+/// Returns the place for which requests compete. Two requests for one place would wait for each other.
 fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
     let keys = Keys::new(request.kind, &request.name, NodeId::default());
     (keys.record, request.kind.gate())
 }
 
-/// The releases and the extensions that are under way.
+/// The releases and extensions in progress.
 #[derive(Debug, Default)]
 struct Endings {
     by_ticket: SortedMap<Ticket, Ending>,
@@ -273,18 +274,18 @@ struct Endings {
 /// A release or an extension of all members.
 #[derive(Debug)]
 struct Ending {
-    /// The multi-lock that is extended.
+    /// The multi-lock that is extended; `None` for a release.
     extends: Option<LeaseId>,
     under_way: Vec<Ticket>,
-    /// The worst so far.
+    /// The worst outcome so far.
     outcome: Outcome,
 }
 
-/// A release or an extension of which all members are done.
+/// A release or an extension that is done for all members.
 struct Ended {
-    /// The multi-lock that was extended.
+    /// The multi-lock that was extended; `None` for a release.
     extends: Option<LeaseId>,
-    /// The worst of all.
+    /// The worst outcome of all members.
     outcome: Outcome,
 }
 
@@ -293,12 +294,12 @@ impl Endings {
         self.by_ticket.len()
     }
 
-    /// Whether the ticket is that of a release or of an extension.
+    /// Whether a ticket belongs to a release or an extension.
     fn has(&self, ticket: Ticket) -> bool {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// Releases members, the last one first. This is the outcome unless a server says worse.
+    /// Releases members, the newest first. `outcome` is the result unless a server reports a worse one.
     fn release(
         &mut self,
         members: &mut Members,
@@ -343,7 +344,7 @@ impl Endings {
         self.by_ticket.insert(ticket, ending);
     }
 
-    /// A member is released or extended. Returns the whole ending once all are.
+    /// Handles the end of a member's release or extension. Returns the result when all members are done.
     fn completed(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) -> Option<Ended> {
         let ending = self.by_ticket.get_mut(&ticket)?;
         ending.under_way.retain(|under_way| *under_way != member);
@@ -358,7 +359,7 @@ impl Endings {
         })
     }
 
-    /// The caller of a release or an extension went away.
+    /// Cancels a release or an extension whose caller no longer waits.
     fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         if let Some(ending) = self.by_ticket.remove(&ticket) {
             members.cancel_all(&ending.under_way, now);
@@ -366,10 +367,10 @@ impl Endings {
     }
 }
 
-/// The one of two outcomes that the caller has to know.
+/// Returns the one of two outcomes that the caller must know.
 fn worse(a: Outcome, b: Outcome) -> Outcome {
     let rank = |outcome: &Outcome| match outcome {
-        // Another owner may have held it: no other failure must hide that.
+        // Another owner may have held the lock. No other failure may hide that.
         Outcome::Released(ReleaseOutcome::Stolen) => 4,
         Outcome::Released(ReleaseOutcome::Expired) => 3,
         Outcome::Failed(_) => 2,

@@ -9,11 +9,13 @@
 //!                 is released        Pausing ── wait is over ──► refused
 //! ```
 //!
-//! Each primary has an ordinary mutex, which is held and renewed by itself; these mutexes are the members.
-//! A primary that does not answer does not delay the others. One that is not connected is asked as soon as
-//! it is: a round waits for it while no majority has answered, and no longer than its response timeout. A
-//! quorum hold may be relied on while a majority of the members may, so its deadline is that of the
-//! majority's last member. A mutex that was lost is not acquired again: it counts no more in this hold.
+//! Each primary has an ordinary mutex, which is held and renewed on its own. These mutexes are the members.
+//!
+//! A primary that does not answer does not delay the others. A primary that is not connected is asked as soon as it is
+//! connected. A round waits for it only while no majority has answered, and no longer than the response timeout.
+//!
+//! A holder can rely on a quorum hold while it can rely on a majority of the members. The deadline is therefore that of
+//! the last member of the majority. A mutex that was lost is not acquired again, and no longer counts in this hold.
 
 mod attempts;
 mod holds;
@@ -37,25 +39,25 @@ use crate::periods::FIRST_ANSWER_GRACE;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Outcome};
 
-/// Why a majority has no other kinds.
+/// The error for kinds that several primaries do not support.
 pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
 
-/// What happens to the locks of a client with several primaries.
+/// The events that concern the locks of a client with several primaries.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A caller wants a lock.
+    /// A caller requests a lock.
     Acquire(Ticket, AcquireRequest),
     /// A caller releases a quorum hold.
     Release(Ticket, LeaseId),
-    /// A caller wants a quorum hold to last so long from now, or as long as it was given.
+    /// A caller extends a quorum hold to this length from now; `None` stands for the length that it was granted with.
     Extend(Ticket, LeaseId, Option<LeaseDuration>),
-    /// A caller asks something about a lock.
+    /// A caller asks a question about a lock.
     Inspect(Ticket, LockName, Question),
-    /// The caller of a ticket went away; a release, an extension or a question goes on.
+    /// The caller of a ticket no longer waits; a release, an extension or a question goes on.
     Cancel(Ticket),
-    /// One of its timers has run out.
+    /// A timer of a quorum hold or attempt has fired.
     Timer(Timer),
-    /// The client is closed: quorum holds are no longer told what happens to their members.
+    /// The client closes: quorum holds receive no more events of their members.
     Close,
 }
 
@@ -86,7 +88,7 @@ impl Quorum {
         }
     }
 
-    /// What happened to members, until nothing has.
+    /// Handles the events of members until there are none.
     pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
         while let Some(event) = members.next_member_event(now) {
             match event {
@@ -110,7 +112,7 @@ impl Quorum {
                     member,
                     deadline,
                 } => self.holds.member_renewed(members, (composite, member), deadline, now),
-                // No hold of a primary is entered again.
+                // The mutex of a primary is never re-entered.
                 MemberEvent::Entered(..) => {}
             }
         }
@@ -126,12 +128,12 @@ impl Quorum {
         self.holds.has(lease)
     }
 
-    /// The leases of a context on a lock, newest last.
+    /// Returns the leases of a context on a lock, newest last.
     pub(crate) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         self.holds.of_context(name, context)
     }
 
-    /// The tickets of callers that wait for a majority.
+    /// Returns the tickets of the callers that wait for a majority.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         self.attempts.tickets().chain(self.broadcasts.tickets()).collect()
     }
@@ -161,7 +163,7 @@ impl Quorum {
         }
     }
 
-    /// A primary answered a quorum attempt or a broadcast, perhaps after its round was granted.
+    /// Handles the answer of a primary to a quorum attempt or a broadcast. Its round may have been granted already.
     fn primary_answered(
         &mut self,
         members: &mut Members,
@@ -190,7 +192,7 @@ impl Quorum {
         }
     }
 
-    /// Decides a round, if it can be decided.
+    /// Decides a round, if possible.
     fn decide(&mut self, members: &mut Members, ticket: Ticket, is_late: bool, now: Instant) {
         match self.attempts.decide(members, ticket, is_late, now) {
             Decision::Open => {}
@@ -207,8 +209,8 @@ impl Quorum {
         }
     }
 
-    /// A caller's wait is over. While nobody knows who holds the lock, and the first answers are still due, it is
-    /// kept a little longer.
+    /// Handles the end of a caller's wait. If no majority has answered yet and the first answers are still due, the
+    /// wait is prolonged by `FIRST_ANSWER_GRACE`.
     fn wait_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         let outcome = self.attempts.refusal(members, ticket, is_held, now);
@@ -225,7 +227,7 @@ impl Quorum {
         name.is_some_and(|name| self.holds.is_held(name))
     }
 
-    /// Tells a caller that it does not get the lock, and why.
+    /// Completes the ticket of a caller that does not get the lock.
     fn refuse(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let is_held = self.is_held(ticket);
         if let Some(outcome) = self.attempts.refusal(members, ticket, is_held, now) {
@@ -238,21 +240,21 @@ impl Quorum {
         }
     }
 
-    /// A caller waits no longer: the next one in its queue asks.
+    /// Removes a caller that no longer waits; the next one in its queue starts a round.
     fn withdraw(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         if let Some(name) = self.attempts.remove(members, ticket, now) {
             self.advance(members, &name, now);
         }
     }
 
-    /// The first waiter of a lock asks, if nobody here holds the lock.
+    /// Starts a round for the first waiter of a lock, if this client does not hold the lock.
     fn advance(&mut self, members: &mut Members, name: &LockName, now: Instant) {
         if !self.holds.is_held(name) {
             self.attempts.ask_for_first(members, name, now);
         }
     }
 
-    /// A quorum hold is lost.
+    /// Handles the loss of a quorum hold.
     fn lose(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
         if let Some(name) = self.holds.lose(members, lease, reason, now) {
             self.attempts.was_held_here(members, &name, now);
@@ -288,7 +290,7 @@ impl Quorum {
     }
 }
 
-/// Why a majority of primaries does not keep the lock that is wanted.
+/// Returns the error for a request that several primaries do not support.
 fn refusal(request: &AcquireRequest) -> Option<Error> {
     let message = if request.within.is_some() {
         "a RedLock is not reentrant; leave `within` out"
@@ -301,18 +303,17 @@ fn refusal(request: &AcquireRequest) -> Option<Error> {
     Some(error.with_lock(request.name.as_str()))
 }
 
-/// How many primaries make a majority.
+/// Returns how many primaries are a majority.
 fn majority(io: &Io) -> usize {
     usize::from(io.config().primaries / 2).saturating_add(1)
 }
 
-/// All primaries.
+/// Returns all primaries.
 fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
     (0..io.config().primaries).map(NodeId)
 }
 
-/// What a caller is told at once while the circuit breakers of so many primaries are open that the
-/// others are no majority.
+/// Returns the outcome for a caller while so many circuit breakers are open that the other primaries are no majority.
 fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
     if !io.breakers().is_any_open() {
         return None;
@@ -325,9 +326,9 @@ fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
     Some(refused_unasked(oldest, &request.name, request.on_unavailable, now))
 }
 
-/// The deadline of the majority's last member; `None` without a majority.
+/// Returns the deadline of the last member of the majority: the `majority`-th latest. `None` without a majority.
 fn last_of_majority<'a>(deadlines: impl IntoIterator<Item = &'a Instant>, majority: usize) -> Option<Instant> {
-    // There are fifteen at the most.
+    // There are at most fifteen primaries.
     let mut latest_first: Vec<Instant> = Vec::new();
     for deadline in deadlines {
         let at = latest_first.partition_point(|later| later > deadline);

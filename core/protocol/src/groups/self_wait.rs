@@ -1,21 +1,22 @@
-//! Waits that nobody could end: a caller would wait for itself, or for tasks that it blocks.
-//! They are refused at once.
+//! Waits that no other caller could end, because a caller would wait for itself or for tasks that it blocks. Such waits
+//! are refused at once.
 //!
-//! A holder may enter a lock again only if its kind is reentrant. A mutex is not, nor are permits
-//! beyond the limit, a write inside a read, or a RedLock. A thread or task that holds such a lock
-//! and waits for it would wait until its wait is over, or for ever.
+//! A holder can re-enter a lock only if its kind is reentrant. A mutex is not reentrant, and neither are a RedLock, a
+//! write inside a read, and permits beyond the limit. A thread or task that holds such a lock and waits for it would
+//! wait until its time is over, or forever.
 //!
-//! A composite lock belongs to the thread or task that acquired it, and its members are released
-//! only with it. So a wait for a composite lock is refused if the caller holds one of its members
-//! that cannot be entered again, and a wait for one lock if the caller holds that as a member.
-//! A wait without a bound for a plain mutex that the caller holds is refused, too. One with a bound
-//! is not: another thread that has the lease may release it, and otherwise the wait ends by itself.
-//! Nor is a wait for permits, of which several callers of one thread may hold some. A caller that
-//! does not wait, or that has no context, is told what the server says.
+//! A composite lock belongs to the thread or task that acquired it, and its members are released only with it. Two
+//! kinds of waits are therefore refused: a wait for a composite lock, if the caller holds one of its members and cannot
+//! re-enter it; and a wait for a single lock, if the caller holds that lock as a member.
 //!
-//! A call that blocks a thread also stops the other tasks of the event loop in this thread. The
-//! caller names these tasks (`blocked`), and a wait for what they hold is refused: nobody else
-//! would end it. Two calls that block one thread never meet, so none of them waits.
+//! A wait without a bound for a plain mutex that the caller holds is refused too. A wait with a bound is not refused:
+//! another thread that has the lease may release it, and otherwise the wait ends by itself. A wait for permits is not
+//! refused either, because several callers of one thread may hold permits. A caller that does not wait, or that has no
+//! context, gets the answer of the server.
+//!
+//! A call that blocks a thread also stops the other tasks of the event loop in this thread. The caller names these
+//! tasks (`blocked`), and a wait for a lock that they hold is refused, because no other caller would end it. Two calls
+//! cannot block one thread at the same time, so blocked calls never wait for each other.
 
 use super::members::Members;
 use crate::defects::Defect;
@@ -27,14 +28,14 @@ use crate::machines::holds::Hold;
 use crate::types::AcquireRequest;
 
 impl Members {
-    /// Why a wait for one lock could not be ended by anybody else.
+    /// Returns the error for a wait for one lock that no other caller could end.
     pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.waits_inside_several(request, now)
             .or_else(|| self.waits_for_own_mutex(request, now))
             .or_else(|| self.waits_for_those_it_blocks(request, now))
     }
 
-    /// Why a wait for all of these locks could not be ended by anybody else.
+    /// Returns the error for a wait for all of these locks that no other caller could end.
     pub(crate) fn waits_for_itself(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
         let both_sides = requests.iter().find(|one| {
             let spec = one.kind.spec();
@@ -58,8 +59,7 @@ impl Members {
         })
     }
 
-    /// Why a wait for this lock could not be ended by anybody else: the caller holds it as a
-    /// member of a composite lock.
+    /// Returns the error for a wait for a lock that the caller holds as a member of a composite lock.
     fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) || request.within.is_some() || self.locks().io().has(Defect::CompositeWaitsForItself) {
             return None;
@@ -68,8 +68,8 @@ impl Members {
         self.waits_for_own(request, is_member, now)
     }
 
-    /// Why a wait without a bound would be for ever: the caller holds the lock by itself, which is not reentrant
-    /// and has one holder at a time.
+    /// Returns the error for a wait without a bound that would last forever: the caller holds the lock as a single
+    /// lock, and the lock is not reentrant and has one holder at a time.
     fn waits_for_own_mutex(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         let is_endless = request.wait.is_none() && request.within.is_none();
         if !is_endless || request.kind.refusal_of_endless().is_none() {
@@ -78,7 +78,7 @@ impl Members {
         self.waits_for_own(request, |_| true, now)
     }
 
-    /// Why a wait for this lock could not be ended by anybody else: it blocks the holders.
+    /// Returns the error for a wait for a lock whose holders the caller blocks.
     fn waits_for_those_it_blocks(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if request.blocked.is_empty() || !is_waiting(request) || request.within.is_some() {
             return None;
@@ -94,8 +94,8 @@ impl Members {
         stops_it.then(|| refusal(request, BLOCKED))
     }
 
-    /// Why the caller would wait for itself: it holds the lock, as one of `these` holds, and cannot
-    /// enter it again.
+    /// Returns the error for a wait of a caller for itself: the caller holds the lock by one of `these` holds, and
+    /// cannot re-enter it.
     fn waits_for_own(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
         let spec = request.kind.spec();
@@ -107,7 +107,7 @@ impl Members {
         let holds_at = |gate| own_at(gate).filter(|hold| these(hold));
         let message = match (spec.again, spec.inside) {
             (Again::Waits(why), _) => leaves_no_room(request.kind, holds_at(spec.gate)).then_some(why),
-            // A writer may enter again, whatever else it holds.
+            // A writer can re-enter the write lock, even if it also reads.
             (Again::Enters, Some((other, Inside::Refused(why)))) if own_at(spec.gate).next().is_none() => {
                 holds_at(other).next().map(|_| why)
             }
@@ -116,7 +116,7 @@ impl Members {
         message.map(|message| refusal(request, message))
     }
 
-    /// What a thread or task holds of a lock, at one of its gates, and has not lost.
+    /// Returns the holds of a thread or task on a lock, at one of the lock's gates, that are not lost.
     fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
         let holds = self.locks().holds_at(keys, gate, context);
         holds.filter(move |hold| hold.is_valid(now))
@@ -126,8 +126,8 @@ impl Members {
 pub(super) const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
     this wait blocks the thread; in an event loop use the client made for one (in Python, steadlock.aio)";
 
-/// Whether these holds of a lock, which keep out what is wanted, leave too little for it: any hold does, unless it
-/// is of permits.
+/// Whether these holds leave too little of the lock for a request that they exclude. Any hold does, except a hold of
+/// permits.
 fn leaves_no_room<'a>(wanted: Kind, mut holds: impl Iterator<Item = &'a Hold>) -> bool {
     let Some(permits) = wanted.permits() else {
         return holds.next().is_some();

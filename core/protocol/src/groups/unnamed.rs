@@ -1,8 +1,8 @@
 //! Refusals that wait for the name of the holder.
 //!
-//! A client that is refused by a holder it has not met knows the owner id alone: the answer says which program that is
-//! one round trip later. The refusal is told with the name, or without it when the grace is over. The lock does not wait
-//! for that: the caller has left its queue.
+//! A client that is refused by an unknown holder knows only its owner id. The answer that names the holder's program
+//! arrives one round trip later. The refusal is reported with the name, or without it when the time limit is over. The
+//! lock is not delayed, because the caller has already left its queue.
 
 use crate::error::Error;
 use crate::ids::Ticket;
@@ -12,7 +12,7 @@ use crate::periods::FIRST_ANSWER_GRACE;
 use crate::timers::Timer;
 use crate::types::{Event, Outcome};
 
-/// Refusals that are not told yet.
+/// The refusals that are not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Unnamed(Vec<Refusal>);
 
@@ -20,7 +20,7 @@ pub(super) struct Unnamed(Vec<Refusal>);
 struct Refusal {
     ticket: Ticket,
     error: Error,
-    /// When it is told without the name; `None` before the first look at it.
+    /// The time limit for the name; `None` until the refusal is first checked.
     until: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Unnamed {
         self.0.iter().any(|refusal| refusal.ticket == ticket)
     }
 
-    /// Keeps a refusal if the server is being asked for the name of its holder. Every other event comes back.
+    /// Keeps a refusal if the name of its holder is being asked for. Returns every other event.
     pub(super) fn keep(&mut self, io: &Io, event: Event) -> Option<Event> {
         match event {
             Event::Completed {
@@ -51,12 +51,12 @@ impl Unnamed {
         }
     }
 
-    /// Takes the refusals out that are told now.
+    /// Removes and returns the refusals that must be reported now.
     pub(super) fn take_due(&mut self, io: &mut Io, is_closed: bool, now: Instant) -> Vec<Event> {
         let mut told = Vec::new();
         for mut refusal in std::mem::take(&mut self.0) {
             let timer = Timer::Name(refusal.ticket);
-            // A wait that has ended already has used a part of its grace.
+            // If the wait was over before, a part of the time limit has passed already.
             let until = refusal
                 .until
                 .or_else(|| io.due(timer))
@@ -73,7 +73,7 @@ impl Unnamed {
         told
     }
 
-    /// The caller went away.
+    /// Forgets the refusal of a caller that no longer waits.
     pub(super) fn forget(&mut self, io: &mut Io, ticket: Ticket) {
         let before = self.0.len();
         self.0.retain(|refusal| refusal.ticket != ticket);

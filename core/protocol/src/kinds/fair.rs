@@ -1,16 +1,16 @@
-//! The fair lock: the record of the reentrant lock, and beside it a ZSET of the
-//! waiters by arrival and a HASH of when each was last heard of.
+//! The fair lock: the record of the reentrant lock, a ZSET of the waiters by arrival, and a HASH of when the server
+//! last saw each of them.
 
 use super::lock::GATE;
 use super::{Again, Arg, Channel, Form, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 
-/// The waiters by arrival. `parts/fair.lua` makes the channels of grants from this key.
+/// The waiters by arrival. `parts/fair.lua` derives the channels for grants from this key.
 pub(super) const QUEUE: Key = Key::Own(Word::new("fair"));
-/// When each waiter was last heard of.
+/// When the server last saw each waiter.
 pub(super) const ALIVE: Key = Key::Own(Word::new("alive"));
-/// All its keys: a call that ends a hold, or adds a waiter to the queue, may grant the lock to the next waiter.
+/// All keys of the lock: a call that ends a hold, or adds a waiter to the queue, may grant the lock to the next waiter.
 const ALL: &[Key] = &[Key::Name, Key::Own(Word::TOKEN), QUEUE, ALIVE];
 
 pub(super) const SPEC: Spec = Spec {

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //! an attempt or a question
-//!   {1}, {1, token}                  granted; of a question: it is free. A token may be empty
+//!   {1}, {1, token}                  granted; for a question: the lock is free. A token may be empty
 //!   {0, left, holder}                held, for `left` ms by a record with a TTL
-//!   {0, left, holder, now}           the same, of a queue on the server (`HeldReply::Queued`)
-//!   {0, left, holder, held, limit}   the same, of permits (`HeldReply::Permits`)
-//! a renewal, a release, or what an operator does
-//!   {1}, {1, listeners}              it was the owner's
-//!   {1, listeners, grant}             the same, and the lock was granted to a waiter of this client
+//!   {0, left, holder, now}           the same, with a queue on the server (`HeldReply::Queued`)
+//!   {0, left, holder, held, limit}   the same, with permits (`HeldReply::Permits`)
+//! a renewal, a release, or the operation of an operator
+//!   {1}, {1, listeners}              the record was the owner's
+//!   {1, listeners, grant}            the same, and a waiter of this client was granted the lock
 //!   {0}                              there is no record
-//!   {2}                              it is another owner's
+//!   {2}                              the record belongs to another owner
 //! ```
 
 use std::sync::Arc;
@@ -35,27 +35,27 @@ pub(crate) struct Invocation {
     pub(crate) args: Vec<Arc<[u8]>>,
 }
 
-/// What an attempt asks for.
+/// The data of an attempt.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     pub(crate) owner: &'a OwnerId,
-    /// The TTL that the record gets.
+    /// The TTL of the record.
     pub(crate) ttl: Duration,
-    /// Whether a fencing token is drawn.
+    /// Whether the server draws a fencing token.
     pub(crate) fencing: bool,
-    /// Whether the owner waits when it is refused.
+    /// Whether the owner waits if it is refused.
     pub(crate) waits: bool,
-    /// The write hold that a read is taken inside.
+    /// The owner of the write hold inside which the caller reads.
     pub(crate) inside: Option<&'a OwnerId>,
 }
 
-/// One lock's keys on one server.
+/// The keys of one lock on one server.
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(crate) node: NodeId,
     pub(crate) kind: Kind,
     pub(crate) name: LockName,
-    /// Where the holder's record is.
+    /// The key of the holder's record.
     pub(crate) record: Arc<[u8]>,
 }
 
@@ -73,20 +73,20 @@ impl Keys {
         }
     }
 
-    /// All its keys, first the one of the record.
+    /// Returns all keys of the lock; the record's key is the first.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<[u8]>> {
         let keys = self.kind.spec().keys.iter();
         keys.map(|key| written(*key, &self.name))
     }
 
-    /// Those that say who holds it. Each table has them before the token's.
+    /// Returns the keys that contain the holders. In each table they come before the token's key.
     pub(crate) fn records(&self) -> impl Iterator<Item = Arc<[u8]>> {
         let keys = self.kind.spec().keys.iter();
         keys.take_while(|key| **key != Key::Own(Word::TOKEN))
             .map(|key| written(*key, &self.name))
     }
 
-    /// Where releases are published.
+    /// Returns the channel on which releases are published.
     pub(crate) fn channel(&self) -> Arc<[u8]> {
         match self.kind.spec().channel {
             Channel::Redisson => self.name.redisson_channel(),
@@ -94,12 +94,12 @@ impl Keys {
         }
     }
 
-    /// Where the server tells `client` that one of its waiters was granted the fair lock.
+    /// Returns the channel on which the server publishes grants of the fair lock to waiters of `client`.
     pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
         self.name.grants(client)
     }
 
-    /// The attempt to get a hold.
+    /// Returns the call for an attempt.
     pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Invocation {
         let values = Values {
             owner: Some(attempt.owner),
@@ -112,7 +112,7 @@ impl Keys {
         self.call(&self.kind.spec().acquire, &values)
     }
 
-    /// Makes the hold of `owner` last `ttl` from now.
+    /// Returns the call that extends the hold of `owner` to `ttl` from now.
     pub(crate) fn renew(&self, owner: &OwnerId, ttl: Duration) -> Invocation {
         let values = Values {
             owner: Some(owner),
@@ -122,7 +122,7 @@ impl Keys {
         self.call(&self.kind.spec().renew, &values)
     }
 
-    /// Removes the hold of `owner`, or its mark, and wakes the waiters.
+    /// Returns the call that removes the hold of `owner`, or its mark, and wakes the waiters.
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let values = Values {
             owner: Some(owner),
@@ -131,17 +131,17 @@ impl Keys {
         self.call(&self.kind.spec().release, &values)
     }
 
-    /// Asks who holds the lock.
+    /// Returns the call that asks who holds the lock.
     pub(crate) fn inspect(&self) -> Invocation {
         self.call(&self.kind.spec().inspect, &self.values())
     }
 
-    /// Removes the record, no matter which owner holds it, and wakes the waiters.
+    /// Returns the call that removes the record, no matter which owner holds it, and wakes the waiters.
     pub(crate) fn force(&self) -> Invocation {
         self.call(&self.kind.spec().force, &self.values())
     }
 
-    /// Asks how many wait in the server's queue.
+    /// Returns the call that asks for the number of waiters in the server's queue.
     pub(crate) fn queue_length(&self) -> Invocation {
         Invocation {
             script: Script::FairLength,
@@ -150,7 +150,7 @@ impl Keys {
         }
     }
 
-    /// Changes the limit on which held permits of the semaphore agreed.
+    /// Returns the call that changes the limit of a semaphore whose permits are held.
     pub(crate) fn set_limit(&self, limit: u32) -> Invocation {
         let values = Values {
             limit: Some(limit),
@@ -159,8 +159,8 @@ impl Keys {
         self.call(&semaphore::SET_LIMIT, &values)
     }
 
-    /// Says that waiters in the server's queue live: each owner, and whether it wants
-    /// a token. `None` of a kind whose waiters queue in the client.
+    /// Returns the call that keeps waiters in the server's queue alive; each has an owner, and a flag if it wants a
+    /// token. `None` for a kind whose waiters queue in the client.
     pub(crate) fn poll(&self, waiters: &[(OwnerId, bool)]) -> Option<Invocation> {
         let Waiters::Server { poll } = self.kind.spec().waiters else {
             return None;
@@ -177,7 +177,7 @@ impl Keys {
         Some(invocation)
     }
 
-    /// Reads the reply to an attempt or a question; `None` if it is no such reply.
+    /// Parses the reply to an attempt or a question; `None` if the reply has another form.
     pub(crate) fn parse_answer(&self, reply: &Reply) -> Option<Answer> {
         parse_answer(self.kind.spec().told, reply)
     }
@@ -191,7 +191,8 @@ impl Keys {
         }
     }
 
-    /// Made when it is needed: a renewal names the record alone, and a client may hold many locks.
+    /// Returns a key for a call. Keys are made when they are needed, because a renewal names the record alone, and a
+    /// client may hold many locks.
     fn key(&self, key: Key, is_token_drawn: bool) -> Option<Arc<[u8]>> {
         let key = match key {
             Key::TokenIfDrawn if !is_token_drawn => return None,
@@ -219,7 +220,7 @@ impl Keys {
         })
     }
 
-    /// What every call may name.
+    /// Returns the values that any call can use: the permits of the kind.
     fn values(&self) -> Values<'_> {
         let permits = self.kind.permits();
         Values {
@@ -230,8 +231,8 @@ impl Keys {
     }
 }
 
-/// What the arguments of a call are made of. A call names only what it is given; that every row
-/// fits its script is checked in `layout`.
+/// The values from which the arguments of a call are made. A value is left out if it is not set. Tests in `layout`
+/// check that every row fits its script.
 #[derive(Debug, Default)]
 struct Values<'a> {
     owner: Option<&'a OwnerId>,
@@ -243,7 +244,7 @@ struct Values<'a> {
     limit: Option<u32>,
 }
 
-/// A key of the lock of this name.
+/// Returns a key of the lock with this name.
 fn written(key: Key, name: &LockName) -> Arc<[u8]> {
     match key {
         Key::Name => name.key(),
@@ -252,7 +253,7 @@ fn written(key: Key, name: &LockName) -> Arc<[u8]> {
     }
 }
 
-/// A TTL as decimal milliseconds.
+/// Returns a TTL in ms as decimal text.
 fn millis(ttl: Duration) -> Arc<[u8]> {
     Digits::of(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
         .as_bytes()
@@ -268,29 +269,29 @@ fn flag(is_set: bool) -> Arc<[u8]> {
     text.into()
 }
 
-/// What a key of a lock holds.
+/// The meaning of a key of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKey {
-    /// The name itself: of `lock` and `fair_lock` a HASH {owner → 1}, of `mutex` a STRING, the owner. The TTL is the
-    /// lease.
+    /// The name itself: a HASH {owner → 1} for `lock` and `fair_lock`, a STRING with the owner for `mutex`. The TTL is
+    /// the lease.
     Named,
-    /// The waiters of a fair lock: ZSET {owner → when it came, in µs of the server's clock}.
+    /// The waiters of a fair lock: ZSET {owner → arrival, in µs of the server's clock}.
     Queue,
-    /// When each of them was last heard of: HASH {owner → µs, and whether it wants a token}.
+    /// When the server last saw each waiter of a fair lock: HASH {owner → µs, and whether it wants a token}.
     Alive,
-    /// Who writes: HASH with `writer`, `writer_until`, and, if a writer waits, `mark`, `mark_until`; times are ms of
+    /// The writer: HASH with `writer`, `writer_until`, and, if a writer waits, `mark`, `mark_until`; times are ms of
     /// the server's clock.
     ReadWrite,
-    /// Who reads: ZSET {owner → deadline in ms of the server's clock}.
+    /// The readers: ZSET {owner → deadline in ms of the server's clock}.
     Readers,
-    /// Permits of a semaphore: ZSET {owner/i → deadline in ms of the server's clock, limit → n}.
+    /// The permits of a semaphore: ZSET {owner/i → deadline in ms of the server's clock, limit → n}.
     Permits,
     /// The last fencing token of the name: STRING.
     Token,
 }
 
 impl LockKey {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 7] = [
         Self::Named,
         Self::Queue,
@@ -301,13 +302,13 @@ impl LockKey {
         Self::Token,
     ];
 
-    /// This key of the lock of this name.
+    /// Returns this key of the lock with this name.
     #[must_use]
     pub fn of(self, name: &LockName) -> Arc<[u8]> {
         self.word().map_or_else(|| name.key(), |word| name.own(word))
     }
 
-    /// What a key is by its form alone; `None` if no lock has such a key. Anybody may have written it.
+    /// Parses a key by its form alone; `None` if no lock has such a key. Another program may have written the key.
     #[must_use]
     pub fn read(key: &[u8]) -> Option<(Self, LockName)> {
         let text = std::str::from_utf8(key).ok()?;
@@ -321,7 +322,7 @@ impl LockKey {
         let name = LockName::parse(name).ok()?;
         let is_word = |of: &Self| of.word().is_some_and(|own| own.as_str() == word);
         let found = Self::ALL.into_iter().find(is_word)?;
-        // Which of the two forms it is follows from the name.
+        // The name decides which of the two forms a key has.
         (*found.of(&name) == *key).then_some((found, name))
     }
 
@@ -345,15 +346,15 @@ impl LockKey {
 /// The server's answer to an attempt or a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The asking owner holds the lock (or, for a question, it is free).
+    /// The asking owner holds the lock; for a question, the lock is free.
     Granted(Option<Token>),
-    /// Somebody holds it; `ttl` is `None` for a record without TTL.
+    /// An owner holds the lock; `ttl` is `None` for a record without a TTL.
     Held {
         owner: String,
         ttl: Option<Duration>,
-        /// A semaphore's permits: how many are held, of how many.
+        /// The permits of a semaphore: how many are held, and how many there are.
         permits: Option<(u32, u32)>,
-        /// When the server put the owner into its queue, in µs of its own clock.
+        /// The server's clock when the call ran, in µs; only if the waiters queue on the server.
         queued: Option<u64>,
     },
 }
@@ -361,16 +362,16 @@ pub(crate) enum Answer {
 /// The server's answer to a renewal or a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// It was the owner's, and it was renewed or removed. A release says how
-    /// many connections heard of it.
+    /// The record was the owner's, and was renewed or removed. For a release, `listeners` is the number of connections
+    /// that received the message.
     Mine { listeners: u32 },
-    /// There is none.
+    /// There is no record.
     Absent,
-    /// It is another owner's.
+    /// The record belongs to another owner.
     Others,
 }
 
-/// Reads the reply to an attempt or a question; `None` if it is no such reply of the kind.
+/// Parses the reply to an attempt or a question; `None` if the kind has no such reply.
 pub(super) fn parse_answer(told: HeldReply, reply: &Reply) -> Option<Answer> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {
@@ -397,12 +398,12 @@ pub(super) fn parse_answer(told: HeldReply, reply: &Reply) -> Option<Answer> {
     }
 }
 
-/// Reads the reply to a renewal, a release or what an operator does; `None` if it is no such reply.
+/// Parses the reply to a renewal, a release or the operation of an operator; `None` if the reply has another form.
 pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {
         [Reply::Int(1)] => Some(Record::Mine { listeners: 0 }),
-        // The third is grant for `parse_grant`.
+        // The third part is the grant message, which `parse_grant` returns.
         [Reply::Int(1), Reply::Int(listeners)] | [Reply::Int(1), Reply::Int(listeners), Reply::Bytes(_)] => {
             Some(Record::Mine {
                 listeners: u32::try_from(*listeners).unwrap_or(0),
@@ -414,7 +415,7 @@ pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
     }
 }
 
-/// What the reply to a release says of a waiter of the same client that was granted the lock by it.
+/// Returns the grant message in the reply to a release, if the release granted the lock to a waiter of this client.
 pub(crate) fn parse_grant(reply: &Reply) -> Option<&[u8]> {
     match reply {
         Reply::Array(parts) => match parts.as_slice() {
@@ -425,7 +426,7 @@ pub(crate) fn parse_grant(reply: &Reply) -> Option<&[u8]> {
     }
 }
 
-/// Reads a number that the wire has as decimal text.
+/// Parses a number from decimal text.
 pub(crate) fn parse_number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What holds for every key and every channel of every kind, whatever the name.
+//! Tests of what is true for all keys and channels of all kinds, with any name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::script::Script;
 
 const REDISSON: &str = "redisson_lock__channel:";
 
-/// The words of all kinds' keys and channels, and that of no kind's.
+/// Returns the words of all keys and channels, including those that no lock uses.
 fn words() -> BTreeSet<Word> {
     let own = |key: &Key| match key {
         Key::Own(word) => Some(*word),
@@ -38,7 +38,7 @@ fn client(seed: u64) -> ClientId {
     ClientId::random(&mut || seed)
 }
 
-/// A number below `bound`, by a small seeded generator (xorshift64*).
+/// Returns a number below `bound`, drawn by a small seeded generator (xorshift64*).
 fn random(state: &mut u64, bound: usize) -> usize {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -47,7 +47,7 @@ fn random(state: &mut u64, bound: usize) -> usize {
     drawn.checked_rem(bound).unwrap()
 }
 
-/// All texts of one to `length` of these characters.
+/// Returns all texts of these characters, from one character to `length`.
 fn texts(characters: &[&str], length: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut last = vec![String::new()];
@@ -61,7 +61,7 @@ fn texts(characters: &[&str], length: usize) -> Vec<String> {
     all
 }
 
-/// Texts that mean to be taken for something else.
+/// Returns texts that could be mistaken for something else.
 fn adversarial(count: usize) -> Vec<String> {
     const PARTS: &[&str] = &[
         "{",
@@ -96,7 +96,7 @@ fn adversarial(count: usize) -> Vec<String> {
     (0..count).map(text).collect()
 }
 
-/// Names: all short ones that have to do with braces and colons, and longer ones.
+/// Returns names: all short ones with braces and colons, and longer ones.
 fn names() -> BTreeSet<LockName> {
     let all = texts(&["{", "}", ":", "a"], 6).into_iter().chain(adversarial(10_000));
     let names: BTreeSet<LockName> = all.filter_map(|text| LockName::parse(&text).ok()).collect();
@@ -104,7 +104,7 @@ fn names() -> BTreeSet<LockName> {
     names
 }
 
-/// Everything that is sent about a name: the calls of all kinds.
+/// Returns all calls for a name, of all kinds.
 fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
     let owner = OwnerId::random(client(1), &mut || 5);
     let attempt = Attempt {
@@ -134,7 +134,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The keys of a name, and its channels.
+/// Returns the keys of a name, and its channels.
 fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     let calls = calls(name);
     let keys = calls.iter().flat_map(|(_, call)| &call.keys).map(|key| text(key));
@@ -148,7 +148,7 @@ fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     )
 }
 
-/// Whether an access list's patterns for the keys, or the channels, of a prefix let this pass.
+/// Whether the access list patterns of a prefix for keys, or for channels, match a text.
 fn is_inside(prefix: &str, text: &str) -> bool {
     let braced = format!("{{{prefix}");
     let derived = |rest: &str, other: &str| rest.starts_with(&braced) || rest.starts_with(other);
@@ -280,7 +280,7 @@ fn a_prefix_holds_all_keys_and_channels_of_its_names_and_of_no_others() {
         let (keys, channels) = keys_and_channels(&name);
         for prefix in prefixes.keys() {
             let is_its_own = name.as_str().starts_with(prefix);
-            // Redisson has one channel for a name and for the tag of that text.
+            // Redisson uses one channel for a name and for the same text in braces.
             let starts_with_tag = name.as_str().starts_with('{') || prefix.starts_with('{');
             let is_shared = |each: &str| each.starts_with(REDISSON) && starts_with_tag;
             for each in keys.iter().chain(&channels) {
@@ -305,7 +305,7 @@ fn the_names_of_another_tenant_are_outside_however_they_are_written() {
     for name in ["b:{a:x}", "b:a:x", "b:{a:}", ":a:x", "aa:x", "::{a:x}", "b:}{a:x}"] {
         assert_eq!(tenant(name), Vec::<String>::new(), "{name}");
     }
-    // A client without a prefix reaches into Redisson's channels alone, where a message more wakes in vain.
+    // A client without a prefix can reach only Redisson's channel, where an extra message wakes waiters for nothing.
     assert_eq!(tenant("{a:x}"), ["redisson_lock__channel:{a:x}"]);
 }
 
@@ -335,7 +335,8 @@ fn what_holds_a_lock_is_renewed_and_released_by_one_key() {
     for kind in Kind::each() {
         let keys = Keys::new(kind, &name, NodeId::default());
         assert_eq!(keys.renew(&owner, Duration::from_secs(1)).keys.len(), 1, "{kind:?}");
-        // The fair lock grants as it releases; the last reader lets writers go first no longer.
+        // A release of the fair lock can grant the lock to the next waiter. The last reader ends the precedence of
+        // readers.
         let needed = match kind {
             Kind::Fair => 4,
             Kind::Read => 2,

@@ -1,12 +1,11 @@
-//! The reentrant lock: HASH `name` {owner → 1}, its TTL the lease. The layout and
-//! the channel are Redisson's, so that `getLock` of the same name excludes us and
-//! we exclude it.
+//! The reentrant lock: HASH `name` {owner → 1}, whose TTL is the lease. The layout and the channel are those of
+//! Redisson, so that this lock and Redisson's `getLock` of the same name exclude each other.
 
 use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
 use crate::script::Script;
 
-/// The fair lock has the same holders.
+/// The reentrant lock and the fair lock share this gate, and so their holders.
 pub(super) const GATE: Gate = Gate::new("lock");
 
 pub(super) const SPEC: Spec = Spec {

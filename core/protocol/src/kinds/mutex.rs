@@ -1,6 +1,5 @@
-//! The simple lock: STRING `name` = owner, its TTL the lease. redis-py's `Lock`,
-//! node-redlock, redis-semaphore, Spring's `RedisLockRegistry` and others write
-//! the same, so that each excludes the others.
+//! The simple lock: STRING `name` = owner, whose TTL is the lease. redis-py's `Lock`, node-redlock, redis-semaphore,
+//! Spring's `RedisLockRegistry` and others write the same record, so all of them exclude each other.
 
 use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;

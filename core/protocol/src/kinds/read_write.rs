@@ -1,5 +1,5 @@
 //! The read-write lock: a HASH with the writer and a waiting writer, and a ZSET of the readers. Each hold has a
-//! deadline of its own by the server's clock.
+//! deadline of its own, by the server's clock.
 
 use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Inside, Key, Spec, Waiters};
 use crate::name::Word;
@@ -13,7 +13,7 @@ pub(super) const STATE: Key = Key::Own(Word::new("rw"));
 pub(super) const READERS: Key = Key::Own(Word::new("rw-readers"));
 const CHANNEL: Channel = Channel::Own(Word::new("rw-channel"));
 
-/// The side that many may hold.
+/// The side that many owners can hold.
 pub(super) const READ: Spec = Spec {
     name: "read_lock",
     gate: READ_GATE,
@@ -55,7 +55,7 @@ pub(super) const READ: Spec = Spec {
     told: HeldReply::Holder,
 };
 
-/// The side that one holds alone.
+/// The side that one owner holds alone.
 pub(super) const WRITE: Spec = Spec {
     name: "write_lock",
     gate: WRITE_GATE,

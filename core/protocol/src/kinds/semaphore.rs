@@ -1,5 +1,5 @@
-//! The semaphore: ZSET {owner/i → deadline by the server's clock}, one member for
-//! each permit, and the limit on which those that are held agreed.
+//! The semaphore: ZSET {owner/i → deadline by the server's clock}, with one member for each permit, and the limit that
+//! all holders of permits use.
 
 use super::{Again, Arg, Channel, Form, Gate, HeldReply, Holders, Key, Spec, Waiters};
 use crate::name::Word;
@@ -51,7 +51,7 @@ pub(super) const SPEC: Spec = Spec {
     told: HeldReply::Permits,
 };
 
-/// Changes the limit on which those that are held agreed; no other kind has this verb.
+/// Changes the limit of a semaphore whose permits are held. No other kind has this operation.
 pub(super) const SET_LIMIT: Form = Form {
     script: Script::SemaphoreLimit,
     keys: &[PERMITS],

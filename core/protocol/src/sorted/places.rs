@@ -1,24 +1,25 @@
-//! Keys in order, and where what is there for them stands.
+//! Sorted keys, with the places of their values.
 
 use std::borrow::Borrow;
 
-/// Keys in order, each with the number of a place that no other has.
+/// Sorted keys, each with the number of a place that no other key has.
 ///
-/// One that enters or leaves moves those behind it in its run, which is short.
+/// The keys are in short runs. An insertion or a removal moves only the later keys of its run.
 #[derive(Clone, Debug)]
 pub(super) struct Places<K> {
-    /// None is empty, but for one that is alone. Two neighbours have more than [`FEW`] together.
+    /// The runs, in order. A run is empty only if it is the only one. Two neighbours together have more than [`FEW`]
+    /// keys.
     runs: Vec<Run<K>>,
     len: usize,
-    /// The numbers below the highest ever given that no key has.
+    /// The numbers of places that were used before and are free now.
     free: Vec<usize>,
 }
 
 pub(super) type Run<K> = Vec<(K, usize)>;
 
-/// So many keys has a run at most.
+/// The maximum number of keys in a run.
 pub(super) const MOST: usize = 64;
-/// Neighbours that have no more together become one.
+/// Two neighbours with no more keys than this are joined.
 pub(super) const FEW: usize = MOST / 2;
 
 impl<K> Places<K> {
@@ -78,7 +79,7 @@ impl<K: Ord> Places<K> {
         self.runs.get(run)?.get(at).map(|(key, _)| key)
     }
 
-    /// The place of a key, now if it has none yet.
+    /// Returns the place of a key. A new key gets a free place.
     pub(super) fn add(&mut self, key: K) -> usize {
         let (run, at) = match self.find(&key) {
             Ok((run, at)) => {
@@ -96,7 +97,7 @@ impl<K: Ord> Places<K> {
         place
     }
 
-    /// The place that a key had.
+    /// Removes a key, and returns its place.
     pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<usize>
     where
         K: Borrow<Q>,
@@ -104,7 +105,7 @@ impl<K: Ord> Places<K> {
         let (run, at) = self.find(key).ok()?;
         let (_, place) = self.runs.get_mut(run)?.remove(at);
         self.len = self.len.saturating_sub(1);
-        // Most that empty have few keys at a time, and then need no list.
+        // Most maps that become empty never have many keys, and need no list of free places.
         if self.is_empty() {
             self.free.clear();
         } else {
@@ -117,7 +118,8 @@ impl<K: Ord> Places<K> {
         Some(place)
     }
 
-    /// The run of a key and where in it: where it is, or where it belongs.
+    /// Returns the run of a key and the index in the run: `Ok` if the key is there, `Err` with where to insert it if
+    /// not.
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<(usize, usize), (usize, usize)>
     where
         K: Borrow<Q>,
@@ -125,7 +127,7 @@ impl<K: Ord> Places<K> {
         let ends_before = |run: &Run<K>| run.last().is_some_and(|(last, _)| last.borrow() < key);
         let run = match self.runs.len() {
             0 | 1 => 0,
-            // Behind all others it belongs into the last run.
+            // A key that is greater than all others belongs to the last run.
             runs => self.runs.partition_point(ends_before).min(runs.saturating_sub(1)),
         };
         let entries = self.runs.get(run).map_or(&[][..], Vec::as_slice);
@@ -144,7 +146,7 @@ impl<K> Places<K> {
         if entries.len() < MOST {
             return entries.insert(at, entry);
         }
-        // Most keys come in order: they leave the runs behind them full.
+        // Most keys arrive in order. A full run at the end therefore stays full, and a new run begins.
         let middle = if at == MOST { MOST } else { FEW };
         let mut rest = entries.split_off(middle);
         match at.checked_sub(middle) {
@@ -154,7 +156,7 @@ impl<K> Places<K> {
         self.runs.insert(run.saturating_add(1), rest);
     }
 
-    /// Makes one of a run and the next, if they have few keys or one has none.
+    /// Joins a run with the next one, if both together have few keys or one of them is empty.
     fn join(&mut self, run: usize) {
         let next = run.wrapping_add(1);
         let len = |run| self.runs.get(run).map(Vec::len);

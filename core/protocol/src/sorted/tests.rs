@@ -1,4 +1,4 @@
-//! Beside the tree of the standard library.
+//! Comparisons with the tree of the standard library.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn a_map_does_what_a_tree_would() {
         for round in 0..20_000 {
             let key = random(keys);
             match random(9) {
-                // Grows, then shrinks.
+                // The map grows in the first half of the rounds, and shrinks in the second.
                 what if what < 3 || (what < 6 && round < 10_000) => {
                     assert_eq!(map.insert(key, round), tree.insert(key, round));
                 }
@@ -58,7 +58,7 @@ fn keys_that_come_in_order_leave_full_runs() {
     assert_eq!(map.places.runs().len(), 1_000_usize.div_ceil(MOST));
 }
 
-/// The oldest leave first, as leases do that end by themselves; or the newest; or those in the middle.
+/// The oldest keys are removed first, as when leases expire; then the newest first; then those in the middle.
 #[test]
 fn all_others_are_found_while_many_leave_in_order() {
     const MANY: u64 = 5 * MOST as u64;
@@ -82,7 +82,7 @@ fn what_has_left_makes_room() {
     let mut map = SortedMap::new();
     for key in 0..100_000_u64 {
         map.insert(key, key);
-        // One of a hundred stays.
+        // One key of a hundred stays.
         if key >= 50 && (key - 50) % 100 != 0 {
             map.remove(&(key - 50));
         }

@@ -1,9 +1,9 @@
-//! One caller that acquires several locks one after the other, until all are held.
+//! The acquisition of a multi-lock: one caller acquires several locks one after the other, until all are held.
 //!
-//! Until the last lock is granted nobody relies on the others, so a loss costs the caller time
-//! alone: all are released and acquired again. If the caller had to wait for a lock, those that it
-//! had before are confirmed by the server once more before the multi-lock is granted: nothing
-//! else would see until their next renewal that a record was removed meanwhile.
+//! Until the last lock is granted, no program relies on the others. A loss therefore only costs the caller time: all
+//! locks are released and acquired again. If the caller had to wait for a lock, the server confirms the earlier ones
+//! once more before the multi-lock is granted. Otherwise the client would notice a removed record only at the next
+//! renewal.
 //!
 //! `Gatherings` are all such callers: what each does when one of its members is granted, renewed, refused or lost.
 
@@ -27,61 +27,61 @@ use crate::sorted::SortedMap;
 use crate::types::{AcquireRequest, Outcome};
 use crate::wording::brief;
 
-/// So long an answer may take; after that, the locks held meanwhile are confirmed once more.
+/// The time after which an answer is late: the locks that were held in the meantime must be confirmed once more.
 const LATE: Duration = Duration::from_millis(500);
 
 /// A caller that wants several locks.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// All locks that are to be acquired, in order.
+    /// All locks to acquire, in order.
     all: Vec<AcquireRequest>,
-    /// Those that are still to be acquired, in order.
+    /// The locks that are not requested yet, in order.
     todo: VecDeque<AcquireRequest>,
-    /// When the first of them was asked for, and the one that is under way.
+    /// When the first lock was requested, and when the current one was.
     began: Instant,
     asked: Instant,
-    /// How often in a row a lock expired before all were held, though nobody kept the caller waiting.
+    /// How many times in a row a lock expired before all were held, although the caller did not have to wait.
     lateness: Lateness,
-    /// Others were held already while the caller waited for one of them.
+    /// Whether the caller waited for a lock while it held others.
     waited: bool,
-    /// The last renewals failed before, and are asked for again.
+    /// Whether the last renewals failed before, and are being repeated.
     renewed_in_vain: bool,
-    /// What was granted.
+    /// The leases of the locks that were granted.
     leases: Vec<LeaseId>,
-    /// The members that are under way: one acquisition, or the last renewals.
+    /// The tickets in progress: one acquisition, or the last renewals.
     under_way: Vec<Ticket>,
     plan: LeasePlan,
     /// When the caller's wait is over.
     until: Option<Instant>,
     context: Option<Context>,
     locks: LockSet,
-    /// The multi-lock that is entered again, by its first lease; no lock is acquired for it.
+    /// The multi-lock that is re-entered, by its first lease. No lock is acquired for it.
     again: Option<LeaseId>,
-    /// The holds that the caller had before, and how they were renewed: meanwhile all are renewed.
+    /// The holds that the caller had before, with their plans. All of them are renewed while the locks are acquired.
     around: SortedMap<HoldId, LeasePlan>,
 }
 
-/// What a caller wants.
+/// The request of a caller.
 pub(super) struct Wanted {
-    /// The locks, in order; the wait, the lease and the context are the first one's.
+    /// The requests, in order. The wait, the lease and the context are those of the first one.
     pub(super) requests: Vec<AcquireRequest>,
     pub(super) locks: LockSet,
     pub(super) wait: Option<Duration>,
     pub(super) context: Option<Context>,
     pub(super) plan: LeasePlan,
-    /// The multi-lock of these locks that the caller holds already, and its members.
+    /// The multi-lock of these locks that the caller already holds, with its members.
     pub(super) again: Option<(LeaseId, Vec<LeaseId>)>,
 }
 
-/// All locks are held.
+/// The result when all locks are held.
 pub(super) struct Gathered {
     pub(super) leases: Vec<LeaseId>,
     pub(super) plan: LeasePlan,
     pub(super) context: Option<Context>,
     pub(super) locks: LockSet,
-    /// The multi-lock that is entered again.
+    /// The multi-lock that is re-entered.
     pub(super) again: Option<LeaseId>,
-    /// Until when all of them may be relied on.
+    /// The earliest deadline of the locks.
     pub(super) deadline: Instant,
 }
 
@@ -112,44 +112,45 @@ impl Gathering {
         }
     }
 
-    /// Whether this lease was granted for it.
+    /// Whether a lease was granted for this multi-lock.
     pub(super) fn has(&self, lease: LeaseId) -> bool {
         self.again.is_none() && self.leases.contains(&lease)
     }
 
-    /// Whether its caller's wait is over.
+    /// Whether the wait of the caller is over.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Whether a member is under way.
+    /// Whether a ticket is in progress.
     pub(super) const fn is_under_way(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// Whether one of the locks that were acquired has expired meanwhile.
+    /// Whether one of the acquired locks has expired in the meantime.
     pub(super) fn has_expired(&self, members: &Members, now: Instant) -> bool {
         self.again.is_none() && members.earliest_deadline(&self.leases) <= now
     }
 
-    /// Whether its caller does not wait.
+    /// Whether the caller does not wait.
     fn tries_once(&self) -> bool {
         let wait = self.all.first().and_then(|request| request.wait);
         wait.is_some_and(|wait| wait.is_zero())
     }
 
-    /// When its caller is told, though an answer to what is sent now is still due.
+    /// Returns when the caller must get its outcome, even if the answer to a call that is sent now is still missing.
+    /// `None` for a wait without a bound, and for a single attempt.
     fn answer_by(&self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|_| !self.tries_once());
         until.map(|until| until.max(now) + FIRST_ANSWER_GRACE)
     }
 
-    /// Acquires the next lock. False if all are granted.
+    /// Requests the next lock. Returns `false` if all locks are granted.
     pub(super) fn ask_next(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
         let Some(mut request) = self.todo.pop_front() else {
             return false;
         };
-        // A caller that waits never becomes one that does not: a single attempt may take longer.
+        // A caller that waits must not become a single attempt, because a single attempt may take longer.
         let least = if self.tries_once() { Duration::ZERO } else { MIN_GAP };
         request.wait = self.until.map(|until| until.saturating_since(now).max(least));
         let plan = LeasePlan {
@@ -171,26 +172,26 @@ impl Gathering {
         true
     }
 
-    /// A member that was under way is done.
+    /// Notes that a ticket is done.
     pub(super) fn done(&mut self, member: Ticket) {
         self.under_way.retain(|under_way| *under_way != member);
     }
 
-    /// One more lock is granted. Were others held meanwhile for longer than its first attempt
-    /// took, or was the answer to that late?
+    /// Adds a lock that was granted. Also notes whether the earlier locks were held for long in the meantime: either
+    /// the first attempt of this lock was not granted, or its answer was late.
     pub(super) fn granted(&mut self, members: &Members, lease: LeaseId, now: Instant) {
         self.leases.push(lease);
         let holds = members.locks().holds();
         let Some(hold) = holds.of_lease(lease).and_then(|id| holds.get(id)) else {
             return;
         };
-        // What the caller had before is entered again.
+        // A hold with more levels was re-entered, without a wait.
         let waited = hold.waited() && hold.levels().len() == 1;
         let is_late = now > self.asked + LATE;
         self.waited |= self.leases.len() > 1 && (waited || is_late);
     }
 
-    /// All locks are held: each gets its full length, counted from the last one's call or later.
+    /// Renews all locks, now that they are held. Each gets its full length, counted from the last lock's call or later.
     pub(super) fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let enough = self.enough(members, now);
         let leases = self.leases.iter();
@@ -199,7 +200,7 @@ impl Gathering {
             .collect();
     }
 
-    /// Renews one lock, unless it lasts until then. Returns the ticket of the renewal.
+    /// Renews one lock, unless it lasts long enough. Returns the ticket of the renewal.
     fn renew(
         &self,
         members: &mut Members,
@@ -209,14 +210,14 @@ impl Gathering {
     ) -> Option<Ticket> {
         let id = members.locks().holds().of_lease(lease)?;
         let hold = members.locks().holds().get(id)?;
-        // What the caller had before gets its own lease back.
+        // A hold that the caller had before keeps its own plan.
         let is_own = self.again.is_none() && hold.levels().len() == 1;
         let renewed = if is_own { self.plan } else { hold.plan() };
         let is_defective = self.again.is_some() && members.io().has(Defect::ReentryLeavesMembers);
         let short = self.plan.length.checked_div(10).filter(|_| is_defective);
         let enough = hold.capped(enough) - short.unwrap_or_default();
         let lasts = renewed.renews_for(self.plan) || hold.lasts(enough);
-        // Nobody can confirm what a primary granted that does not answer any more.
+        // A primary that does not answer any more cannot confirm its grants.
         let is_unanswered = members.io().outage(hold.keys()).is_some();
         let is_enough = is_unanswered || (lasts && self.is_known(members, lease));
         if is_own {
@@ -237,8 +238,8 @@ impl Gathering {
         Some(member)
     }
 
-    /// Until when each lock has to last: as long as a single lock that was granted by the call of the last one. What
-    /// is entered again gets its full length from now.
+    /// Returns the instant until which each lock must last: as long as a single lock that the last call had granted. A
+    /// multi-lock that is re-entered gets its full length from now.
     fn enough(&self, members: &Members, now: Instant) -> Instant {
         let full = now + self.plan.length;
         if self.again.is_some() {
@@ -248,35 +249,35 @@ impl Gathering {
         let newest = self.leases.last().and_then(|lease| holds.of_lease(*lease));
         let newest = newest.and_then(|id| holds.get(id));
         let granted = newest.map_or(full, Hold::record_until);
-        // A long lease has a part of its length at first.
+        // A long lease is granted only in part at first.
         full.min(granted.max(self.asked + self.plan.length))
     }
 
-    /// Whether the server need not confirm that the lock is still held.
+    /// Whether the lock is certainly still held, so that the server need not confirm it.
     fn is_known(&self, members: &Members, lease: LeaseId) -> bool {
         let waited = self.waited || self.renewed_in_vain;
-        // What was granted just now is there.
+        // The newest lock was granted just now.
         let is_newest = !self.renewed_in_vain && self.leases.last() == Some(&lease);
         !waited || is_newest || members.io().has(Defect::LostMemberIsGranted)
     }
 
-    /// Whether the last renewals are worth another attempt after one failed: all locks were
-    /// granted, and their caller still waits.
+    /// Whether the last renewals must be repeated after one of them failed: all locks were granted, and the caller
+    /// still waits.
     pub(super) fn may_renew_again(&self, error: &Error, now: Instant) -> bool {
         let is_complete = self.leases.len() == self.all.len();
         let is_worth_it = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::LockLost);
         is_worth_it && self.again.is_none() && is_complete && !self.is_over(now)
     }
 
-    /// One of the last renewals failed: the others are not waited for.
+    /// Notes that one of the last renewals failed. The others are cancelled.
     pub(super) fn renewal_failed(&mut self, members: &mut Members, now: Instant) {
         self.renewed_in_vain = true;
         members.cancel_all(&std::mem::take(&mut self.under_way), now);
     }
 
-    /// One lock expired before all were held. Says whether to acquire them again would be of no use.
+    /// Notes that a lock expired before all were held. Returns whether it would be useless to acquire them again.
     pub(super) fn expired(&mut self, now: Instant) -> bool {
-        // Locks that were kept for longer show that the network is quick enough for the lease.
+        // If the locks were held for longer than that, the network is fast enough for the lease.
         if now.saturating_since(self.began) > self.plan.length.saturating_mul(2) {
             self.lateness.over();
         }
@@ -285,7 +286,7 @@ impl Gathering {
         self.is_over(now) || (is_endless && self.lateness.is_lasting())
     }
 
-    /// Why it comes to nothing, if the locks expired one after the other.
+    /// Returns the cause of the failure, if the locks expired one after the other.
     pub(super) fn lateness(&self) -> Option<Cause> {
         let length = self.plan.length;
         let cause = Cause::new(format!(
@@ -296,7 +297,7 @@ impl Gathering {
         self.lateness.is_any().then(|| cause.with_advice(advice))
     }
 
-    /// One lock was lost: all are released, and are to be acquired again.
+    /// Releases all locks after a loss, so that they can be acquired again.
     pub(super) fn restart(&mut self, members: &mut Members, now: Instant) {
         self.began = now;
         self.waited = false;
@@ -306,7 +307,7 @@ impl Gathering {
         members.discard_all(&std::mem::take(&mut self.leases), now);
     }
 
-    /// The caller went away, or will not get the locks: what was acquired is released.
+    /// Ends the request of a caller that no longer waits or cannot get the locks. All acquired locks are released.
     pub(super) fn stop(self, members: &mut Members, now: Instant) {
         members.cancel_all(&self.under_way, now);
         if self.again.is_none() {
@@ -315,7 +316,7 @@ impl Gathering {
         self.renew_as_before(members, now);
     }
 
-    /// All locks are held for their full length.
+    /// Returns the result, now that all locks are held for their full length.
     pub(super) fn finish(self, members: &mut Members, now: Instant) -> Gathered {
         let deadline = members.earliest_deadline(&self.leases);
         if !self.plan.renewed {
@@ -331,8 +332,8 @@ impl Gathering {
         }
     }
 
-    /// A caller entered a hold that is acquired here as well: afterwards it stays renewed for that
-    /// caller.
+    /// Notes that a caller re-entered a hold that this multi-lock has also acquired. The hold then stays renewed for
+    /// that caller.
     pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
         let before = self.around.get_mut(&id);
         if let Some(before) = before.filter(|before| plan.renewed && !before.renews_for(plan)) {
@@ -340,7 +341,7 @@ impl Gathering {
         }
     }
 
-    /// What the caller held before is renewed no more than it was then.
+    /// Restores the plans of the holds that the caller had before.
     fn renew_as_before(&self, members: &mut Members, now: Instant) {
         for (id, plan) in self.around.iter() {
             members.hold(holds::Input::Plan(*id, *plan), now);
@@ -360,12 +361,12 @@ impl Gatherings {
         self.by_ticket.len()
     }
 
-    /// The tickets of these callers.
+    /// Returns the tickets of these callers.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         self.by_ticket.keys().copied().collect()
     }
 
-    /// A caller wants several locks. Returns them once all are held.
+    /// Adds a caller that wants several locks. Returns the locks if all are held.
     pub(super) fn start(
         &mut self,
         members: &mut Members,
@@ -377,7 +378,7 @@ impl Gatherings {
         self.advance(members, ticket, now)
     }
 
-    /// A member is granted, renewed, refused, or has failed. Returns all locks once they are held.
+    /// Handles the outcome of a member's acquisition or renewal. Returns the locks if all are held.
     pub(super) fn completed(
         &mut self,
         members: &mut Members,
@@ -413,7 +414,7 @@ impl Gatherings {
         }
     }
 
-    /// A lock that was granted is lost before the last one is granted.
+    /// Handles the loss of a lock before the last lock is granted.
     pub(super) fn lost(&mut self, members: &mut Members, (lease, reason): (LeaseId, LostReason), now: Instant) {
         if members.io().has(Defect::LostMemberIsGranted) {
             return;
@@ -426,22 +427,22 @@ impl Gatherings {
         }
     }
 
-    /// The caller went away, or will not get the locks.
+    /// Ends the request of a caller that no longer waits or cannot get the locks.
     pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         if let Some(gathering) = self.by_ticket.remove(&ticket) {
             gathering.stop(members, now);
         }
     }
 
-    /// A caller entered a hold, which stays renewed for it also if several locks are acquired
-    /// meanwhile and this is one of them.
+    /// Notes that a caller re-entered a hold. The hold stays renewed for that caller, even if a multi-lock that is
+    /// being acquired has the same hold.
     pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
         for gathering in self.by_ticket.values_mut() {
             gathering.stays_renewed(id, plan);
         }
     }
 
-    /// Acquires the next lock, or renews all once the last one is held.
+    /// Requests the next lock, or renews all locks if the last one is held.
     fn advance(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
         let is_asked = self.by_ticket.get_mut(&ticket)?.ask_next(members, ticket, now);
         if is_asked {
@@ -455,7 +456,7 @@ impl Gatherings {
         self.finish(members, ticket, now)
     }
 
-    /// Returns all locks if they are held for their full length.
+    /// Returns the locks, if all are held for their full length.
     fn finish(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
         let gathering = self.by_ticket.get(&ticket)?;
         if gathering.is_under_way() {
@@ -469,7 +470,7 @@ impl Gatherings {
         Some(gathering.finish(members, now))
     }
 
-    /// One lock expired before all were held: acquires all anew, unless that would be of no use.
+    /// Handles the expiry of a lock before all were held: acquires all of them again, unless that would be useless.
     fn expired(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
@@ -484,7 +485,7 @@ impl Gatherings {
         }
     }
 
-    /// Acquires all locks anew, unless the caller's wait is over.
+    /// Acquires all locks again, unless the caller's wait is over.
     fn restart(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
             return;
@@ -502,7 +503,7 @@ impl Gatherings {
     }
 }
 
-/// What a caller is told whose locks expired one after the other.
+/// Returns the outcome for a caller whose locks expired one after the other.
 fn too_late(gathering: &Gathering) -> Option<Outcome> {
     let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, "not granted");
     Some(Outcome::Failed(error.with_cause(gathering.lateness()?)))

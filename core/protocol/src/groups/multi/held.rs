@@ -1,4 +1,4 @@
-//! Multi-locks that are held: their members, their levels, their deadline, and their loss.
+//! Multi-locks that are held: their members, levels, deadlines and losses.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::machines::holds;
 use crate::sorted::SortedMap;
 use crate::types::{Event, Outcome};
 
-/// The multi-locks that a client holds. Each goes by the lease of its first level.
+/// The multi-locks that a client holds. The lease of the first level identifies each of them.
 #[derive(Debug, Default)]
 pub(super) struct HeldLocks {
     by_lease: SortedMap<LeaseId, MultiLock>,
-    /// The leases of all levels, and the first level's.
+    /// The leases of all levels, each with the lease of the first level.
     levels: SortedMap<LeaseId, LeaseId>,
-    /// The multi-locks of a context on some locks, oldest first.
+    /// The multi-locks of a context on a set of locks, oldest first.
     by_holder: SortedMap<(Context, LockSet), Vec<LeaseId>>,
 }
 
-/// Several leases as one.
+/// A multi-lock: several leases as one.
 #[derive(Debug)]
 pub(super) struct MultiLock {
     members: Vec<LeaseId>,
@@ -33,18 +33,18 @@ pub(super) struct MultiLock {
     levels: Vec<LeaseId>,
     context: Option<Context>,
     locks: LockSet,
-    /// Whether the watchdog renews it, for one of its levels at least.
+    /// Whether the watchdog renews the multi-lock, for at least one of its levels.
     is_renewed: bool,
     lost: Option<LostReason>,
     deadline: Instant,
 }
 
-/// What the release of one level comes to.
+/// The result of a release of one level.
 pub(super) enum Released {
     /// Outer levels still hold the multi-lock.
     Level(Outcome),
-    /// It was the last one: these members are to be released, and this is the outcome unless
-    /// a server says worse.
+    /// The last level was released. These members must be released, and this is the outcome unless a server reports a
+    /// worse one.
     All(Vec<LeaseId>, Outcome),
 }
 
@@ -57,13 +57,13 @@ impl MultiLock {
         &self.levels
     }
 
-    /// Why it is lost by then, if it is: its deadline may have passed before a timer said so.
+    /// Returns why the multi-lock is lost, if it is lost at `now`. The deadline may have passed before its timer fires.
     pub(super) fn lost_at(&self, now: Instant) -> Option<LostReason> {
         self.lost
             .or_else(|| (self.deadline <= now).then_some(LostReason::Expired))
     }
 
-    /// What `operation` gets that relied on it.
+    /// Returns the error of an operation that needs the multi-lock.
     pub(super) fn lost_error(&self, operation: Operation, reason: Option<LostReason>) -> Error {
         match self.is_renewed {
             true => Error::lost(operation, reason),
@@ -71,7 +71,7 @@ impl MultiLock {
         }
     }
 
-    /// What a release comes to, unless a server says worse.
+    /// Returns the outcome of a release, unless a server reports a worse one.
     fn released(&self) -> Outcome {
         let outcome = self.lost.map_or(ReleaseOutcome::Released, LostReason::outcome);
         Outcome::Released(outcome)
@@ -93,18 +93,18 @@ impl HeldLocks {
         self.by_lease.get(&first)
     }
 
-    /// The first level of the multi-lock that a lease is a level of.
+    /// Returns the first level of the multi-lock of a lease.
     pub(super) fn first_level(&self, lease: LeaseId) -> Option<LeaseId> {
         self.levels.get(&lease).copied()
     }
 
-    /// The multi-lock of these locks that a context holds.
+    /// Returns the newest multi-lock of these locks that a context holds.
     pub(super) fn of_context(&self, locks: &LockSet, context: Context) -> Option<LeaseId> {
         let held = self.by_holder.get(&(context, Arc::clone(locks)))?;
         held.last().copied()
     }
 
-    /// All locks are granted: the caller gets its lease.
+    /// Adds a multi-lock whose locks are all granted, and grants its caller the lease.
     pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, gathered: Gathered) {
         let lease = members.next_lease();
         for member in &gathered.leases {
@@ -129,7 +129,7 @@ impl HeldLocks {
         self.by_lease.insert(lease, multi);
     }
 
-    /// The holder comes again: it gets one more lease of the multi-lock.
+    /// Re-enters a multi-lock: its holder gets one more lease.
     pub(super) fn enter(
         &mut self,
         members: &mut Members,
@@ -165,7 +165,7 @@ impl HeldLocks {
         Some(Released::All(multi.members, outcome))
     }
 
-    /// One member is lost, so all are, and the caller is told.
+    /// Handles the loss of one member: all members are lost, and the loss is reported to the caller.
     pub(super) fn member_lost(&mut self, members: &mut Members, first: LeaseId, reason: LostReason, now: Instant) {
         let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
             return;
@@ -177,7 +177,7 @@ impl HeldLocks {
             members.tell(Event::Lost { lease: *level, reason });
         }
         for member in &lost {
-            // A lock that its holder also holds outside the multi-lock stays.
+            // A lock that the holder also holds outside the multi-lock is kept.
             let is_alone = |id: &HoldId| {
                 let hold = members.locks().holds().get(*id);
                 hold.is_some_and(|hold| hold.levels().len() == 1)
@@ -192,7 +192,7 @@ impl HeldLocks {
         }
     }
 
-    /// One member lasts longer; the multi-lock lasts as long as the member that ends first.
+    /// Handles a later deadline of a member. The multi-lock lasts as long as the member that ends first.
     pub(super) fn member_renewed(&mut self, members: &mut Members, first: LeaseId) {
         let Some(multi) = self.by_lease.get_mut(&first) else {
             return;
@@ -209,17 +209,17 @@ impl HeldLocks {
         }
     }
 
-    /// What an extension of all members comes to: until when the multi-lock may be relied on.
+    /// Returns the result of an extension of all members: the deadline of the multi-lock.
     pub(super) fn extended(&self, first: LeaseId) -> Result<Instant, Error> {
         match self.by_lease.get(&first) {
             Some(multi) if multi.lost.is_none() => Ok(multi.deadline),
             Some(multi) => Err(multi.lost_error(Operation::Extend, multi.lost)),
-            // One with a fixed lease that was lost is forgotten.
+            // A lost multi-lock with a fixed lease is forgotten.
             None => Err(Error::lost_and_forgotten(Operation::Extend, None)),
         }
     }
 
-    /// Takes a multi-lock out of all tables.
+    /// Removes a multi-lock from all tables.
     fn remove(&mut self, first: LeaseId) -> Option<MultiLock> {
         let multi = self.by_lease.remove(&first)?;
         for level in &multi.levels {
@@ -237,7 +237,7 @@ impl HeldLocks {
         Some(multi)
     }
 
-    /// The client is closed: no multi-lock is told any more what happens to its members.
+    /// Closes the client's multi-locks: they receive no more events of their members.
     pub(super) fn close(&mut self, members: &mut Members) {
         self.levels.clear();
         self.by_holder.clear();

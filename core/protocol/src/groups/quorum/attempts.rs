@@ -21,49 +21,49 @@ use crate::timers::Timer;
 use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 use crate::wording::brief;
 
-/// The pause after a round without a majority.
+/// The bounds of the random pause after a round without a majority.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
-/// A single attempt believes what answers took that came so shortly before.
+/// How recent an answer must be so that a single attempt uses its round trip.
 const RECENT: Duration = Duration::from_secs(1);
 
 /// The quorum attempts of a client.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     by_ticket: SortedMap<Ticket, Attempt>,
-    /// The wait queue of each lock, first come, first served; only the first waiter asks the primaries.
+    /// The wait queue of each lock, in order of arrival. Only the first waiter asks the primaries.
     queues: SortedMap<LockName, VecDeque<Ticket>>,
 }
 
-/// A caller that wants the lock.
+/// A caller that wants a lock.
 #[derive(Debug)]
 struct Attempt {
     request: AcquireRequest,
     started: Instant,
-    /// The round that is under way.
+    /// The round in progress.
     round: Option<Round>,
-    /// What the last full round of any waiter of this lock here came to.
+    /// The result of the last full round of any waiter of this client for the lock.
     last: NoMajority,
-    /// When a majority last answered a waiter of this lock here, or a lease of this client last
-    /// held the lock, so that nobody had to ask.
+    /// When a majority last answered a waiter of this client for the lock, or when a lease of this client last held the
+    /// lock, so that no waiter had to ask.
     heard: Instant,
-    /// How many rounds in a row a majority answered too late for.
+    /// The number of rounds in a row for which a majority answered too late.
     lateness: Lateness,
-    /// Its wait is over, but for the end of its first round.
+    /// Whether the wait is over, and was prolonged until the end of the first round.
     is_graced: bool,
 }
 
-/// Where a round stands.
+/// The state of a round.
 pub(super) enum Decision {
-    /// More answers have to come.
+    /// The round needs more answers.
     Open,
-    /// A majority granted the lock, in time.
+    /// A majority granted the lock in time.
     Granted,
     /// There is no majority, or it came too late.
     NoMajority,
 }
 
 impl Attempt {
-    /// Whether its caller does not wait.
+    /// Whether the caller does not wait.
     fn tries_once(&self) -> bool {
         self.request.wait.is_some_and(|wait| wait.is_zero())
     }
@@ -74,22 +74,22 @@ impl Attempts {
         self.by_ticket.len().saturating_add(self.queues.len())
     }
 
-    /// Whether the ticket is that of a quorum attempt.
+    /// Whether a ticket belongs to a quorum attempt.
     pub(super) fn has(&self, ticket: Ticket) -> bool {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// The tickets of all quorum attempts.
+    /// Returns the tickets of all quorum attempts.
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.by_ticket.keys().copied()
     }
 
-    /// The lock that a quorum attempt wants.
+    /// Returns the lock that a quorum attempt wants.
     pub(super) fn name(&self, ticket: Ticket) -> Option<&LockName> {
         Some(&self.by_ticket.get(&ticket)?.request.name)
     }
 
-    /// Whether it is first in the queue of its lock.
+    /// Whether a quorum attempt is the first in the queue of its lock.
     pub(super) fn is_first(&self, ticket: Ticket) -> bool {
         self.name(ticket).and_then(|name| self.first(name)) == Some(ticket)
     }
@@ -115,7 +115,7 @@ impl Attempts {
         self.by_ticket.insert(ticket, attempt);
     }
 
-    /// Asks every primary that is connected at once, the others when they are.
+    /// Starts a round. Every connected primary is asked at once, and each of the others as soon as it is connected.
     pub(super) fn ask(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let Some(attempt) = self.by_ticket.get_mut(&ticket) else {
             return;
@@ -127,7 +127,7 @@ impl Attempts {
             context: None,
             wait: Some(Duration::ZERO),
             fencing: false,
-            // Each primary fails by itself; what becomes of the lock is decided here.
+            // A single primary just fails. The policy of the caller applies to the lock as a whole, not to one primary.
             on_unavailable: OnUnavailable::Fail,
             ..attempt.request.clone()
         };
@@ -142,7 +142,7 @@ impl Attempts {
         }
     }
 
-    /// Nobody here holds the lock: its first waiter asks now, unless it is asking or pauses.
+    /// Starts a round for the first waiter of a lock, unless it has a round in progress or pauses.
     pub(super) fn ask_for_first(&mut self, members: &mut Members, name: &LockName, now: Instant) {
         let Some(ticket) = self.first(name) else {
             return;
@@ -154,7 +154,7 @@ impl Attempts {
         }
     }
 
-    /// A pause is over.
+    /// Starts the next round after a pause.
     pub(super) fn pause_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         let is_idle = |attempt: &Attempt| attempt.round.is_none();
         if self.by_ticket.get(&ticket).is_some_and(is_idle) && self.is_first(ticket) {
@@ -162,7 +162,7 @@ impl Attempts {
         }
     }
 
-    /// A primary answered.
+    /// Handles the answer of a primary.
     pub(super) fn answered(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) {
         let attempt = self.by_ticket.get_mut(&ticket);
         if let Some(round) = attempt.and_then(|attempt| attempt.round.as_mut()) {
@@ -170,7 +170,7 @@ impl Attempts {
         }
     }
 
-    /// A primary's mutex is lost before its round was decided: it does not count.
+    /// Handles the loss of a primary's mutex before its round was decided: the mutex does not count any more.
     pub(super) fn member_lost(&mut self, members: &mut Members, member: LeaseId, now: Instant) {
         let mut was_granted = false;
         for attempt in self.by_ticket.values_mut() {
@@ -181,8 +181,8 @@ impl Attempts {
         }
     }
 
-    /// Decides the round of a quorum attempt, if it can be decided. One whose response timeout is
-    /// over is late, and waits for no more answers.
+    /// Decides the round of a quorum attempt, if possible. `is_late` says that the response timeout is over, so that
+    /// the round waits for no more answers.
     pub(super) fn decide(&mut self, members: &Members, ticket: Ticket, is_late: bool, now: Instant) -> Decision {
         let majority = majority(members.io());
         let Some(attempt) = self.by_ticket.get(&ticket) else {
@@ -206,7 +206,7 @@ impl Attempts {
         }
     }
 
-    /// Takes out a quorum attempt that a majority granted.
+    /// Removes and returns a quorum attempt that a majority granted.
     pub(super) fn granted(&mut self, members: &mut Members, ticket: Ticket) -> Option<NewHold> {
         let attempt = self.by_ticket.remove(&ticket)?;
         self.leave_queue(members, ticket, &attempt.request.name);
@@ -220,8 +220,8 @@ impl Attempts {
         })
     }
 
-    /// A round came to no majority: the next one follows after a pause. True if it would be of no
-    /// use, or the caller does not wait for it.
+    /// Handles a round without a majority. The next round follows after a pause. Returns `true` if no round follows,
+    /// because it would be useless or the caller does not wait for it.
     pub(super) fn round_failed(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
         let attempt = self.by_ticket.get_mut(&ticket);
         let Some((attempt, round)) = attempt.and_then(|attempt| attempt.round.take().map(|round| (attempt, round)))
@@ -251,7 +251,7 @@ impl Attempts {
         let ends = is_over || is_too_slow || no_majority.is_fatal() || is_outage;
         let name = attempt.request.name.clone();
         self.note(&name, &no_majority);
-        // The first one asks for all of them.
+        // The first waiter asks for all waiters.
         self.for_all(&name, |attempt| attempt.lateness = lateness);
         if !ends {
             let longer = lateness.pause().map(|range| members.between(range));
@@ -261,8 +261,9 @@ impl Attempts {
         ends
     }
 
-    /// Whether the first round is still open that says anything to a quorum attempt whose wait is over. Then the
-    /// attempt waits for that a little longer, once.
+    /// Prolongs the wait of a quorum attempt whose wait is over, and returns whether it did. The wait is prolonged only
+    /// once, and only if no round has had a result for this waiter yet, a round for the lock is in progress, and enough
+    /// primaries can still answer.
     pub(super) fn is_due_grace(&mut self, members: &Members, ticket: Ticket) -> bool {
         let io = members.io();
         let may_answer = primaries(io).filter(|node| io.is_connected(*node) || io.is_connecting(*node));
@@ -284,12 +285,13 @@ impl Attempts {
         attempt.map(|attempt| attempt.is_graced = true).is_some()
     }
 
-    /// Whether it has waited a little longer.
+    /// Whether the wait of a quorum attempt was prolonged.
     pub(super) fn is_graced(&self, ticket: Ticket) -> bool {
         self.by_ticket.get(&ticket).is_some_and(|attempt| attempt.is_graced)
     }
 
-    /// Why a quorum attempt ends without the lock: its wait is over, or its rounds are of no use.
+    /// Returns the outcome of a quorum attempt that ends without the lock, because its wait is over or its rounds are
+    /// useless.
     pub(super) fn refusal(&self, members: &Members, ticket: Ticket, is_held: bool, now: Instant) -> Option<Outcome> {
         let attempt = self.by_ticket.get(&ticket)?;
         if let Some(outcome) = outage(members.io(), &attempt.request, now).filter(|_| !is_held) {
@@ -300,7 +302,7 @@ impl Attempts {
         if let Some(round) = &attempt.round {
             no_majority = no_majority.and(round.no_majority(members.io()));
         }
-        // Nobody asks while a lease of this client holds it, and that is an answer.
+        // While a lease of this client holds the lock, no waiter asks. The hold counts as an answer.
         no_majority.is_answered |= is_held;
         let error = no_majority.into_error(waited).with_lock(attempt.request.name.as_str());
         Some(match error.kind() {
@@ -309,7 +311,7 @@ impl Attempts {
         })
     }
 
-    /// Why a caller that does not wait gets nothing without a round of its own.
+    /// Returns the outcome of a single attempt that has no round of its own.
     pub(super) fn refusal_unasked(&self, ticket: Ticket, is_held: bool) -> Option<Outcome> {
         let attempt = self.by_ticket.get(&ticket)?;
         let is_silent = !is_held && attempt.last.is_of_a_round() && !attempt.last.is_answered;
@@ -324,8 +326,7 @@ impl Attempts {
         })
     }
 
-    /// Takes a quorum attempt out and returns its lock. What it was granted, or may yet be, is
-    /// released.
+    /// Removes a quorum attempt, and returns its lock. Its grants, also late ones, are released.
     pub(super) fn remove(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<LockName> {
         let attempt = self.by_ticket.remove(&ticket)?;
         if let Some(round) = attempt.round {
@@ -347,8 +348,8 @@ impl Attempts {
         }
     }
 
-    /// While a lease of this client held the lock, nobody here asked for it: the silence of its
-    /// waiters begins with their first question, not with their wait.
+    /// Notes that a lease of this client held the lock until now, so that no waiter asked. For the waiters, the silence
+    /// of the servers counts from their first attempt, not from the beginning of their wait.
     pub(super) fn was_held_here(&mut self, members: &Members, name: &LockName, now: Instant) {
         if !members.io().has(Defect::SilenceOfTheHolder) {
             self.heard_of(name, now);
@@ -356,17 +357,17 @@ impl Attempts {
         self.note(name, &NoMajority::held_here());
     }
 
-    /// A majority answered, or nobody had to ask: the silence of all waiters ends.
+    /// Notes that a majority answered, or that no waiter had to ask. The silence ends for all waiters of the lock.
     fn heard_of(&mut self, name: &LockName, now: Instant) {
         self.for_all(name, |attempt| attempt.heard = now);
     }
 
-    /// What the last round came to, for all waiters.
+    /// Notes the result of the last round for all waiters of the lock.
     fn note(&mut self, name: &LockName, last: &NoMajority) {
         self.for_all(name, |attempt| attempt.last = last.clone());
     }
 
-    /// Changes all waiters of a lock: the first one asks for all of them.
+    /// Changes all waiters of a lock, because the first waiter asks for all of them.
     fn for_all(&mut self, name: &LockName, change: impl Fn(&mut Attempt)) {
         for ticket in self.queues.get(name).into_iter().flatten() {
             if let Some(attempt) = self.by_ticket.get_mut(ticket) {
@@ -376,36 +377,36 @@ impl Attempts {
     }
 }
 
-/// The bounds of a round's response timeout.
+/// The bounds of the response timeout of a round.
 const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-/// Within these bounds the lease is so many times as long.
+/// The ratio of the lease to the response timeout, within these bounds.
 const LEASE_BY_TIMEOUT: u32 = 10;
 
-/// How long a round waits that asks for such a lease.
+/// Returns the response timeout of a round for a lease.
 pub(super) fn response_timeout(io: &Io, lease: Duration) -> Duration {
     let timeout = lease.checked_div(LEASE_BY_TIMEOUT).unwrap_or_default();
     let timeout = timeout.clamp(RESPONSE_TIMEOUT.0, RESPONSE_TIMEOUT.1);
     timeout.min(io.config().command_timeout)
 }
 
-/// What the primaries have answered so far.
+/// The answers of the primaries so far.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    /// The primaries that have not answered; one without a connection is asked when it has one.
+    /// The primaries that have not answered. A primary without a connection is asked when it is connected.
     unanswered: SortedMap<Ticket, NodeId>,
-    /// The mutexes that were granted, and until when each may be relied on.
+    /// The mutexes that were granted, each with its deadline.
     granted: SortedMap<LeaseId, Instant>,
     refused: usize,
-    /// The holder of the lock on a primary that refused.
+    /// The holder of the lock, as a primary that refused named it.
     holder: Option<Holder>,
     /// The error of a primary that failed.
     failure: Option<Error>,
-    /// How long it waits.
+    /// The response timeout.
     timeout: Duration,
 }
 
 impl Round {
-    /// A round that waits for these answers, no longer than that.
+    /// Makes a round that waits for these answers until the response timeout is over.
     pub(super) fn new(unanswered: SortedMap<Ticket, NodeId>, timeout: Duration) -> Self {
         Self {
             unanswered,
@@ -414,7 +415,7 @@ impl Round {
         }
     }
 
-    /// A primary answered.
+    /// Handles the answer of a primary.
     pub(super) fn answered(&mut self, member: Ticket, outcome: Outcome) {
         self.unanswered.remove(&member);
         match outcome {
@@ -425,7 +426,7 @@ impl Round {
                 self.refused = self.refused.saturating_add(1);
                 self.holder = error.holder().cloned();
             }
-            // A server that is set up wrongly says more than one that is silent.
+            // The error of a misconfigured server matters more than that of a silent one.
             Outcome::Failed(error) if !self.failure.as_ref().is_some_and(is_fatal) => {
                 self.failure = Some(error);
             }
@@ -433,33 +434,34 @@ impl Round {
         }
     }
 
-    /// A mutex that was granted is lost: it counts no more. False if the round has no such mutex.
+    /// Removes a granted mutex that is lost. Returns `false` if the round has no such mutex.
     pub(super) fn lost(&mut self, member: LeaseId) -> bool {
         self.granted.remove(&member).is_some()
     }
 
-    /// How many primaries granted their mutex or refused it.
+    /// Returns how many primaries granted or refused their mutex.
     pub(super) fn answers(&self) -> usize {
         self.granted.len().saturating_add(self.refused)
     }
 
-    /// Until when the mutexes that were granted may be relied on; `None` without a majority.
+    /// Returns the deadline of the granted mutexes; `None` without a majority.
     pub(super) fn deadline(&self, majority: usize) -> Option<Instant> {
         last_of_majority(self.granted.values(), majority)
     }
 
-    /// Whether the answers to come may make a majority, or tell why there is none.
+    /// Whether the missing answers can still lead to a majority, or to the reason why there is none.
     pub(super) fn is_open(&self, majority: usize, connected: &SortedSet<NodeId>) -> bool {
         if self.answers() < majority {
             return self.answers().saturating_add(self.unanswered.len()) >= majority;
         }
-        // Enough is known to refuse the lock: the round waits for no connection to hear more.
+        // A majority has answered, which is enough to refuse the lock. The round does not wait for connections any
+        // more.
         let to_come = self.unanswered.values().filter(|node| connected.contains(node));
         self.granted.len().saturating_add(to_come.count()) >= majority
     }
 
-    /// Why there was no majority, if primaries that would make one have answered since then, and take longer than
-    /// a round waits that asks for such a lease.
+    /// Returns the cause if the primaries are too slow for the response timeout: enough of the missing ones to make a
+    /// majority have answered a call since `since`, but took longer. `lease` is the requested lease.
     pub(super) fn slowness(&self, io: &Io, lease: Duration, since: Instant) -> Option<Cause> {
         let missing = majority(io).checked_sub(self.answers())?;
         let late = self.unanswered.values().filter_map(|node| io.round_trip(*node, since));
@@ -483,11 +485,11 @@ impl Round {
         }))
     }
 
-    /// Why the round has no majority so far.
+    /// Returns why the round has no majority so far.
     pub(super) fn no_majority(&self, io: &Io) -> NoMajority {
         let silence = || {
             let mut silent = self.unanswered.values();
-            // A primary without a connection says more than one that has not answered yet.
+            // The loss of a connection says more than a missing answer.
             let away = silent.clone().find(|node| !io.is_connected(**node));
             let node = away.or_else(|| silent.next())?;
             Some(Error::caused(
@@ -504,7 +506,7 @@ impl Round {
         }
     }
 
-    /// Releases what was granted, and cancels what is still asked for.
+    /// Releases all grants of the round, and cancels the calls that are not answered.
     pub(super) fn undo(self, members: &mut Members, now: Instant) {
         members.cancel_all(self.unanswered.keys(), now);
         for lease in self.granted.into_keys() {
@@ -512,27 +514,27 @@ impl Round {
         }
     }
 
-    /// The mutexes that were granted with their deadlines, and the tickets that are not answered yet.
+    /// Returns the granted mutexes with their deadlines, and the tickets that are not answered yet.
     pub(super) fn into_members(self) -> (SortedMap<LeaseId, Instant>, Vec<Ticket>) {
         (self.granted, self.unanswered.into_keys().collect())
     }
 }
 
-/// Why there was no majority.
+/// The reason why there was no majority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NoMajority {
-    /// The holder of the lock on one of the primaries that answered.
+    /// The holder of the lock, as one of the primaries named it.
     pub(super) holder: Option<Holder>,
     /// Whether a majority answered.
     pub(super) is_answered: bool,
-    /// The error of a primary that did not.
+    /// The error of a primary that failed or did not answer.
     pub(super) failure: Option<Error>,
-    /// A majority answers too late; why that is, and what helps.
+    /// The reason why a majority answers too late, with advice.
     pub(super) slowness: Option<Cause>,
 }
 
 impl NoMajority {
-    /// No round was needed: the lock is held here.
+    /// Makes the result for waiters that needed no round, because this client held the lock.
     pub(super) const fn held_here() -> Self {
         Self {
             holder: None,
@@ -542,17 +544,17 @@ impl NoMajority {
         }
     }
 
-    /// Whether a round came to this: it does not just say that the lock was held here.
+    /// Whether this is the result of a round, and not only of a hold of this client.
     pub(super) const fn is_of_a_round(&self) -> bool {
         self.holder.is_some() || self.failure.is_some()
     }
 
-    /// Whether another round cannot help. While a majority answers, the others may be as they are.
+    /// Whether another round would be useless. Failures of a minority do not matter while a majority answers.
     pub(super) fn is_fatal(&self) -> bool {
         !self.is_answered && self.failure.as_ref().is_some_and(is_fatal)
     }
 
-    /// Both together; where both know something, this one counts.
+    /// Combines two results. If both have a part, the part of `self` counts.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             holder: self.holder.or(other.holder),
@@ -562,7 +564,7 @@ impl NoMajority {
         }
     }
 
-    /// The error for a caller that waited so long, or for one that did not wait.
+    /// Returns the error for a caller that waited this long; `None` for a single attempt.
     pub(super) fn into_error(self, waited: Option<Duration>) -> Error {
         match self.failure {
             Some(error) if is_fatal(&error) && !self.is_answered => error,
@@ -591,7 +593,7 @@ impl NoMajority {
     }
 }
 
-/// Whether asking again cannot help.
+/// Whether another attempt would be useless.
 const fn is_fatal(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument)
 }

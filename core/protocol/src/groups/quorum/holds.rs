@@ -29,7 +29,7 @@ pub(super) struct QuorumHolds {
     by_lease: SortedMap<LeaseId, QuorumHold>,
     /// The holds of each lock, oldest first.
     by_name: SortedMap<LockName, SortedSet<LeaseId>>,
-    /// The tickets that primaries have not answered yet, and the hold that each answer joins.
+    /// The tickets that primaries have not answered yet, each with the hold that a late grant joins.
     late: SortedMap<Ticket, LeaseId>,
 }
 
@@ -38,24 +38,24 @@ pub(super) struct QuorumHolds {
 pub(super) struct QuorumHold {
     name: LockName,
     context: Option<Context>,
-    /// The primaries' mutexes that it has, and until when each may be relied on.
+    /// The mutexes of primaries, each with its deadline.
     members: SortedMap<LeaseId, Instant>,
-    /// Primaries whose answer is still to come; what they grant joins the others.
+    /// The tickets that primaries have not answered yet; late grants join the members.
     unanswered: Vec<Ticket>,
-    /// Whether the watchdog renews it.
+    /// Whether the watchdog renews the hold.
     is_renewed: bool,
     lost: Option<LostReason>,
-    /// Until when a majority may be relied on.
+    /// The deadline of a majority of the members.
     deadline: Instant,
 }
 
-/// What a round becomes when a majority grants it.
+/// The data of a round that becomes a hold.
 pub(super) struct NewHold {
     pub(super) name: LockName,
     pub(super) context: Option<Context>,
-    /// The primaries' mutexes that were granted, and until when each may be relied on.
+    /// The mutexes that primaries granted, each with its deadline.
     pub(super) members: SortedMap<LeaseId, Instant>,
-    /// Primaries whose answer is still to come.
+    /// The tickets that primaries have not answered yet.
     pub(super) unanswered: Vec<Ticket>,
     pub(super) is_renewed: bool,
 }
@@ -64,7 +64,7 @@ pub(super) struct NewHold {
 pub(super) struct Released {
     pub(super) name: LockName,
     pub(super) lost: Option<LostReason>,
-    /// The releases of its members, which are under way.
+    /// The tickets of its members' releases, which are in progress.
     pub(super) releases: Vec<Ticket>,
 }
 
@@ -73,7 +73,7 @@ impl QuorumHold {
         self.lost
     }
 
-    /// What `operation` gets that relied on it, once it is lost.
+    /// Returns the error of an operation that needs the hold after it was lost.
     pub(super) fn lost_error(&self, operation: Operation) -> Error {
         match self.is_renewed {
             true => Error::lost(operation, self.lost),
@@ -85,7 +85,7 @@ impl QuorumHold {
         self.deadline
     }
 
-    /// Whether the mutex is one of its members, and is not lost.
+    /// Whether a mutex is a member of the hold and is not lost.
     pub(super) fn has_member(&self, member: LeaseId) -> bool {
         self.members.contains_key(&member)
     }
@@ -115,19 +115,19 @@ impl QuorumHolds {
         self.of_name(name).any(|(_, hold)| hold.lost.is_none())
     }
 
-    /// The leases of a context on a lock, newest last.
+    /// Returns the leases of a context on a lock, newest last.
     pub(super) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         let of_context = move |(lease, hold): (LeaseId, &QuorumHold)| (hold.context == Some(context)).then_some(lease);
         self.of_name(name).filter_map(of_context)
     }
 
-    /// The holds of a lock, oldest first.
+    /// Returns the holds of a lock, oldest first.
     fn of_name(&self, name: &LockName) -> impl Iterator<Item = (LeaseId, &QuorumHold)> {
         let leases = self.by_name.get(name).into_iter().flat_map(SortedSet::iter);
         leases.filter_map(|lease| Some((*lease, self.by_lease.get(lease)?)))
     }
 
-    /// Why a wait for this lock could not be ended by anybody else.
+    /// Returns the error for a wait for this lock that no other caller could end.
     pub(super) fn waits_for_itself(&self, members: &Members, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) || members.io().has(Defect::CompositeWaitsForItself) {
             return None;
@@ -147,7 +147,7 @@ impl QuorumHolds {
         stops_it.then(|| refusal(request, BLOCKED))
     }
 
-    /// A majority granted a lock: its caller gets the lease.
+    /// Adds a hold that a majority granted, and grants its caller the lease.
     pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, new: NewHold, now: Instant) {
         let lease = members.next_lease();
         for member in new.members.keys() {
@@ -174,7 +174,7 @@ impl QuorumHolds {
         members.grant(ticket, (lease, &[]), deadline, 1);
     }
 
-    /// A primary answered after its round was granted: the mutex that it grants joins the others.
+    /// Handles the answer of a primary after its round was granted: a mutex that it grants joins the members.
     pub(super) fn late_answer(&mut self, members: &mut Members, member: Ticket, outcome: Outcome, now: Instant) {
         let Some(lease) = self.late.remove(&member) else {
             return;
@@ -190,7 +190,7 @@ impl QuorumHolds {
         }
     }
 
-    /// A primary's mutex lasts longer, or shorter than was known.
+    /// Handles a new deadline of a primary's mutex, which can be later or earlier than the old one.
     pub(super) fn member_renewed(
         &mut self,
         members: &mut Members,
@@ -204,7 +204,7 @@ impl QuorumHolds {
         }
     }
 
-    /// A primary's mutex is lost. True if the majority is lost with it.
+    /// Handles the loss of a primary's mutex. Returns whether the majority is lost with it.
     pub(super) fn member_lost(
         &mut self,
         members: &mut Members,
@@ -224,7 +224,7 @@ impl QuorumHolds {
         is_lost
     }
 
-    /// Sets the deadline to that of the majority's last member.
+    /// Sets the deadline of the hold to that of the last member of the majority.
     fn recount(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
         let Some(hold) = self.by_lease.get_mut(&lease) else {
             return;
@@ -237,7 +237,7 @@ impl QuorumHolds {
         }
     }
 
-    /// A hold is lost, and its caller is told. Returns its lock; `None` if it was lost before.
+    /// Handles the loss of a hold, and reports it to the caller. Returns the lock; `None` if the hold was lost before.
     pub(super) fn lose(
         &mut self,
         members: &mut Members,
@@ -258,7 +258,7 @@ impl QuorumHolds {
         members.cancel_all(&unanswered, now);
         members.tell(Event::Lost { lease, reason });
         for member in lost.keys() {
-            // Their records stay until the release: the program may still be inside.
+            // The records stay until the release, because the program may still rely on them.
             members.tell_nobody_of(*member);
             if let Some(id) = members.locks().holds().of_lease(*member) {
                 members.lose(id, reason, now);
@@ -271,7 +271,7 @@ impl QuorumHolds {
         Some(name)
     }
 
-    /// Releases the members of a hold; what primaries may yet grant is released as well.
+    /// Releases the members of a hold. Late grants of primaries are released as well.
     pub(super) fn release(
         &mut self,
         members: &mut Members,
@@ -313,7 +313,7 @@ impl QuorumHolds {
         extensions
     }
 
-    /// Takes a hold out of all tables.
+    /// Removes a hold from all tables.
     fn remove(&mut self, lease: LeaseId) -> Option<QuorumHold> {
         let hold = self.by_lease.remove(&lease)?;
         self.expect_no_more(&hold.unanswered);
@@ -326,14 +326,14 @@ impl QuorumHolds {
         Some(hold)
     }
 
-    /// What these primaries still answer joins no hold.
+    /// Stops late grants of these tickets from joining a hold.
     fn expect_no_more(&mut self, late: &[Ticket]) {
         for ticket in late {
             self.late.remove(ticket);
         }
     }
 
-    /// The client is closed: no hold is told any more what happens to its members.
+    /// Closes the client's holds: they receive no more events of their members.
     pub(super) fn close(&mut self, members: &mut Members) {
         self.by_name.clear();
         self.late.clear();
@@ -346,7 +346,7 @@ impl QuorumHolds {
     }
 }
 
-/// Until when a majority of these members may be relied on.
+/// Returns the deadline of a majority of these members.
 fn reliable_until(io: &Io, members: &SortedMap<LeaseId, Instant>, now: Instant) -> Instant {
     let counted = if io.has(Defect::LongestMemberCounts) {
         1
@@ -365,7 +365,7 @@ pub(super) struct Broadcasts {
 /// A release, an extension or a question whose outcome a majority decides.
 #[derive(Debug, Default)]
 struct Broadcast {
-    /// The lock to name in an error, if the primaries' own errors do not.
+    /// The lock to name in an error, if the errors of primaries do not name it.
     name: Option<LockName>,
     extension: Option<Extension>,
     unanswered: Vec<Ticket>,
@@ -383,7 +383,7 @@ struct Extension {
 }
 
 impl Broadcast {
-    /// A primary answered.
+    /// Handles the answer of a primary.
     fn answered(&mut self, member: Ticket, outcome: Outcome) {
         self.unanswered.retain(|unanswered| *unanswered != member);
         if let (Some(extension), Outcome::Extended(_)) = (&mut self.extension, &outcome) {
@@ -392,7 +392,7 @@ impl Broadcast {
         self.outcomes.push(outcome);
     }
 
-    /// What it comes to, once that is known.
+    /// Returns the outcome, if it is known by now.
     fn outcome(&self, members: &Members, holds: &QuorumHolds) -> Option<Outcome> {
         let majority = majority(members.io());
         match &self.extension {
@@ -403,8 +403,8 @@ impl Broadcast {
         }
     }
 
-    /// What an extension comes to, once that is known: until when a majority may be relied
-    /// on. A member that was extended and has been lost since does not count.
+    /// Returns the outcome of an extension, if it is known by now: the deadline of a majority. A member that was
+    /// extended and has been lost since does not count.
     fn extended(&self, extension: &Extension, holds: &QuorumHolds, majority: usize) -> Option<Outcome> {
         let failed = || {
             let mut outcomes = self.outcomes.iter();
@@ -439,17 +439,17 @@ impl Broadcasts {
         self.by_ticket.len()
     }
 
-    /// Whether the ticket is that of a broadcast.
+    /// Whether a ticket belongs to a broadcast.
     pub(super) fn has(&self, ticket: Ticket) -> bool {
         self.by_ticket.contains_key(&ticket)
     }
 
-    /// The tickets of all broadcasts.
+    /// Returns the tickets of all broadcasts.
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.by_ticket.keys().copied()
     }
 
-    /// The members of a quorum hold are being released.
+    /// Adds the release of a quorum hold; `releases` are the tickets of its members.
     pub(super) fn release(&mut self, ticket: Ticket, releases: Vec<Ticket>) {
         let broadcast = Broadcast {
             unanswered: releases,
@@ -458,7 +458,7 @@ impl Broadcasts {
         self.by_ticket.insert(ticket, broadcast);
     }
 
-    /// The members of a quorum hold are being extended, each under its ticket.
+    /// Adds the extension of a quorum hold; each of its members has a ticket.
     pub(super) fn extend(&mut self, ticket: Ticket, lease: LeaseId, members: SortedMap<Ticket, LeaseId>) {
         let broadcast = Broadcast {
             unanswered: members.keys().copied().collect(),
@@ -472,7 +472,7 @@ impl Broadcasts {
         self.by_ticket.insert(ticket, broadcast);
     }
 
-    /// Puts a question about one lock to every primary.
+    /// Asks every primary a question about one lock.
     pub(super) fn inspect(
         &mut self,
         members: &mut Members,
@@ -495,14 +495,14 @@ impl Broadcasts {
         self.by_ticket.insert(ticket, broadcast);
     }
 
-    /// A primary answered.
+    /// Handles the answer of a primary.
     pub(super) fn answered(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) {
         if let Some(broadcast) = self.by_ticket.get_mut(&ticket) {
             broadcast.answered(member, outcome);
         }
     }
 
-    /// Tells the caller once a majority agrees, or all have answered.
+    /// Completes the caller's ticket, if a majority agrees or all primaries have answered.
     pub(super) fn decide(&mut self, members: &mut Members, holds: &QuorumHolds, ticket: Ticket) {
         let broadcast = self.by_ticket.get(&ticket);
         let Some(outcome) = broadcast.and_then(|broadcast| broadcast.outcome(members, holds)) else {
@@ -517,11 +517,11 @@ impl Broadcasts {
         }
     }
 
-    /// Nobody waits for a broadcast any more. Returns the lock to name, if there is such a
+    /// Stops waiting for the answers of a broadcast. Returns the lock to name in an error, if the ticket belongs to a
     /// broadcast.
     pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket) -> Option<Option<LockName>> {
         let broadcast = self.by_ticket.remove(&ticket)?;
-        // What is still under way goes on.
+        // Calls that are still in progress go on.
         for member in broadcast.unanswered {
             members.disown(member);
         }
@@ -529,7 +529,7 @@ impl Broadcasts {
     }
 }
 
-/// What a majority answered, as soon as there is one, or the best answer at the end.
+/// Returns the answer of a majority, if there is one by now, or the best answer if all primaries have answered.
 fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outcome> {
     let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
     let first = |is_it: fn(&Outcome) -> bool| outcomes.iter().find(|outcome| is_it(outcome)).cloned();
@@ -543,7 +543,7 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
                 | Outcome::Forced(true)
         )
     };
-    // Where an extension counts its members' answers, which is a defect.
+    // This is used only with the defect that counts the answers of an extension's members.
     let extended = outcomes.iter().filter_map(|outcome| match outcome {
         Outcome::Extended(deadline) => Some(deadline),
         _ => None,
@@ -570,7 +570,8 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
     if let Some(unknown) = first(is_unknown) {
         return Some(unknown);
     }
-    // Another holder need not be on every primary; and what is on few of them is no holder.
+    // Another holder need not have a record on every primary. An owner with records on only a few primaries holds
+    // nothing.
     let is_stolen = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Stolen));
     let is_expired = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Expired));
     let bad = if count(is_stolen) >= count(is_expired) {
