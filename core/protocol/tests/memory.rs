@@ -1,6 +1,6 @@
-//! What a session keeps does not grow with what it has done.
+//! The entries of a session do not grow with the work that it has done.
 //!
-//! `STEADLOCK_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
+//! With `STEADLOCK_LONG=1` the tests use a million names and 100,000 leases (`./ci/just test-long`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! What an operation costs does not grow with what else the client holds. Ratios of
-//! times in one run: a busy machine is slow by itself, so run it alone.
+//! The cost of an operation does not grow with the other locks that the client holds. The tests compare times of one
+//! run. Run them alone, because a busy machine distorts the times.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use support::{Client, wants};
 
-/// Of so many holds the times are compared.
+/// The numbers of holds whose times are compared.
 const FEW: usize = 100;
 const MANY: usize = 10_000;
-/// How much longer it may take with a hundred times as many: by what maps grow, and caches miss.
+/// The maximum ratio of the times with many and with few holds. Larger maps and cache misses make it greater than 1.
 const FLAT: f64 = 6.0;
 
-/// A client that holds so much.
+/// Returns a client with this many holds.
 fn holding(count: usize) -> Client {
     let mut client = Client::new();
     for number in 0..count {
@@ -31,7 +31,7 @@ fn holding(count: usize) -> Client {
     client
 }
 
-/// The shortest time of some rounds of an operation.
+/// Returns the shortest time of several rounds of an operation.
 fn shortest(client: &mut Client, operation: impl Fn(&mut Client)) -> Duration {
     let round = |client: &mut Client| {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Getting the lock: waiting, being woken, being refused, giving up.
+//! Acquiring a lock: waits, wake-ups, refusals, timeouts.
 
 use std::time::Duration;
 
@@ -288,8 +288,7 @@ fn what_was_released_before_the_subscription_stood_is_found_at_once() {
     let mut world = World::new(2);
     let grant = world.hold(0, wants("a"));
     let ticket = world.acquire(1, wants("a"));
-    // The waiter is refused after 100 µs and subscribed after 300: the message of
-    // this release passes unheard.
+    // The waiter is refused after 100 µs and subscribed after 300 µs, so the message of this release does not reach it.
     world.run_for(LATENCY);
     world.release(0, grant.lease);
     let (_, took) = world.outcome_within(1, ticket, Duration::from_secs(2)).unwrap();
@@ -306,7 +305,7 @@ fn a_message_that_overtakes_a_refusal_repeats_the_try() {
     while world.calls(Script::LockAcquire) < 4 {
         world.run_for(LATENCY);
     }
-    // The poll was refused just now, and its answer is on its way.
+    // The poll has just been refused, and the reply is in transit.
     world.release(0, grant.lease);
     let (_, took) = world.outcome_within(1, ticket, Duration::from_secs(2)).unwrap();
     assert!(took < ms(30), "{took:?}");

@@ -1,5 +1,4 @@
-//! Attempts whose caller went away, replies that never came, and releases that
-//! had to be sent again.
+//! Cancelled attempts, replies that never come, and releases that are sent again.
 
 use std::time::Duration;
 
@@ -112,7 +111,8 @@ fn a_late_grant_without_any_time_left_is_given_back() {
     );
     world.run_for(ms(50));
     world.server.stopped = false;
-    // The reply arrives when 76 of the lease's 79 ms are over; the next one in time.
+    // The reply arrives 50 ms after the call was sent, when 29 of the lease's 79 ms are left. In the second world it
+    // arrives after 100 ms, so the client asks again.
     granted(world.outcome(0, ticket));
     let mut world = World::new(1);
     world.server.stopped = true;
@@ -141,8 +141,8 @@ fn an_answer_to_an_owner_that_was_given_up_grants_nothing() {
             ..wants("a")
         },
     );
-    // Both attempts are granted: the first too late, so that its owner is released,
-    // the second in time, but for the same owner.
+    // Both attempts use the same owner id, and both are granted. The first grant comes too late, so the client gives up
+    // the owner id and releases it. The second grant comes in time, but belongs to that owner id.
     world.run_for(ms(100));
     world.server.stopped = false;
     let grant = granted(world.outcome(0, ticket));
@@ -173,13 +173,13 @@ fn who_held_the_lock_is_not_told_by_the_word_of_a_server_that_is_gone() {
     world.hold(0, wants("a"));
     let waiter = world.acquire(1, bounded());
     world.run_for(ms(10));
-    // Nothing is on its way that could fail.
+    // No call is in flight that could fail.
     world.disconnect(1);
     let refused = error(world.outcome(1, waiter));
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     assert!(refused.message().contains("cut"), "{refused}");
 
-    // The next connection says it anew.
+    // On the next connection the server names the holder again.
     world.connect(1);
     let waiter = world.acquire(1, bounded());
     world.run_for(ms(10));
@@ -202,7 +202,7 @@ fn who_waits_behind_others_of_its_client_is_told_so_between_two_of_them() {
     let second = world.acquire(0, bounded);
     world.reply_latency = ms(20);
     world.run_for(ms(490));
-    // While its wait ends, the first one's question is on its way.
+    // When the wait of the second caller ends, the attempt of the first caller is in flight.
     world.release(0, held.lease);
     let refused = error(world.outcome(0, second));
     assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
@@ -408,7 +408,7 @@ fn a_release_that_lacks_a_right_is_told_at_once_and_goes_on() {
     );
     assert!(failed.message().contains("HDEL"), "{failed}");
     assert!(world.now.saturating_since(start) < ms(100));
-    // Somebody grants the right.
+    // The user now gets the missing right.
     world.run_for(Duration::from_secs(4));
     assert!(world.server.records.is_empty());
     assert!(world.clients[0].session.is_empty());

@@ -1,5 +1,4 @@
-//! Messages about the fair lock and others: what a client believes, what makes it ask, and how
-//! often.
+//! Messages about the fair lock and other locks: which ones a client trusts, which ones make it ask, and how often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +9,10 @@ use steadlock_protocol::{
 
 use crate::world::{NODE, at, connected, fixed, ms, sent, wants};
 
-/// What the server's clock shows at `at(0)`, in µs.
+/// The server's clock at `at(0)`, in µs.
 const EPOCH: u64 = 1_795_000_000_000_000;
 
-/// The server's clock.
+/// Returns the server's clock, in µs.
 fn shown(millis: u64) -> u64 {
     EPOCH + millis * 1_000
 }
@@ -30,7 +29,7 @@ fn text(text: &str) -> Reply {
     Reply::Bytes(text.as_bytes().to_vec())
 }
 
-/// What is left of a hold: of another owner's hold the rest of 30 s, which nobody renews.
+/// Returns the rest of the holder's TTL in ms. Another owner's hold has 30 s at `at(0)`, and is not renewed.
 fn left(owner: &str, millis: u64) -> i64 {
     match owner {
         "" => -2,
@@ -39,7 +38,7 @@ fn left(owner: &str, millis: u64) -> i64 {
     }
 }
 
-/// The answer to an attempt: this owner holds it.
+/// Returns the reply to an attempt: this owner holds the lock.
 fn held(kind: Kind, owner: &str, millis: u64) -> Reply {
     let ttl = left(owner, millis);
     let mut parts = vec![Reply::Int(0), Reply::Int(ttl), text(owner)];
@@ -49,7 +48,7 @@ fn held(kind: Kind, owner: &str, millis: u64) -> Reply {
     Reply::Array(parts)
 }
 
-/// The answer to a poll.
+/// Returns the reply to a poll.
 fn stands(owner: &str, token: u64, millis: u64) -> Reply {
     let ttl = left(owner, millis);
     Reply::Array(vec![
@@ -60,18 +59,18 @@ fn stands(owner: &str, token: u64, millis: u64) -> Reply {
     ])
 }
 
-/// The owner id under which an attempt asks.
+/// Returns the owner id of an attempt.
 fn owner(attempt: &Call) -> String {
     String::from_utf8_lossy(&attempt.args[1]).into_owned()
 }
 
-/// The owner id that a release is for.
+/// Returns the owner id of a release.
 fn released(release: &Call) -> String {
     String::from_utf8_lossy(&release.args[0]).into_owned()
 }
 
-/// A waiter of the fair lock that is in the server's queue since `at(0)`, and whose client
-/// listens: its ticket, its owner id, and the channel of grants and the plain one.
+/// Adds a waiter for the fair lock that has been in the server's queue since `at(0)`, and confirms its channels.
+/// Returns its ticket, its owner id, the channel of grants, and the channel of releases.
 fn waiting(session: &mut Session) -> (Ticket, String, Arc<[u8]>, Arc<[u8]>) {
     let ticket = session.acquire(of_kind(Kind::Fair, None), at(0));
     let (calls, _) = sent(session, at(0));
@@ -87,7 +86,7 @@ fn waiting(session: &mut Session) -> (Ticket, String, Arc<[u8]>, Arc<[u8]>) {
     (ticket, owner(&calls[0]), Arc::clone(grants), Arc::clone(plain))
 }
 
-/// Answers everything that is under way: this owner holds the lock. How many calls there were.
+/// Answers all calls in flight: this owner holds the lock. Returns the number of calls.
 fn settle(session: &mut Session, holder: &str, millis: u64) -> usize {
     let mut count = 0;
     loop {
@@ -117,11 +116,11 @@ fn a_grant_that_cannot_be_true_is_asked_about_and_not_believed() {
     let now = 300;
     let future = shown(now + 1_000);
     for (seen, token) in [
-        // Before the last call that found it, and tokens from before that.
+        // The server saw the waiter before the last call that found it, or drew the token before it saw the waiter.
         (shown(0) - 1, shown(100)),
         (shown(2), shown(1)),
         (0, 1),
-        // What is still to come.
+        // The times are in the future.
         (future, future),
         (shown(100), future),
         (shown(100), (1 << 53) - 2),
@@ -157,7 +156,7 @@ fn a_grant_that_is_told_in_time_is_believed_without_a_question() {
     assert_eq!(settle(&mut session, "other:1", 300), 0);
 }
 
-/// Messages that say nothing true, on any channel.
+/// Returns a message that is not true, for any channel.
 fn inventions(owner: &str, number: u64) -> Vec<u8> {
     let now = shown(number / 10);
     match number % 8 {
@@ -186,7 +185,7 @@ fn ten_thousand_inventions_grant_nothing_and_cause_few_calls() {
             session.on_subscribed(NODE, channel, at(0));
         }
         let mut calls = settle(&mut session, "other:1", 0);
-        // Ten in each millisecond, for a second, on every channel.
+        // Every channel receives ten messages per millisecond, for a second.
         for number in 0..10_000 {
             let now = number / 10;
             for channel in &channels {
@@ -215,7 +214,7 @@ fn after_a_change_messages_make_waiters_ask_at_once_again() {
         session.on_timeout(at(now));
         settle(&mut session, "other:1", now);
     }
-    // The next one is asked in at most a poll, and finds another holder.
+    // The waiter asks again after at most one poll interval, and finds another holder.
     let mut now = 2_000;
     loop {
         session.on_message(NODE, &channels[0], b"0", at(now));
@@ -245,7 +244,7 @@ fn a_waiter_that_leaves_while_a_poll_that_names_it_is_cut_off_is_released_twice(
         (calls.len(), calls[0].script, released(&calls[0])),
         (1, Script::FairRelease, name.clone())
     );
-    // The connection closes under both; the poll may still run.
+    // The connection closes before both calls are answered. The poll may still run.
     session.on_disconnected(NODE, "gone", at(780));
     for call in [&poll[0], &calls[0]] {
         session.on_reply(call.id, Err(CallError::Disconnected("gone".into())), at(780));
@@ -282,7 +281,7 @@ fn what_is_granted_to_one_who_has_left_is_released_at_once() {
     let (ticket, name, grants, _) = waiting(&mut session);
     session.cancel(ticket, at(10));
     settle(&mut session, "other:1", 10);
-    // A late call has put it back, and it was granted the lock.
+    // A late call has put the owner id into the queue again, and the server has granted it the lock.
     let message = format!("{name} {} {}", shown(500), shown(600));
     session.on_message(NODE, &grants, message.as_bytes(), at(601));
     let (calls, _) = sent(&mut session, at(601));
@@ -290,7 +289,7 @@ fn what_is_granted_to_one_who_has_left_is_released_at_once() {
         (calls.len(), calls[0].script, released(&calls[0])),
         (1, Script::FairRelease, name)
     );
-    // While that is under way, a message of it causes no other.
+    // While this release is in flight, another message about the owner id causes no second release.
     session.on_message(NODE, &grants, message.as_bytes(), at(800));
     assert_eq!(sent(&mut session, at(800)).0, []);
 }
@@ -313,7 +312,7 @@ fn a_poll_that_names_one_who_has_left_as_the_holder_releases_it() {
     );
 }
 
-/// A process that was restored from a snapshot while the original runs has its client id.
+/// A process that was restored from a snapshot has the client id of the original, which may still be running.
 #[test]
 fn what_is_granted_to_an_owner_that_was_never_here_is_left_alone() {
     let mut session = connected();
@@ -330,7 +329,7 @@ fn what_is_granted_to_an_owner_that_was_never_here_is_left_alone() {
     assert!(calls.iter().all(|call| call.script != Script::FairRelease), "{calls:?}");
 }
 
-/// A poll draws tokens for those only that it names, and more waiters may be here.
+/// A poll draws tokens only for the waiters that it names, but the client can have more waiters.
 #[test]
 fn a_grant_that_a_poll_has_no_token_for_makes_its_waiter_ask_for_one() {
     let mut session = connected();
@@ -384,7 +383,7 @@ fn a_free_lock_behind_dead_waiters_is_asked_for_at_once() {
     session.acquire(of_kind(Kind::Fair, None), at(0));
     let (calls, _) = sent(&mut session, at(0));
     let name = owner(&calls[0]);
-    // The server has passed over so many, and there are more.
+    // The server has skipped its maximum of dead waiters, and there are more.
     session.on_reply(calls[0].id, Ok(held(Kind::Fair, "", 0)), at(1));
     let mut now = 1;
     for _ in 0..20 {
@@ -462,7 +461,7 @@ fn a_message_that_overtakes_the_answer_queued_makes_the_waiter_ask_again() {
     session.acquire(of_kind(Kind::Fair, None), at(100));
     let (calls, _) = sent(&mut session, at(100));
     assert_eq!(calls.len(), 1);
-    // A plain holder releases after the call has run; word of it is faster than the answer.
+    // A holder of the plain lock releases it after the call has run. The message overtakes the answer.
     session.on_message(NODE, &plain, b"0", at(101));
     let (poll, _) = sent(&mut session, at(101));
     session.on_reply(poll[0].id, Ok(stands("other:1", 0, 100)), at(102));
@@ -475,7 +474,7 @@ fn a_message_that_overtakes_the_answer_queued_makes_the_waiter_ask_again() {
 fn a_turn_that_is_told_of_was_waited_for_though_it_lasts_about_as_long_as_the_lease() {
     let mut session = connected();
     let wanted = [of_kind(Kind::Fair, None), wants("left")];
-    // The server gives turns for 3 s.
+    // The server grants the lock to a queued waiter for 3 s.
     let wanted = wanted.map(|request| AcquireRequest {
         lease: fixed(2_999),
         ..request

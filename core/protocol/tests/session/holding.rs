@@ -1,4 +1,4 @@
-//! Who owns a hold: re-entry, levels, releasing.
+//! The owner of a hold: re-entry, levels, releases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which program a client is: what it says, when, and whom it tells what others said.
+//! The identities of clients: what a client tells and when, and who learns about other clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::world::{LATENCY, World, error, ms, wants};
 
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Clients that say who they are: `orders.py, pid 1 on worker`, and so on.
+/// Returns a world whose clients have identities: `orders.py, pid 1 on worker`, and so on.
 fn world(clients: usize) -> World {
     let pid = std::cell::Cell::new(0);
     World::with(clients, |config| {
@@ -26,7 +26,7 @@ fn world(clients: usize) -> World {
     })
 }
 
-/// How often a script was called by a client so far.
+/// Returns how many times a client has called a script so far.
 fn count(world: &World, client: usize, script: Script) -> usize {
     let calls = world.server.calls.iter();
     calls
@@ -34,7 +34,7 @@ fn count(world: &World, client: usize, script: Script) -> usize {
         .count()
 }
 
-/// A client asks who holds the lock.
+/// Lets a client ask who holds the lock.
 fn ask(world: &mut World, client: usize) -> Ticket {
     let now = world.now;
     let name = wants("a").name;
@@ -43,7 +43,7 @@ fn ask(world: &mut World, client: usize) -> Ticket {
     ticket
 }
 
-/// The same; it has the answer, and not yet who that is.
+/// Lets a client ask, and runs until it has the answer, but not yet the holder's identity.
 fn ask_and_hear(world: &mut World, client: usize) -> Ticket {
     let ticket = ask(world, client);
     world.run_for(2 * LATENCY);
@@ -58,7 +58,7 @@ fn state(world: &mut World, client: usize) -> LockState {
     }
 }
 
-/// Who is said to hold the lock.
+/// Returns the identity of the lock's holder, as the client knows it.
 fn holder(world: &mut World, client: usize) -> Option<String> {
     state(world, client)
         .holder
@@ -137,7 +137,7 @@ fn who_asks_for_the_holder_hears_which_program_it_is() {
     world.hold(0, wants("a"));
     assert_eq!(holder(&mut world, 1).unwrap(), "orders.py, pid 1 on worker");
     assert_eq!(holder(&mut world, 0).unwrap(), "orders.py, pid 1 on worker");
-    // For a minute it is known; then it is asked for again.
+    // The identity is used for a minute; after that the client asks again.
     for _ in 0..10 {
         holder(&mut world, 1);
     }
@@ -178,13 +178,13 @@ fn a_timeout_names_the_program_that_holds_the_lock() {
     let named = "not granted after 100ms: held by orders.py, pid 1 on worker for another 29.";
     assert!(told.starts_with(named), "{told}");
     assert_eq!(refusal.holder().unwrap().client.as_ref().unwrap().pid, 1);
-    // By then the name is known, and a caller that does not wait is told it at once.
+    // The name is known by then, so a caller that does not wait gets it at once.
     let ticket = world.acquire(1, refused_after(Duration::ZERO));
     let Outcome::NotGranted(refusal) = world.outcome(1, ticket) else {
         panic!()
     };
     assert!(refusal.message().contains("held by orders.py"), "{refusal}");
-    // Another thread of the holder's own client hears the same.
+    // Another thread of the holder's own client gets the same name.
     let ticket = world.acquire(0, refused_after(Duration::ZERO));
     let Outcome::NotGranted(refusal) = world.outcome(0, ticket) else {
         panic!()
@@ -192,7 +192,7 @@ fn a_timeout_names_the_program_that_holds_the_lock() {
     assert!(refusal.message().contains("held by orders.py, pid 1"), "{refusal}");
 }
 
-/// How a caller that waits so long is refused, and after what time.
+/// Returns the refusal of a caller that waits this long, and the time until the refusal.
 fn refusal(world: &mut World, client: usize, wait: Duration) -> (Error, Duration) {
     let ticket = world.acquire(client, refused_after(wait));
     match world.outcome_within(client, ticket, Duration::from_secs(60)) {
@@ -203,8 +203,8 @@ fn refusal(world: &mut World, client: usize, wait: Duration) -> (Error, Duration
 
 #[test]
 fn the_first_refusal_of_a_client_names_the_program_that_holds_the_lock() {
-    // A caller that does not wait, one whose wait ends before the first answer, and one whose wait ends
-    // between that and the name.
+    // One caller does not wait. The wait of another ends before the first answer, and that of the last between the
+    // first answer and the name.
     for wait in [Duration::ZERO, LATENCY, 3 * LATENCY] {
         let mut world = world(2);
         world.hold(0, wants("a"));
@@ -216,7 +216,7 @@ fn the_first_refusal_of_a_client_names_the_program_that_holds_the_lock() {
         assert_eq!(error.holder().unwrap().client.as_ref().unwrap().pid, 1);
         // One round trip for the refusal, and one for the name.
         assert_eq!(took, 4 * LATENCY, "{wait:?}");
-        // Now it is known.
+        // The name is known now.
         let (error, took) = refusal(&mut world, 1, Duration::ZERO);
         assert!(error.message().contains("held by orders.py"), "{error}");
         assert_eq!(took, 2 * LATENCY);
@@ -240,7 +240,7 @@ fn a_refusal_waits_forty_milliseconds_for_a_name_and_no_longer() {
     let (error, took) = refusal(&mut world, 1, Duration::ZERO);
     assert!(!error.message().contains("orders.py"), "{error}");
     assert_eq!(took, LATENCY + ms(45) + grace);
-    // The grace of a wait that has ended is for the answer and for the name together.
+    // If the wait has ended before, the 40 ms are for the answer and the name together.
     let mut world = self::world(2);
     world.hold(0, wants("a"));
     world.reply_latency = ms(25);
@@ -292,7 +292,7 @@ fn a_refusal_is_told_without_the_name_when_none_will_come() {
         Some((Outcome::NotGranted(_), _))
     ));
     assert_eq!(world.clients[1].session.poll_timeout(), None);
-    // The caller goes away.
+    // The caller cancels.
     let mut world = self::world(2);
     world.hold(0, wants("a"));
     let ticket = world.acquire(1, refused_after(Duration::ZERO));
@@ -307,7 +307,7 @@ fn a_server_that_refuses_to_tell_names_is_asked_for_one_once_a_minute() {
     world.hold(0, wants("a"));
     refusal(&mut world, 1, Duration::ZERO);
     world.run_for(ms(61_000));
-    // The name is refused, and the lock is not.
+    // The server refuses the question about the name, but not the attempt.
     let ticket = world.acquire(1, refused_after(Duration::ZERO));
     world.run_for(2 * LATENCY);
     world.server.errors.extend([CallError::Server {
@@ -336,7 +336,7 @@ fn a_holder_that_says_nothing_is_told_by_its_owner_id() {
         panic!()
     };
     assert!(refusal.message().contains(&format!("held by {owner} for")), "{refusal}");
-    // Redisson's owner ids have the same form, and others' have none.
+    // Redisson's owner ids have the same form, but those of other libraries do not.
     world.server.records.get_mut("a").unwrap().owner = "somebody".into();
     assert_eq!(holder(&mut world, 1), None);
     assert_eq!(count(&world, 1, Script::ClientInspect), 1);

@@ -1,4 +1,4 @@
-//! The connections of a node, each lost and found by itself.
+//! The connections of a node, each of which opens and closes on its own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use steadlock_protocol::{
 
 use crate::world::{NODE, Seeded, at, config, fixed, ms, wants};
 
-/// The watchdog's lease.
+/// The client's lease.
 const LEASE: Duration = Duration::from_secs(30);
 
 fn connected() -> Session {
@@ -20,7 +20,7 @@ fn connected() -> Session {
     session
 }
 
-/// The calls that the session hands out.
+/// Returns the calls that the session hands out.
 fn handed_out(session: &mut Session) -> Vec<Call> {
     let items = std::iter::from_fn(|| session.poll_transmit());
     items
@@ -31,7 +31,7 @@ fn handed_out(session: &mut Session) -> Vec<Call> {
         .collect()
 }
 
-/// The calls that the session hands out, sent.
+/// Returns the calls that the session hands out, and reports them as sent.
 fn sent(session: &mut Session, now: Instant) -> Vec<Call> {
     let calls = handed_out(session);
     for call in &calls {
@@ -49,7 +49,7 @@ fn yes() -> Result<Reply, CallError> {
     Ok(Reply::Array(vec![Reply::Int(1), token]))
 }
 
-/// The answer to a renewal.
+/// Returns the reply to a renewal.
 fn kept() -> Result<Reply, CallError> {
     Ok(Reply::Array(vec![Reply::Int(1)]))
 }
@@ -62,7 +62,7 @@ fn events(session: &mut Session) -> Vec<Event> {
     std::iter::from_fn(|| session.poll_event()).collect()
 }
 
-/// Takes a lock.
+/// Acquires a lock.
 fn hold(session: &mut Session, request: AcquireRequest, now: Instant) -> LeaseId {
     session.acquire(request, now);
     let calls = sent(session, now);
@@ -78,7 +78,7 @@ fn hold(session: &mut Session, request: AcquireRequest, now: Instant) -> LeaseId
     }
 }
 
-/// Lets time pass until something is handed out.
+/// Lets time pass until the session hands out calls.
 fn next(session: &mut Session) -> (Instant, Vec<Call>) {
     loop {
         let due = session.poll_timeout().expect("something to do");
@@ -114,7 +114,7 @@ fn a_renewal_takes_the_lane_that_is_open() {
         assert!(!is_lost(&mut session));
         session.on_lane_opened(NODE, closed, last);
         let again = sent(&mut session, last);
-        // What has opened may lead to another server, which has no record.
+        // The lane that has opened may lead to another server, which has no record.
         assert_eq!(lanes(&again), [(Script::LockRenew, closed)]);
         let gone = Ok(Reply::Array(vec![Reply::Int(0)]));
         session.on_reply(again[0].id, gone, last + ms(1));
@@ -128,7 +128,7 @@ fn a_renewal_that_is_not_answered_is_asked_for_on_the_other_lane() {
     hold(&mut session, wants("a"), at(0));
     let (first, calls) = next(&mut session);
     assert_eq!(lanes(&calls), [(Script::LockRenew, Lane::Renewal)]);
-    // The connection is dead, and nobody has noticed.
+    // The connection is dead, but the client has not noticed.
     let (second, calls) = next(&mut session);
     assert_eq!(lanes(&calls), [(Script::LockRenew, Lane::Command)]);
     assert!(second <= first + LEASE / 6, "{second:?}");
@@ -222,8 +222,8 @@ fn what_is_known_to_be_settled_is_released_on_either_lane() {
     );
 }
 
-/// A release that went by the renewal lane while the other was closed, and by that when it was
-/// back: its ticket, and the two calls, both without an answer.
+/// Returns a session with a release that was sent twice: on the renewal lane while the command lane was closed, and on
+/// the command lane when that was open again. Also returns the ticket, and the two calls, which are not answered.
 fn released_by_both_lanes() -> (Session, Ticket, [CallId; 2]) {
     let mut session = connected();
     let lease = hold(&mut session, wants("a"), at(0));
@@ -236,7 +236,7 @@ fn released_by_both_lanes() -> (Session, Ticket, [CallId; 2]) {
     (session, ticket, [first[0].id, again[0].id])
 }
 
-/// The answer to a release: what is found instead of the record.
+/// Returns the reply to a release that did not find its record; the number says what it found.
 fn found(what: i64) -> Result<Reply, CallError> {
     Ok(Reply::Array(vec![Reply::Int(what)]))
 }
@@ -258,7 +258,7 @@ fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
 
 #[test]
 fn a_release_that_may_have_run_on_the_other_lane_is_no_loss() {
-    // By then the record is gone, or belongs to another owner that the first release woke.
+    // The record is gone by then, or belongs to another owner that the first release woke.
     for what in [0, 2] {
         let (mut session, ticket, [_, again]) = released_by_both_lanes();
         session.on_reply(again, found(what), at(51));
@@ -293,7 +293,7 @@ fn a_release_does_not_overtake_what_may_still_run() {
         [(Script::LockRelease, Lane::Command)]
     );
 
-    // A poll may: it would put its waiter into the queue again.
+    // A poll that was cut off may also run later, and would put its waiter into the queue again.
     let mut session = connected();
     let fair = AcquireRequest {
         kind: Kind::Fair,
@@ -347,8 +347,8 @@ fn a_lost_lane_takes_no_subscription_with_it() {
             }) => grant.lease,
             other => panic!("{other:?}"),
         };
-        // One connection hears the release: its own, if it still listens; then no other
-        // client has to be let in before its next waiter.
+        // One connection receives the release message. If the client is still subscribed, that connection is its own,
+        // and no other client must come before its next waiter.
         session.release(lease, at(12));
         let calls = sent(&mut session, at(12));
         session.on_reply(

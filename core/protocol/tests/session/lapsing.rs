@@ -1,4 +1,4 @@
-//! Fixed leases that lapse: their loss is told, and they are forgotten.
+//! Fixed leases that expire: the loss is reported, and the lease is forgotten.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use steadlock_protocol::{
     Script, Ticket,
 };
 
-/// A fixed lease of 200 ms for context 1.
+/// Returns a request of context 1 with a fixed lease of 200 ms.
 fn short(name: &str) -> AcquireRequest {
     AcquireRequest {
         lease: fixed(200),
@@ -51,7 +51,7 @@ fn a_fixed_lease_that_lapsed_is_forgotten_once_its_loss_was_told() {
     assert_eq!(world.calls(Script::LockRelease), 1, "in case its record lasts longer");
 }
 
-/// The timer of the deadline has not fired yet.
+/// The extension comes after the deadline, but before its timer has fired.
 #[test]
 fn an_extension_after_a_deadline_says_whether_the_lease_was_fixed() {
     for (plan, cause) in [
@@ -74,7 +74,7 @@ fn an_extension_after_a_deadline_says_whether_the_lease_was_fixed() {
     }
 }
 
-/// Somebody sets the clock, and the server's goes on as before.
+/// The client's clock is set forward, and the server's clock runs on as before.
 #[test]
 fn a_fixed_lease_that_ended_by_a_leap_of_the_clock_leaves_no_record() {
     let mut world = World::new(1);
@@ -124,7 +124,7 @@ fn who_comes_back_at_the_deadline_takes_the_lock_again_though_no_timer_has_run()
     assert!(world.lost(0).iter().any(|lost| lost.1 == whole.lease));
 }
 
-/// Hundreds are held at a time, and each that comes finds its own lock while others leave.
+/// Hundreds of leases are held at a time. Each caller gets the answer for its own lock while other leases expire.
 #[test]
 fn while_many_lapse_others_are_answered() {
     let mut world = World::new(1);
@@ -236,7 +236,7 @@ fn an_extension_that_was_made_and_never_confirmed_is_released_when_the_lease_has
     extend(&mut world, grant.lease, 3_600_000);
     world.run_for(ms(50));
     assert!(world.server.records["a"].expires > start + Duration::from_secs(3_000));
-    // Renewals are asked for on a connection of their own, which stays away.
+    // The connection for renewals stays closed.
     world.run_for(ms(150));
     assert_eq!(world.lost(0)[0].2, LostReason::Expired);
     world.connect(0);
@@ -385,7 +385,7 @@ fn what_is_left_of_several_fixed_ones_is_released_when_one_of_them_is_gone() {
     assert!(world.clients[0].session.is_empty());
 }
 
-/// The program stood still, and the answer is looked at before the clock.
+/// The program was paused, and handles the answer before its timers.
 #[test]
 fn a_renewal_that_is_answered_when_it_is_over_lets_nobody_in_again_and_extends_nothing() {
     for enters in [true, false] {

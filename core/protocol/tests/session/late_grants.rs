@@ -1,4 +1,5 @@
-//! Networks on which a grant takes longer than its lease may be relied on: callers are told so, in the end.
+//! Networks on which a grant takes longer than its lease can be relied on. In the end callers get an error that says
+//! so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use steadlock_protocol::{
 
 use crate::world::{Seeded, World, config, error, fixed, granted, ms, wants};
 
-/// Servers that grant everything, and a network that takes its time.
+/// Servers that grant everything, behind a slow network.
 struct Slow {
     now: Instant,
     session: Session,
@@ -89,7 +90,7 @@ impl Slow {
         self.now = end;
     }
 
-    /// What a ticket comes to within a minute, and after how long.
+    /// Returns the outcome of a ticket within a minute, and the time until then.
     fn outcome(&mut self, ticket: Ticket) -> (Outcome, Duration) {
         let start = self.now;
         for _ in 0..60_000 {
@@ -249,7 +250,7 @@ fn several_locks_that_never_last_until_all_are_acquired_are_refused() {
         slow.run_for(Duration::from_secs(10));
         assert!(slow.session.is_empty());
     }
-    // Each of them is late alone.
+    // The grant of one of these locks alone is already too late.
     let mut slow = Slow::new(ms(100));
     let ticket = slow.session.acquire_all(
         vec![
@@ -279,7 +280,7 @@ fn a_majority_that_answers_after_every_round_is_told_of() {
         slow.run_for(Duration::from_secs(10));
         assert!(slow.session.is_empty());
     }
-    // Answers that come after a single attempt tell the next one.
+    // A late answer to a single attempt is used for the error of the next one.
     let mut slow = Slow::of(3, ms(100));
     let first = slow.acquire(of_kind(Kind::Mutex, Some(0)));
     let (refused, _) = slow.refusal(first);

@@ -1,4 +1,4 @@
-//! Keeping a lease, and losing it.
+//! Leases that are kept, and leases that are lost.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn the_watchdog_keeps_a_lock_while_it_is_held_and_not_longer() {
     assert_eq!(world.lost(0), []);
     assert!(world.server.records.contains_key("a"));
     let renewals = world.calls(Script::LockRenew);
-    // Each comes up to a tenth earlier than after a third of the lease.
+    // A renewal comes after a third of the lease, or up to a tenth of that time earlier.
     assert!((180..=200).contains(&renewals), "{renewals}");
     world.release(0, grant.lease);
     world.run_for(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! The session, driven in virtual time against a model of the server.
+//! Tests of the session in virtual time, with a model of the server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What those who watch a session are told.
+//! The observations of a session.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn told(world: &mut World) -> Vec<Observed> {
     std::iter::from_fn(|| world.clients[0].session.poll_observed()).collect()
 }
 
-/// Holds a lock, loses the connection, and loses the lock.
+/// Acquires a lock, then loses the connection and the lock.
 fn loses_a_lock(world: &mut World) {
     world.hold(0, wants("a"));
     world.run_for(Duration::from_secs(25));

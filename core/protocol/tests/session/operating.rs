@@ -1,4 +1,4 @@
-//! What operators do: changing the limit of a semaphore.
+//! The operations of operators: changing the limit of a semaphore.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What becomes of acquisitions while a primary does not answer.
+//! Acquisitions while a primary does not answer.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use steadlock_protocol::{
 
 use crate::world::{NODE, Seeded, World, at, by_ms, config, error, first_answer, fixed, from, granted, ms, wants};
 
-/// A probe comes after so long.
+/// The time until a probe.
 const PAUSE: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(5);
 
@@ -27,7 +27,7 @@ fn local(name: &str) -> AcquireRequest {
     policy(OnUnavailable::Local, name)
 }
 
-/// The server stops, and enough callers have found out for the breaker to open.
+/// Stops the server, and lets so many callers fail that the breaker opens.
 fn outage(world: &mut World, client: usize) {
     world.server.stopped = true;
     let tickets: Vec<_> = (0..5)
@@ -39,13 +39,13 @@ fn outage(world: &mut World, client: usize) {
     }
 }
 
-/// The server is there again, and the breaker closed.
+/// Starts the server again, and waits until the breaker has closed.
 fn is_back(world: &mut World) {
     world.server.stopped = false;
     world.run_for(PAUSE);
 }
 
-/// What a caller is told at once.
+/// Returns the immediate outcome of a request.
 fn told_at_once(world: &mut World, client: usize, request: AcquireRequest) -> Outcome {
     let ticket = world.acquire(client, request);
     let (outcome, took) = world.outcome_within(client, ticket, Duration::ZERO).expect("at once");
@@ -227,7 +227,7 @@ fn a_local_lease_excludes_others_of_its_client_and_has_no_token() {
     );
     let second = granted(world.outcome_within(0, second, Duration::ZERO).expect("at once").0);
     assert!(second.degraded);
-    // Auto-renewed, it ends when it is released.
+    // The lease is auto-renewed, so it lasts until its release.
     world.run_for(Duration::from_secs(3_600));
     assert!(world.lost(0).is_empty());
     assert!(granted(told_at_once(&mut world, 0, local("b"))).degraded);
@@ -270,7 +270,7 @@ fn its_context_enters_a_local_lease_again() {
         mine(steadlock_protocol::LeaseTerms::CLIENT),
     ));
     assert_eq!((inner.levels, inner.degraded), (2, true));
-    // The inner one is auto-renewed, so the hold lasts.
+    // The inner lease is auto-renewed, so the hold lasts.
     world.run_for(Duration::from_secs(60));
     assert!(world.lost(0).is_empty());
     for lease in [inner.lease, outer.lease] {
@@ -299,7 +299,7 @@ fn a_lease_of_the_server_keeps_local_ones_waiting_until_it_ends() {
     assert_eq!(world.lost(0).len(), 1);
 }
 
-/// A server that lost the record of a fair lock grants it to the next caller of this client.
+/// A server that has lost the record of a fair lock grants the lock to the next caller of this client.
 #[test]
 fn a_lease_that_the_server_granted_beside_another_keeps_local_ones_waiting_when_the_other_is_released() {
     let mut world = with_breakers(1);
@@ -312,7 +312,7 @@ fn a_lease_that_the_server_granted_beside_another_keeps_local_ones_waiting_when_
     let first = world.hold(0, fair());
     let second = world.hold(0, fair());
     released(&mut world, 0, second.lease);
-    // A lock that nobody needs is forgotten by then.
+    // An unused lock would be forgotten by now.
     world.run_for(Duration::from_secs(2));
     outage(&mut world, 0);
     let next = world.acquire(0, fair());
@@ -352,7 +352,7 @@ fn what_an_attempt_was_granted_late_is_released_and_the_local_lease_stays() {
         let grant = granted(world.outcome(0, *ticket));
         assert!(grant.degraded);
     }
-    // The server runs all that it was sent meanwhile.
+    // The server now runs all calls that were sent during the outage.
     is_back(&mut world);
     world.run_for(Duration::from_secs(10));
     assert!(world.server.records.is_empty(), "{:?}", world.server.records);
@@ -430,7 +430,7 @@ fn a_breaker_does_not_close_before_it_has_an_answer_though_all_want_local_leases
         );
     }
     world.server.stopped = true;
-    // Renewals open it.
+    // Failed renewals open the breaker.
     world.run_for(Duration::from_secs(30));
     for n in 0..5 {
         let lease = granted(told_at_once(&mut world, 0, local("a"))).lease;
@@ -484,7 +484,7 @@ fn several_locks_of_which_the_server_granted_one_before_it_fell_silent_are_grant
 
 #[test]
 fn a_server_that_answers_in_time_keeps_its_breaker_closed() {
-    // Short leases are asked for again before the command timeout.
+    // Renewals of short leases are repeated before the command timeout, which does not count against the server.
     let mut world = with_breakers(1);
     for n in 0..8 {
         let lease = crate::world::renewed(600);
@@ -500,7 +500,7 @@ fn a_server_that_answers_in_time_keeps_its_breaker_closed() {
     world.run_for(ms(350));
     world.server.stopped = false;
     assert!(!world.hold(0, local("a")).degraded);
-    // A full server answers.
+    // A full server still answers.
     let mut world = with_breakers(1);
     for _ in 0..8 {
         world.server.errors.push_back(CallError::Server {

@@ -1,4 +1,4 @@
-//! The waiters of the fair lock: what is sent for them, call by call.
+//! The waiters of the fair lock, and the calls that are sent for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn fair(name: &str, wait: Option<Duration>) -> AcquireRequest {
     }
 }
 
-/// Another owner holds it, and the caller is queued if it waits.
+/// Returns the reply that another owner holds the lock. A caller that waits is in the queue.
 fn held(server_now: &str) -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
@@ -27,7 +27,7 @@ fn held(server_now: &str) -> Reply {
     ])
 }
 
-/// The answer to a poll: who holds it, and the last token.
+/// Returns the reply to a poll: the holder, and the last token.
 fn stands(holder: &str, token: &str, server_now: &str) -> Reply {
     Reply::Array(vec![Reply::Int(3_000), text(holder), text(token), text(server_now)])
 }
@@ -36,12 +36,12 @@ fn text(text: &str) -> Reply {
     Reply::Bytes(text.as_bytes().to_vec())
 }
 
-/// The owner id under which an attempt asks.
+/// Returns the owner id of an attempt.
 fn owner(attempt: &Call) -> String {
     String::from_utf8_lossy(&attempt.args[1]).into_owned()
 }
 
-/// The server confirms what the session wants to hear. The channel of grants.
+/// Confirms all subscriptions of the session. Returns the channel of grants.
 fn listens(session: &mut Session, asked: Instant, confirmed: Instant) -> Arc<[u8]> {
     let (_, channels) = sent(session, asked);
     for channel in &channels {
@@ -63,8 +63,8 @@ fn a_try_that_is_refused_listens_to_nothing() {
     assert_eq!(session.len(), 0);
 }
 
-/// Beside another waiter, whose channel of grants is confirmed, a caller asks; word of its
-/// grant overtakes the answer that it is queued. What it does next.
+/// Lets a caller ask next to another waiter, whose channel of grants is confirmed. A grant message for the caller
+/// overtakes the answer that it is queued. Returns the calls that the session sends next.
 fn overtaken(session: &mut Session, request: AcquireRequest) -> Vec<Call> {
     session.acquire(fair("x", None), at(0));
     let (calls, _) = sent(session, at(0));
@@ -80,7 +80,7 @@ fn overtaken(session: &mut Session, request: AcquireRequest) -> Vec<Call> {
     sent(session, at(202)).0
 }
 
-/// A release gave the lock to a waiter for 3 s; the waiter's next attempt finds that it has it.
+/// A release has granted the lock to a waiter for 3 s, and the waiter's next attempt discovers the grant.
 #[test]
 fn what_the_server_granted_for_longer_than_a_short_fixed_lease_is_released_at_its_end() {
     let mut session = connected();
@@ -97,7 +97,7 @@ fn what_the_server_granted_for_longer_than_a_short_fixed_lease_is_released_at_it
     assert_eq!(released.count(), 1);
 }
 
-/// A poll that named the owner ran after the lock was taken away, and put the owner into the queue again.
+/// A poll that named the owner ran after another owner had acquired the lock, and put the owner into the queue again.
 #[test]
 fn a_fixed_lease_of_the_fair_lock_that_was_taken_away_leaves_the_queue() {
     let mut session = connected();
@@ -150,7 +150,7 @@ fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer()
     let mut session = connected();
     let mut heard = Vec::new();
     for turn in 0..5 {
-        // The lock was idle for most of a second.
+        // The lock was unused for most of a second.
         let start = turn * 900;
         session.on_timeout(at(start));
         let ticket = session.acquire(fair("x", None), at(start));
@@ -218,7 +218,7 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
     let (first, _) = sent(&mut session, at(0));
     session.acquire(fair("x", None), at(1));
     let (second, _) = sent(&mut session, at(1));
-    // The first is known to be queued; the second's answer is under way.
+    // The first waiter is known to be in the queue. The answer to the second is in transit.
     session.on_reply(first[0].id, Ok(held("1000000")), at(2));
     let own = listens(&mut session, at(2), at(3));
     let (poll, _) = sent(&mut session, at(3));
@@ -230,7 +230,7 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
     session.on_reply(poll[0].id, Ok(stands("other:1", "0", "1001000")), at(4));
     assert!(session.poll_event().is_none());
 
-    // The server last heard of the second when it came.
+    // The server last saw the second waiter when its attempt arrived.
     let news = format!("{} 1000500 1000500", owner(&second[0]));
     session.on_message(NODE, &own, news.as_bytes(), at(5));
     let granted = session.poll_event();
@@ -248,7 +248,7 @@ fn a_poll_that_says_whose_turn_it_is_speaks_of_those_behind_it_too() {
     }
     let own = listens(&mut session, at(1), at(2));
     let (poll, _) = sent(&mut session, at(2));
-    // The server's clock was set back, and the first was granted the lock.
+    // The server's clock was set back, and the first waiter was granted the lock.
     let turn = stands(&owner(&asked[0]), "76", "1000000");
     session.on_reply(poll[0].id, Ok(turn), at(3));
     assert!(session.poll_event().is_some(), "the first has it");
@@ -286,7 +286,7 @@ fn who_is_queued_is_told_that_the_key_is_another_kinds_by_now() {
         .collect();
     let misconfigured = |ticket| (ticket, ErrorKind::Misconfigured);
     assert_eq!(told, [misconfigured(first), misconfigured(second)]);
-    // They leave their places.
+    // Both waiters leave the queue.
     let (calls, _) = sent(&mut session, at(3));
     let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();
     assert_eq!(scripts, [Script::FairRelease; 2]);

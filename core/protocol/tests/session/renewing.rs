@@ -1,4 +1,4 @@
-//! Auto-renewed leases of a length of their own, beside the client's.
+//! Auto-renewed leases with a length of their own, which differs from the client's.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use steadlock_protocol::{
     AcquireRequest, ErrorKind, Grant, Instant, Kind, LeaseTerms, LockName, LostReason, Outcome, ReleaseOutcome, Script,
 };
 
-/// What one lock is asked for by the context 1.
+/// Returns the request of context 1 for one lock.
 fn lasting(lease: LeaseTerms) -> AcquireRequest {
     AcquireRequest { lease, ..from(1, "a") }
 }
 
-/// What is left of the record of a name.
+/// Returns the rest of the TTL of a name's record.
 fn left(world: &World, name: &str) -> Duration {
     world.server.records[name].expires.saturating_since(world.now)
 }
 
-/// Looks at the record of `a` every 10 ms for so long; the least and the most that was left of it.
+/// Looks at the record of `a` every 10 ms for this time. Returns the smallest and the largest rest of its TTL.
 fn looks(world: &mut World, time: Duration) -> (Duration, Duration) {
     let (mut least, mut most) = (Duration::MAX, Duration::ZERO);
     let end = world.now + time;
@@ -46,7 +46,7 @@ fn an_auto_renewed_lease_of_its_own_length_is_kept_beyond_it_and_never_longer_on
         let took = world.now.saturating_since(start).as_secs_f64();
         let renewals = took / (world.calls(Script::LockRenew) as f64);
         let third = lease as f64 / 3_000.0;
-        // Each comes up to a tenth earlier.
+        // Each renewal is up to a tenth of its interval early.
         assert!(
             (third * 0.9..third * 1.01).contains(&renewals),
             "renewed every {renewals} s"
@@ -192,7 +192,7 @@ fn a_re_entry_that_the_server_does_not_confirm_leaves_the_lease_as_it_was() {
     assert!(left(&world, "a") <= ms(6_000));
 }
 
-/// Two locks together, of one context.
+/// Returns the requests of one context for two locks together.
 fn both(lease: LeaseTerms) -> Vec<AcquireRequest> {
     let one = |name| AcquireRequest {
         name: LockName::parse(name).unwrap(),

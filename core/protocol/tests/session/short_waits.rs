@@ -1,5 +1,4 @@
-//! Waits that end before anybody could say who holds the lock: callers are told that nobody answered only if that
-//! is so.
+//! Waits that end before the holder can be known. Callers get the error that no server answered only if that is true.
 
 use std::time::Duration;
 
@@ -29,14 +28,14 @@ fn kinds_of(told: Vec<(Ticket, Outcome)>) -> Vec<(Ticket, ErrorKind)> {
     told.into_iter().map(kind).collect()
 }
 
-/// A session that connects for the first time.
+/// Returns a session that is connecting for the first time.
 fn connecting() -> Session {
     let mut seed = Seeded(7);
     let config = config(&mut seed);
     Session::new(config, Box::new(seed))
 }
 
-/// One whose turn is over: it has just released a lock that others wait for.
+/// Returns a session whose turn is over: it has just released a lock for which other clients wait.
 fn after_its_turn() -> Session {
     let mut session = connected();
     session.acquire(bounded(Kind::Lock, 100), at(0));
@@ -208,7 +207,7 @@ fn tries_during_a_first_connecting_that_fails_wait_no_longer_than_a_single_one()
     let before: Vec<Ticket> = (0..3).map(|_| session.acquire(bounded(Kind::Lock, 0), at(0))).collect();
     session.on_disconnected(NODE, "refused", at(5));
     assert_eq!(outcomes(&mut session), []);
-    // Of these it is known that nobody can ask.
+    // After the failure it is known that an attempt cannot be sent.
     let after = session.acquire(bounded(Kind::Lock, 0), at(6));
     assert_eq!(kinds_of(outcomes(&mut session)), [(after, ErrorKind::Unavailable)]);
     session.on_timeout(at(3_000));
@@ -247,7 +246,7 @@ fn permits_that_several_try_to_get_while_connecting_are_asked_for_by_each() {
     assert_eq!(sent(&mut session, at(10)).0.len(), 2);
 }
 
-/// Many short waits of several clients on one server that is always there.
+/// Many short waits of several clients, on one server that always answers.
 #[test]
 fn a_server_that_answers_is_never_said_not_to() {
     let mut world = World::new(4);
@@ -257,7 +256,7 @@ fn a_server_that_answers_is_never_said_not_to() {
         let client = usize::try_from(round % 4).unwrap();
         world.acquire(client, bounded(Kind::Lock, round % 16));
         world.run_for(Duration::from_micros(150 + round % 7 * 300));
-        // Holders work for a while.
+        // Holders keep their locks for a while.
         if round % 3 == 0 {
             for (client, lease) in std::mem::take(&mut held) {
                 world.release(client, lease);

@@ -1,4 +1,4 @@
-//! What becomes of acquisitions while one primary of a cluster does not answer.
+//! Acquisitions while one primary of a cluster does not answer.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use steadlock_protocol::{
 
 use crate::world::{NODE, Seeded, at, config, error, first_answer, sent, wants};
 
-/// A session of a cluster of two, of which the slot of "a" is the first one's.
+/// Returns a session with a cluster of two primaries. The first one has the slot of "a".
 fn of_a_cluster() -> Session {
     let mut seed = Seeded(7);
     let mut config = config(&mut seed);
@@ -46,13 +46,13 @@ fn the_breaker_of_one_shard_leaves_the_others_alone() {
         Ok(Reply::Array(vec![Reply::Int(1), Reply::Bytes(b"7".to_vec())])),
         at(3),
     );
-    // Another primary has the slot: its breaker is closed.
+    // Another primary has the slot now, and its breaker is closed.
     session.on_slots(NODE, slots(3), at(4));
     while session.poll_event().is_some() {}
     assert_eq!(first_answer(&mut session, wants("a"), 4), None);
 }
 
-/// All slots are this one's.
+/// Returns a table in which this primary has all slots.
 fn all_slots_of(primary: u16) -> Arc<[u16]> {
     vec![primary; 16_384].into()
 }
@@ -69,7 +69,7 @@ fn a_primary_that_lost_its_slots_and_has_them_again_is_asked_again() {
     let mut session = of_a_cluster();
     opens(&mut session, 1, 1);
     assert!(first_answer(&mut session, wants("a"), 2).is_some());
-    // Its replica is promoted, and it is made the primary again.
+    // The primary's replica is promoted, and later the primary gets its slots back.
     session.on_slots(NODE, all_slots_of(7), at(3));
     session.on_timeout(at(20_000));
     session.on_slots(NODE, all_slots_of(1), at(30_000));
@@ -85,7 +85,7 @@ fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
     session.on_timeout(at(10_001));
     let (probes, _) = sent(&mut session, at(10_001));
     assert_eq!(probes.len(), 1, "{probes:?}");
-    // The slot of "a" goes to the other one, and the primary keeps those of the rest.
+    // The slot of "a" moves to the other primary, and the first one keeps all other slots.
     let mut moved = vec![1_u16; 16_384];
     moved[usize::from(slot(b"a"))] = 2;
     session.on_slots(NODE, moved.into(), at(10_002));

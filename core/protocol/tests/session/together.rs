@@ -1,4 +1,4 @@
-//! Several locks as one.
+//! Multi-locks: several locks as one.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use steadlock_protocol::{
 
 use crate::world::{LATENCY, World, by_ms, error, fixed, from, granted, ms, renewed, wants, watched};
 
-/// Requests for locks of these names, by one context.
+/// Returns requests of one context for locks of these names.
 fn locks<const N: usize>(names: [&str; N]) -> Vec<AcquireRequest> {
     names.map(|name| from(1, name)).to_vec()
 }
@@ -32,7 +32,7 @@ impl World {
         granted(self.outcome(client, ticket))
     }
 
-    /// Why several locks are refused, without a word to the server.
+    /// Returns the error of several locks that are refused at once, without a call to the server.
     fn refused_at_once(&mut self, requests: Vec<AcquireRequest>) -> Error {
         let before = self.server.calls.len();
         let ticket = self.acquire_all(0, requests);
@@ -74,7 +74,7 @@ fn a_lock_that_is_lost_while_others_are_waited_for_is_taken_again() {
     world.run_for(ms(100));
     let before = world.owner_of("left").expect("it is won");
     world.server.records.remove("left");
-    // Its renewal tells so.
+    // The next renewal discovers the loss.
     world.run_for(ms(1_100));
     let after = world.owner_of("left").expect("it is won again");
     assert_ne!(
@@ -127,7 +127,7 @@ fn a_whole_whose_last_renewals_took_long_is_not_granted_with_a_lock_that_was_los
     while world.owner_of("right").is_none() {
         world.run_for(LATENCY);
     }
-    // Of these, the first one has its hour already.
+    // The record of the first lock already lasts for its whole hour.
     world.server.stopped = true;
     world.run_for(Duration::from_secs(15));
     let first = world.owner_of("left").expect("it was won");
@@ -200,7 +200,8 @@ fn what_is_entered_for_renewal_stays_renewed_though_the_same_answer_ends_the_tak
     let mut fixed_one = from(1, "left");
     fixed_one.lease = fixed(10_000);
     world.hold(0, fixed_one);
-    // One renewal is answered for both: it ends the taking, and then lets the other caller in.
+    // One renewal is answered for both callers. It completes the multi-lock first, and then lets the other caller
+    // enter.
     let several = world.acquire_all(0, with_lease(locks(["left"]), fixed(20_000)));
     let mut renewed_one = from(1, "left");
     renewed_one.lease = renewed(15_000);
@@ -221,7 +222,7 @@ fn who_waits_for_nobody_asks_once_for_each_lock() {
     );
 }
 
-/// As a single lock that was granted by the last call, however long the calls before it took.
+/// Each member lasts as long as a single lock that the last call had granted, however long the earlier calls took.
 #[test]
 fn each_member_of_a_fixed_whole_has_its_full_length_when_it_is_granted() {
     for (length, reply_latency) in [(10_000, ms(0)), (10_000, ms(200)), (30_000, ms(499)), (60_000, ms(200))] {
@@ -235,7 +236,7 @@ fn each_member_of_a_fixed_whole_has_its_full_length_when_it_is_granted() {
             let acquired = world.server.calls.iter();
             let acquired = acquired.filter(|(_, _, script)| *script == Script::LockAcquire);
             let last_sent = acquired.map(|(arrived, _, _)| *arrived - LATENCY).max().unwrap();
-            // The wire says whole milliseconds.
+            // The wire has whole milliseconds.
             let margin = ms(1);
             for name in names {
                 let expires = world.server.records[name].expires;
@@ -304,8 +305,7 @@ fn both_sides_of_a_lock_are_not_taken_together() {
     }
 }
 
-/// A world in which the caller was told that it holds a lock of this kind: the model of
-/// the server says yes to all.
+/// Returns a world in which the caller holds a lock of this kind. The model of the server grants everything.
 fn holding(kind: Kind) -> (World, Grant) {
     let mut world = World::new(1);
     world.server.says_yes = true;
@@ -345,7 +345,7 @@ fn a_wait_for_several_locks_of_which_the_caller_keeps_one_from_itself_is_refused
             assert_eq!(refusal.lock_name(), Some("own"), "{held:?}");
         }
         if held == Kind::Mutex {
-            // Another thread or task may wait for it.
+            // Another thread or task may wait for the mutex.
             let ticket = world.acquire_all(0, both(None, 2));
             assert_eq!(world.outcome_within(0, ticket, ms(5_000)), None);
             world.cancel(0, ticket);
@@ -376,14 +376,14 @@ fn a_wait_for_a_member_of_what_the_caller_holds_is_refused_at_once() {
     world.hold_all(0, vec![from(1, "a"), member.clone()]);
     let ticket = world.acquire(0, member.clone());
     assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::InvalidArgument);
-    // Who does not wait is told that it is held.
+    // A caller that does not wait gets the answer that the lock is held.
     let once = AcquireRequest {
         wait: Some(Duration::ZERO),
         ..member.clone()
     };
     let ticket = world.acquire(0, once);
     assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockTimeout);
-    // Another whole with it, and the same whole again.
+    // Another multi-lock with this member is refused, but the same multi-lock can be re-entered.
     let other = world.refused_at_once(vec![from(1, "b"), member.clone()]);
     assert_eq!(other.kind(), ErrorKind::InvalidArgument);
     assert_eq!(world.hold_all(0, vec![from(1, "a"), member]).levels, 2);
@@ -402,7 +402,7 @@ fn who_writes_is_let_in_to_write_again_though_it_also_reads_as_a_member() {
     assert_eq!(world.hold(0, of(Kind::Write)).levels, 2);
 }
 
-/// A mutex that one of these threads or tasks wants.
+/// Returns the request of this thread or task for a mutex.
 fn mutex_of(context: Option<u64>, wait: Option<Duration>) -> AcquireRequest {
     AcquireRequest {
         kind: Kind::Mutex,
@@ -435,7 +435,7 @@ fn a_holder_of_a_mutex_that_would_wait_for_itself_for_ever_is_refused_at_once() 
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     assert!(refused.message().contains("release it first"), "{refused}");
 
-    // Another one waits, and so does a caller that is nobody's thread or task.
+    // Another thread or task waits, and so does a caller without a context.
     let waiters = [Some(2), None].map(|context| world.acquire(0, mutex_of(context, None)));
     for waiter in waiters {
         assert_eq!(world.outcome_within(0, waiter, ms(100)), None);
@@ -520,7 +520,7 @@ fn a_wait_that_only_those_whom_it_stops_could_end_is_refused_at_once() {
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{theirs:?}, {ours:?}");
             assert!(refused.message().contains("steadlock.aio"), "{refused}");
         }
-        // Others of the thread are nobody's business once they have released.
+        // After the release, it does not matter that the holder's context is blocked.
         world.release(0, held.lease);
         world.hold(0, wanted);
     }

@@ -1,4 +1,4 @@
-//! Who tries once and does not wait, while others of its client are asking or waiting.
+//! Single attempts, while other callers of the client are asking or waiting.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn tries(session: &mut Session, kind: Kind, millis: u64) -> (Ticket, Vec<Call>) 
     (ticket, sent(session, at(millis)).0)
 }
 
-/// Another client has what there is.
+/// Returns the reply that another client holds everything.
 pub(crate) fn held() -> Reply {
     Reply::Array(vec![
         Reply::Int(0),
@@ -45,7 +45,7 @@ pub(crate) fn outcomes(session: &mut Session) -> Vec<(Ticket, Outcome)> {
     told.filter_map(outcome).collect()
 }
 
-/// A session of which one waits, and was told that another client has what there is.
+/// Returns a session with a waiter, which another client's hold has refused.
 fn with_a_waiter(kind: Kind) -> Session {
     let mut session = connected();
     session.acquire(of_kind(kind, None), at(0));
@@ -107,7 +107,7 @@ fn who_tries_to_read_asks_beside_readers_that_wait() {
         "{told:?}"
     );
 
-    // And the server's refusal is what a refused one is told.
+    // A refused attempt gets the refusal of the server.
     let (_, calls) = tries(&mut session, Kind::Read, 4);
     session.on_reply(calls[0].id, Ok(held()), at(5));
     let (_, outcome) = outcomes(&mut session).remove(0);
@@ -118,7 +118,7 @@ fn who_tries_to_read_asks_beside_readers_that_wait() {
 
 #[test]
 fn what_others_wait_for_is_left_to_them() {
-    // Of permits they may want more than there are.
+    // The waiters may want more permits than there are.
     for kind in [permits(), Kind::Lock, Kind::Mutex, Kind::Write] {
         let mut session = with_a_waiter(kind);
         let (_, calls) = tries(&mut session, kind, 2);
@@ -155,7 +155,7 @@ fn nothing_is_left_of_tries_that_are_over() {
         for call in first.iter().chain(&second) {
             session.on_reply(call.id, Ok(held()), at(2));
         }
-        // What the cancelled one might have been granted is released.
+        // The late grant that the cancelled attempt may have had is released.
         for call in sent(&mut session, at(2)).0 {
             session.on_reply(call.id, Ok(Reply::Array(vec![Reply::Int(0)])), at(3));
         }
@@ -168,7 +168,7 @@ fn nothing_is_left_of_tries_that_are_over() {
 fn permits_are_left_to_those_who_wait_also_after_an_outage() {
     let mut session = with_a_waiter(permits());
     session.on_disconnected(NODE, "cut", at(2));
-    // What the server said is forgotten, and not that somebody was told to wait.
+    // The session forgets the server's answer, but not that a caller had to wait.
     let (_, calls) = tries(&mut session, permits(), 3);
     assert_eq!(calls, []);
     let (_, outcome) = outcomes(&mut session).remove(0);

@@ -1,4 +1,4 @@
-//! Locks that a majority of primaries keeps, while primaries come and go.
+//! Locks that a majority of primaries holds, while connections to the primaries open and close.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use steadlock_protocol::{
 
 use crate::world::{Seeded, config, error, fixed, granted, ms, wants};
 
-/// A primary: one name's record, and the connection of one client.
+/// A primary: the record of one name, and the connection of one client.
 #[derive(Default)]
 struct Primary {
     is_up: bool,
-    /// It takes calls, and answers none.
+    /// Whether the primary receives calls and answers none.
     is_stuck: bool,
-    /// It does what it is asked, and its answers are still on their way.
+    /// Whether the primary runs calls, but its answers stay in transit.
     is_slow: bool,
     owner: Option<String>,
     unanswered: Vec<CallId>,
@@ -49,7 +49,7 @@ impl Primary {
     }
 }
 
-/// One client and its primaries. An answer takes no time.
+/// One client and its primaries. Answers take no time.
 struct World {
     now: Instant,
     session: Session,
@@ -58,7 +58,7 @@ struct World {
 }
 
 impl World {
-    /// So many primaries, none of them connected.
+    /// Makes a world with this many primaries, none of them connected.
     fn new(primaries: u16) -> Self {
         Self::with(primaries, |_| {})
     }
@@ -104,7 +104,7 @@ impl World {
                 primary.unanswered.push(call.id);
                 continue;
             }
-            // A release has it first, the others have the lease before it.
+            // The owner id is the first argument of a release. In all other calls it follows the lease.
             let position = usize::from(call.script != Script::MutexRelease);
             let owner = call.args.get(position).expect("an owner");
             let reply = primary.run(call.script, std::str::from_utf8(owner).unwrap());
@@ -146,7 +146,7 @@ impl World {
         self.outcome(ticket)
     }
 
-    /// What a ticket came to, if it did.
+    /// Returns the outcome of a ticket, if it is done.
     fn outcome(&self, ticket: Ticket) -> Option<Outcome> {
         self.events.iter().find_map(|(_, event)| match event {
             Event::Completed { ticket: of, outcome } if *of == ticket => Some(outcome.clone()),
@@ -154,7 +154,7 @@ impl World {
         })
     }
 
-    /// Moves on to when a ticket is refused; why, and how long that took.
+    /// Runs until a ticket is refused. Returns the error, and how long that took.
     fn refusal(&mut self, ticket: Ticket) -> (Error, Duration) {
         let start = self.now;
         while self.outcome(ticket).is_none() {
@@ -179,7 +179,7 @@ impl World {
 }
 
 impl World {
-    /// The answers of a primary that are under way arrive; from now on they take no time.
+    /// Delivers the answers of a primary that are in transit. Its next answers take no time.
     fn answers_arrive(&mut self, node: usize) {
         self.primaries[node].is_slow = false;
         for (call, reply) in std::mem::take(&mut self.primaries[node].under_way) {
@@ -195,7 +195,7 @@ impl World {
         ticket
     }
 
-    /// Until when a lease may be relied on, as was told last.
+    /// Returns the last deadline that was reported for a lease.
     fn renewed(&self, grant: &Grant) -> Instant {
         let renewed = |(_, event): &(Instant, Event)| match event {
             Event::Renewed { lease, deadline } if *lease == grant.lease => Some(*deadline),
@@ -220,7 +220,7 @@ fn a_try_before_the_primaries_are_connected_is_granted_when_a_majority_is() {
     assert_eq!((world.outcome(ticket), world.records()), (None, 1));
     world.connect([0]);
     let grant = granted(world.outcome(ticket).expect("two of three granted it"));
-    // A lease less what clocks may drift, since the first of them was asked.
+    // The deadline is that of the lease, counted from the first call: less 1 % for drift and 20 ms for late timers.
     assert_eq!(grant.deadline, world.now + ms(30_000 - 300 - 20 - 5));
     assert_eq!(world.release(&grant), released());
     assert_eq!(world.records(), 0);
@@ -300,7 +300,7 @@ fn primaries_that_stay_away_do_not_delay_a_majority() {
     let grant = granted(world.outcome(ticket).expect("at once"));
     assert_eq!(world.release(&grant), released());
 
-    // Nor do they delay its refusal, though they could still turn it.
+    // The missing primaries do not delay a refusal either, although they could still change the result.
     for others in [[true, true, true], [false, true, true]] {
         for (primary, is_held) in world.primaries.iter_mut().zip(others) {
             primary.owner = is_held.then(|| "another".into());
@@ -331,7 +331,7 @@ fn without_a_majority_a_try_is_unavailable_when_its_share_is_over() {
         assert!(!error.message().contains("within"), "{error}");
         assert_eq!(world.records(), 0);
         assert!(world.session.is_empty());
-        // The try is over for good.
+        // The attempt is over for good.
         world.connect(2..5);
         assert_eq!(world.records(), 0);
     }
@@ -440,7 +440,7 @@ fn answers_that_come_when_the_lease_is_over_grant_nothing() {
     world.primaries.iter_mut().for_each(|primary| primary.is_slow = true);
     let ticket = world.try_once();
     assert_eq!(world.records(), 3);
-    // The process stands still meanwhile.
+    // The process is paused in the meantime.
     world.now += lease;
     for node in 0..3 {
         world.primaries[node].is_slow = false;
@@ -449,7 +449,7 @@ fn answers_that_come_when_the_lease_is_over_grant_nothing() {
         }
         world.drain();
     }
-    // They were released, and the lock was asked for again.
+    // The late grants were released, and the client asked for the lock again.
     let grant = granted(world.outcome(ticket).expect("all granted it then"));
     assert_eq!(grant.deadline, world.now + lease - ms(3 + 20));
     assert_eq!(world.release(&grant), released());
@@ -483,7 +483,7 @@ fn an_extension_tells_the_deadline_of_the_majority_not_that_of_a_member() {
     let until = asked + ms(60_000 - 600 - 20);
     assert_eq!(world.outcome(extension), Some(Outcome::Extended(until)));
     let renewed = world.renewed(&grant);
-    // It was sent 100 ms later, for as much less.
+    // The other extension was sent 100 ms later, with a TTL that is 100 ms shorter.
     assert_eq!(renewed, asked + ms(61_000 - 609 - 20), "the other extension goes on");
 }
 
@@ -518,7 +518,7 @@ fn who_waits_for_a_lock_that_its_client_holds_hears_silence_from_its_first_quest
     world.drain();
     world.run_for(Duration::from_secs(29));
     assert_eq!(waiters.map(|waiter| world.outcome(waiter)), [None, None]);
-    // Who stands behind it has asked as long, by the first one.
+    // The same silence counts for the second waiter, because the first one asks for both.
     for waiter in waiters {
         let (refusal, took) = world.refusal(waiter);
         assert_eq!(refusal.kind(), ErrorKind::Unavailable);
@@ -540,7 +540,7 @@ fn a_holder_that_would_wait_for_itself_is_refused_at_once() {
     for (context, wait, kind) in [
         (1, None, ErrorKind::InvalidArgument),
         (1, Some(ms(5_000)), ErrorKind::InvalidArgument),
-        // Who does not wait is told that it is held.
+        // A caller that does not wait gets the answer that the lock is held.
         (1, Some(Duration::ZERO), ErrorKind::LockTimeout),
         (2, Some(Duration::ZERO), ErrorKind::LockTimeout),
     ] {
@@ -585,7 +585,7 @@ fn a_wait_that_stops_the_holder_of_a_majority_is_refused_at_once() {
             "{refusal}"
         );
     }
-    // Others that it stops hold nothing, and do not matter.
+    // The other blocked contexts hold nothing, and do not matter.
     let waiter = world.session.acquire(request(2, &[3], None), world.now);
     world.drain();
     assert_eq!(world.outcome(waiter), None);

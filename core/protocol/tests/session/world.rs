@@ -1,5 +1,5 @@
-//! A world in virtual time: sessions, a link for each, and a model of the server
-//! that knows what the four scripts do. Nothing here sleeps.
+//! A world in virtual time: sessions, a connection for each, and a model of the server that knows the scripts of the
+//! reentrant lock and a few others. Nothing here sleeps.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,20 +24,20 @@ pub(crate) struct Record {
     pub(crate) expires: Instant,
 }
 
-/// What the server holds.
+/// The data on the server.
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) records: BTreeMap<String, Record>,
     pub(crate) tokens: BTreeMap<String, u64>,
     pub(crate) limits: BTreeMap<String, u32>,
-    /// What clients said of themselves, and for how long.
+    /// The identities that clients stored, each with the end of its TTL.
     pub(crate) clients: BTreeMap<String, (Vec<u8>, Instant)>,
     pub(crate) listeners: BTreeMap<Vec<u8>, BTreeSet<usize>>,
     pub(crate) calls: Vec<(Instant, usize, Script)>,
-    /// Replies to the next calls, instead of running them.
+    /// Errors that replace the execution of the next calls.
     pub(crate) errors: VecDeque<CallError>,
     pub(crate) stopped: bool,
-    /// It says yes to every call of a kind that the model does not know.
+    /// Whether the server answers with success to every script that the model does not know.
     pub(crate) says_yes: bool,
 }
 
@@ -46,7 +46,7 @@ impl Server {
         self.records.retain(|_, record| record.expires > now);
     }
 
-    /// Runs a script; returns its reply and the channel it published on.
+    /// Runs a script. Returns its reply, and the channel on which it published.
     fn run(&mut self, call: &Call, now: Instant) -> (Reply, Option<Vec<u8>>) {
         self.expire(now);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -94,7 +94,7 @@ impl Server {
                 Some(record) => (held(record, now), None),
                 None => (Reply::Array(vec![Reply::Int(1)]), None),
             },
-            // Of a semaphore the model has its limit alone, as long as any permit is held.
+            // The model of a semaphore has only its limit, while any permit is held.
             Script::SemaphoreLimit => match self.limits.get_mut(&key) {
                 Some(limit) => {
                     *limit = text(&call.args[0]).parse().unwrap();
@@ -135,7 +135,7 @@ enum Travelling {
     Message(Vec<u8>),
 }
 
-/// One client: its session, its link and what it heard.
+/// One client: its session, its connection, and its events.
 pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) connected: bool,
@@ -149,11 +149,11 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
     pub(crate) drop_messages: bool,
-    /// How long a reply travels.
+    /// The travel time of a reply.
     pub(crate) reply_latency: Duration,
-    /// The next this many replies are lost with their connection.
+    /// The number of next replies that are lost together with their connection.
     pub(crate) cut_after_execution: usize,
-    /// In order of arrival; ties in order of departure.
+    /// The items in transit, in order of arrival; with equal times, in order of departure.
     travelling: BTreeMap<(Instant, u64), (usize, Travelling)>,
     departed: u64,
 }
@@ -163,7 +163,7 @@ pub(crate) fn config(seed: &mut Seeded) -> Config {
 }
 
 impl World {
-    /// So many clients, connected, with the default configuration.
+    /// Makes a world with this many connected clients, which have the default configuration.
     pub(crate) fn new(clients: usize) -> Self {
         Self::with(clients, |_| {})
     }
@@ -205,7 +205,7 @@ impl World {
         self.drain(client);
     }
 
-    /// Closes a client's connection: what travels on it is lost.
+    /// Closes a client's connection. Items in transit on the connection are lost.
     pub(crate) fn disconnect(&mut self, client: usize) {
         self.clients[client].connected = false;
         self.travelling.retain(|_, (of, _)| *of != client);
@@ -233,7 +233,7 @@ impl World {
         self.travelling.insert(arrival, (client, what));
     }
 
-    /// Keeps the driver contract: after any input, drain both polls.
+    /// Drains both polls, as the driver contract requires after any input.
     pub(crate) fn drain(&mut self, client: usize) {
         while let Some(transmit) = self.clients[client].session.poll_transmit() {
             match transmit {
@@ -316,7 +316,7 @@ impl World {
         self.drain(client);
     }
 
-    /// Moves to the next thing that happens, at most to `end`. False when there is none.
+    /// Moves to the next event, but not beyond `end`. Returns `false` if there is none.
     fn step(&mut self, end: Instant) -> bool {
         let stopped = self.server.stopped;
         let to_server = |what: &Travelling| {
@@ -360,7 +360,7 @@ impl World {
         while self.step(end) {}
     }
 
-    /// Runs until `ticket` completes, within `limit`; its outcome, and how long it took.
+    /// Runs until `ticket` completes, for at most `limit`. Returns the outcome, and how long it took.
     pub(crate) fn outcome_within(
         &mut self,
         client: usize,
@@ -425,7 +425,7 @@ impl World {
     }
 }
 
-/// What the session says at once to one who wants this; `None` if he waits.
+/// Returns the session's immediate answer to a request; `None` if the caller waits.
 pub(crate) fn first_answer(session: &mut Session, request: AcquireRequest, now: u64) -> Option<Outcome> {
     session.acquire(request, at(now));
     let event = session.poll_event();
@@ -449,7 +449,7 @@ pub(crate) fn error(outcome: Outcome) -> Error {
     }
 }
 
-/// Why the lease was lost that an operation was refused for.
+/// Returns why the lease was lost, from the error of an operation that needed the lease.
 pub(crate) fn why_lost(outcome: Outcome) -> Option<LostReason> {
     let refusal = error(outcome);
     assert_eq!(refusal.kind(), ErrorKind::LockLost, "{refusal}");
@@ -482,12 +482,12 @@ pub(crate) fn fixed(millis: u64) -> LeaseTerms {
     LeaseTerms::fixed(ms(millis)).unwrap()
 }
 
-/// How long to extend a lease by.
+/// Returns the length of an extension.
 pub(crate) fn by_ms(millis: u64) -> Option<LeaseDuration> {
     Some(LeaseDuration::fixed(ms(millis)).unwrap())
 }
 
-/// An auto-renewed lease of its own length.
+/// Returns an auto-renewed lease with a length of its own.
 pub(crate) fn renewed(millis: u64) -> LeaseTerms {
     LeaseTerms::renewed(ms(millis)).unwrap()
 }
@@ -496,15 +496,15 @@ pub(crate) fn watched(millis: u64) -> impl Fn(&mut Config) {
     move |config| config.lease = LeaseDuration::watched(ms(millis)).unwrap()
 }
 
-/// The server of a session that is driven by hand.
+/// The server of a session that a test drives itself.
 pub(crate) const NODE: NodeId = NodeId(0);
 
-/// A moment of a session that is driven by hand.
+/// Returns an instant for a session that a test drives itself.
 pub(crate) fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(1_000) + ms(millis)
 }
 
-/// A session that is driven by hand, with all its connections open.
+/// Returns a session that a test drives itself, with all its connections open.
 pub(crate) fn connected() -> Session {
     let mut seed = Seeded(7);
     let config = config(&mut seed);
@@ -513,7 +513,7 @@ pub(crate) fn connected() -> Session {
     session
 }
 
-/// What was sent: the calls, and the channels that were subscribed.
+/// Returns the calls that were sent, and the channels that were subscribed to.
 pub(crate) fn sent(session: &mut Session, now: Instant) -> (Vec<Call>, Vec<Arc<[u8]>>) {
     let (mut calls, mut channels) = (Vec::new(), Vec::new());
     while let Some(item) = session.poll_transmit() {

@@ -1,4 +1,4 @@
-//! A session whose server answers every call at once, and never says no.
+//! A session whose server answers every call at once, and grants everything.
 
 mod seeded;
 
@@ -16,7 +16,7 @@ pub(crate) struct Client {
     pub(crate) now: Instant,
     /// Calls that are not answered yet.
     pub(crate) calls: Vec<Call>,
-    /// The most entries that the session had.
+    /// The largest number of entries that the session had.
     pub(crate) most: usize,
     pub(crate) lost: usize,
 }
@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// Takes what goes out and is told; what a ticket of it came to.
+    /// Takes all calls and events. Returns the outcome of the ticket, if one of the events has it.
     pub(crate) fn drain(&mut self, wanted: Option<Ticket>) -> Option<Outcome> {
         while let Some(transmit) = self.session.poll_transmit() {
             if let Transmit::Call(call) = transmit {
@@ -57,7 +57,7 @@ impl Client {
         found
     }
 
-    /// Answers all calls; what a ticket came to by that.
+    /// Answers all calls. Returns the outcome of the ticket, if it is done by then.
     pub(crate) fn answer(&mut self, wanted: Option<Ticket>) -> Option<Outcome> {
         let mut found = self.drain(wanted);
         while let Some(call) = self.calls.pop() {

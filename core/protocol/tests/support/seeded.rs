@@ -1,4 +1,4 @@
-//! Randomness that repeats.
+//! Repeatable randomness.
 
 use steadlock_protocol::Entropy;
 
