@@ -311,7 +311,7 @@ def a_limit_of_nothing(world: World) -> steadlock.SteadlockError:
 
 @of("NotOwner")
 def released_twice(world: World) -> steadlock.SteadlockError:
-    """It is released a second time, for example by hand inside of a `with` block."""
+    """The lock is released a second time, for example by hand inside of a `with` block."""
     lock = world.client(world.server()).lock("stock:42")
     lock.acquire()
     lock.release()
@@ -328,7 +328,7 @@ def released_by_another_thread(world: World) -> steadlock.SteadlockError:
 
 @of("NotOwner")
 def released_without_acquiring(world: World) -> steadlock.SteadlockError:
-    """It was never acquired: `acquire` failed inside the `try` whose `finally` releases it."""
+    """The lock was never acquired: `acquire` failed inside the `try` whose `finally` releases it."""
     lock = world.client(world.server()).lock("stock:42")
     return raised(lock.release)
 

@@ -77,7 +77,7 @@ def of_python(text: str) -> str:
     return "\n".join(prose)
 
 
-#: What is read, as patterns of git, and how.
+#: The files to read, as patterns of git, each with its reader.
 SOURCES: list[tuple[str, Reader]] = [
     ("*.rs", of_rust),
     ("*.py", of_python),

@@ -10,7 +10,7 @@ import luaparse from 'luaparse';
 
 const MAX_WIDTH = 120;
 const HEAD = [/^-- KEYS\[1\]/m, /^-- Reply /m, /^-- Invariant: /m];
-// What a script of Redis 7 and of the embedded store sees.
+// The environment of a script in Redis 7 and in the embedded store.
 const GLOBALS = new Set([
   ...['KEYS', 'ARGV', 'redis', 'cjson', 'cmsgpack', 'bit', 'struct', 'math', 'string', 'table'],
   ...['assert', 'error', 'ipairs', 'next', 'pairs', 'pcall', 'rawequal', 'rawget', 'select', 'tonumber'],
@@ -64,7 +64,7 @@ function checkNames(file, text, parts) {
   const code = (parts + text).replace(/--.*$/gm, '');
   for (const name of locals) {
     const uses = code.match(new RegExp(`\\b${name}\\b`, 'g')) ?? [];
-    // What a part offers, not every script that uses the part needs.
+    // A script need not use everything that a part offers.
     const isOffered = new RegExp(`^local (function )?${name}\\b`, 'm').test(parts);
     if (uses.length < 2 && name !== '_' && !isOffered)
       report(file, lineOf(text, name), `the local ${name} is never read`);

@@ -2,7 +2,7 @@
 
     python ci/lint/snippets.py FOLDER
 
-They are whole programs, but for those of `docs/migrate`, which tests complete. Django has no types: pyright, which
+The snippets are whole programs, except for those of `docs/migrate`, which tests complete. Django has no types: pyright, which
 guesses them, is not asked about it (`snippets.json`).
 """
 

@@ -1,4 +1,4 @@
-"""What counts as a comment, and which sentences in one open wrongly."""
+"""Tests of the readers of comments, and of the openings of sentences."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What words.py finds, and what it leaves alone."""
+"""Tests of the phrases that words.py finds, and of those that it leaves alone."""
 
 from pathlib import Path
 

@@ -4,8 +4,8 @@
 
 The table "Replaced words" of docs/glossary.md says which word to use, and what it replaces. A phrase is found as whole
 words, in upper and lower case, and across line breaks. Code is not looked at: fenced blocks, code spans, targets of
-links. Neither are tables that are made from code, and the released versions of a changelog. Of a program, its comments
-and its string literals are looked at.
+links. Neither are tables that are made from code, and the released versions of a changelog. Programs are checked in
+their comments and string literals.
 """
 
 import io
@@ -99,7 +99,7 @@ def of_python_texts(text: str) -> str:
     return "\n".join(lines)
 
 
-# What is checked, as patterns of git, and what of such a file is prose.
+# The files to check, as patterns of git, each with the function that returns its prose.
 SOURCES: list[tuple[str, Callable[[str], str]]] = [
     ("*.md", of_document),
     *comments.SOURCES,
@@ -125,7 +125,7 @@ def is_generated(file: str) -> bool:
 
 
 def hits(prose: str, words: dict[str, str]) -> Iterator[Hit]:
-    """The replaced phrases in this prose. Of two that begin at one place it is the longer one."""
+    """The replaced phrases in this prose. If two begin at one place, the longer one is returned."""
     prose = CODE.sub(lambda code: blank(code[0]), prose)
     phrases = (r"\s+".join(map(re.escape, phrase.split())) for phrase in sorted(words, key=len, reverse=True))
     # Most of it is blank, where the search for a letter is over sooner.

@@ -63,7 +63,7 @@ impl OptionKind {
     }
 }
 
-/// What the values of an option are in Rust, and how much of one a log may show.
+/// The Rust type of an option's values, and how much of a value a log may show.
 trait Kind {
     const KIND: OptionKind;
     type Value;
@@ -96,7 +96,7 @@ kind!(Flag: Flag, bool, OptionValue::Flag(flag) => Some(flag), |flag| *flag);
 kind!(Number: Number, f64, OptionValue::Number(number) => Some(number), |number| *number);
 kind!(Range: Range, (f64, f64), OptionValue::Range(low, high) => Some((low, high)), |range| *range);
 kind!(Text: Text, String, OptionValue::Text(text) => Some(text), |text| shown(text).into_owned());
-// It can hold a password, as a URL does.
+// The value can hold a password, as a URL does.
 kind!(Secret: Text, String, OptionValue::Text(text) => Some(text), |_text| "..");
 kind!(File: Text, String, OptionValue::Text(text) => Some(text), |path| shown_path(path).to_string());
 kind!(Texts: Texts, Vec<String>, OptionValue::Texts(texts) => Some(texts), |texts| texts.len());
@@ -110,10 +110,10 @@ macro_rules! options {
         #[derive(Clone, Default)]
         pub struct Options {
             $($(#[$doc])* pub $name: Option<$type>,)*
-            /// Who else is told what happens, on the engine's thread. Default: nobody.
+            /// Observers to call on the engine's thread. Default: none.
             pub observers: Vec<Arc<dyn Observer>>,
-            /// Which group a lock counts for. Default: what stands before the first `:` of its name. Only with
-            /// `metrics`.
+            /// The function that returns the group of a lock. Default: the part of the name before the first `:`. Only
+            /// with `metrics`.
             pub metrics_group: Option<GroupBy>,
         }
 

@@ -143,7 +143,7 @@ public class SteadlockMetrics
                 meters.clear()
             }
 
-            /** What is read has `this` for itself: meters refer to it weakly, and their functions do not. */
+            /** Meters refer weakly to the object that they read, which is `this`; their functions do not refer to it. */
             private fun meterOf(id: SeriesId, metric: Metric): Meter {
                 val (name, meaning) = dotted(metric.name) to metric.meaning
                 val labels = tags.and(id.labels.map { (label, value) -> Tag.of(label, value) })
