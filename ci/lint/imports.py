@@ -3,7 +3,8 @@
     python ci/lint/imports.py FOLDER...     the folders that packages lie in
 
 An import for types alone counts, and so do one inside of a function and those of a stub, `.pyi`. `from package import
-name` imports the module of that name, if there is one, else the package. The import of a module's own packages before it does not count.
+name` imports the module of that name, if there is one, else the package. The import of a module's own packages before
+it does not count.
 """
 
 import ast

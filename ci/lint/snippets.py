@@ -2,8 +2,8 @@
 
     python ci/lint/snippets.py FOLDER
 
-The snippets are whole programs, except for those of `docs/migrate`, which tests complete. Django has no types: pyright, which
-guesses them, is not asked about it (`snippets.json`).
+The snippets are whole programs, except for those of `docs/migrate`, which tests complete. Django has no types:
+pyright, which guesses them, is not asked about it (`snippets.json`).
 """
 
 import re
