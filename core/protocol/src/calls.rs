@@ -78,7 +78,7 @@ pub(crate) enum Purpose {
     Poll(LockId),
     /// A question about the state of a lock, or the operation of an operator.
     Inspect(Ticket),
-    /// Tells the server which program this client is.
+    /// Stores on a server which program this client is.
     Identify,
     /// Asks which program another client is.
     Identity,

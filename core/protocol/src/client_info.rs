@@ -6,7 +6,7 @@ use std::fmt;
 use crate::foreign::{is_harmful, readable};
 use crate::shown::shown;
 
-/// The length of the longest accepted text, in bytes. Steadlock writes no longer one.
+/// The length of the longest accepted text, in bytes. Steadlock never writes a longer one.
 const MOST_BYTES: usize = 8_192;
 
 /// The program and the machine of a client, as the client itself says. For people only: nothing verifies it.
@@ -33,7 +33,7 @@ impl ClientInfo {
     /// The maximum number of characters of a text; the rest is cut.
     pub const MOST_CHARACTERS: usize = 200;
 
-    /// Whether others read a text unchanged: it has one line, is not too long, and cannot harm a terminal.
+    /// Whether other clients show a text unchanged: it has one line, is not too long, and cannot harm a terminal.
     #[must_use]
     pub fn is_read_whole(text: &str) -> bool {
         text.chars().count() <= Self::MOST_CHARACTERS && !text.chars().any(is_harmful)

@@ -195,8 +195,8 @@ impl Error {
         Self::lost_by(operation, reason, cause).with_advice(advice)
     }
 
-    /// Makes the error for a lost lease that need not be released: a fixed lease, or a lease of a closed client. Only a
-    /// fixed lease can have expired, because an auto-renewed one is not forgotten then.
+    /// Makes the error for a lost lease that need not be released: a fixed lease, or a lease of a closed client. If the
+    /// reason is `Expired`, the lease was fixed, because a client does not forget an auto-renewed lease that expires.
     #[must_use]
     pub fn lost_and_forgotten(operation: Operation, reason: Option<LostReason>) -> Self {
         let has_expired = reason == Some(LostReason::Expired);

@@ -89,7 +89,7 @@ pub const fn is_harmful(character: char) -> bool {
     )
 }
 
-/// Removes the start of a character that was cut in two from the end.
+/// Removes an incomplete character from the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     // A character has at most four bytes, and all but the first begin with the bits 10.
     let back = bytes

@@ -1,5 +1,5 @@
-//! Identities: which program on which machine each client is. This client tells its servers about itself, and learns
-//! about other clients from them.
+//! Identities: which program on which machine each client is. This client stores its identity on its servers, and reads
+//! the identities of other clients there.
 //!
 //! Identities are for people who read errors and lists. No lock depends on them. A refusal and the answer to a question
 //! wait for an identity, the refusal only for a short time (`groups/unnamed.rs`). A failure to get one is not reported.
@@ -39,7 +39,7 @@ pub struct Identity {
 #[derive(Debug)]
 pub(crate) struct Identities {
     own: Option<Own>,
-    /// The nodes that were told since the timer last fired.
+    /// The nodes that have received this client's identity since the timer last fired.
     said: SortedSet<NodeId>,
     others: SortedMap<Box<str>, Other>,
     asked: SortedMap<CallId, Box<str>>,
@@ -78,8 +78,8 @@ impl Identities {
         }
     }
 
-    /// Returns the call that tells a node the identity of this client, unless the node was told since the timer last
-    /// fired.
+    /// Returns the call that stores this client's identity on a node, unless the node has received it since the timer
+    /// last fired.
     pub(crate) fn say(&mut self, node: NodeId) -> Option<Invocation> {
         let own = self.own.as_ref()?;
         self.said.insert(node).then(|| Invocation {
@@ -89,12 +89,13 @@ impl Identities {
         })
     }
 
-    /// Forgets which nodes were told, and returns them.
+    /// Forgets which nodes have received this client's identity, and returns them.
     pub(crate) fn forget_what_was_said(&mut self) -> SortedSet<NodeId> {
         std::mem::take(&mut self.said)
     }
 
-    /// Forgets that a node was told, because another server may be there by now. Returns whether it was told.
+    /// Forgets that a node has received this client's identity, because another server may be there by now. Returns
+    /// whether it had received it.
     pub(crate) fn forget_what_was_said_at(&mut self, node: NodeId) -> bool {
         self.said.remove(&node)
     }

@@ -270,7 +270,7 @@ impl Io {
         self.calls.purposes()
     }
 
-    /// Makes a hold or a release the heir of these attempts: it must be told their results from now on.
+    /// Makes a hold or a release the heir of these attempts, which learns their results from now on.
     pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
         self.calls.leave_to(attempts, heir);
     }
@@ -570,8 +570,8 @@ impl Io {
             .is_some_and(|holder| self.is_identity_asked(&holder.owner))
     }
 
-    /// Sets the time limit for the holder's name in a refusal whose wait is already over. The refusal waits until then
-    /// if the name is being asked for.
+    /// Sets until when a refusal whose wait is already over may wait for the name of the holder. Does nothing if the
+    /// name is not being asked for.
     pub(crate) fn name_by(&mut self, ticket: Ticket, outcome: &Outcome, until: Option<Instant>, now: Instant) {
         if let Outcome::NotGranted(error) = outcome
             && self.is_name_asked(error)

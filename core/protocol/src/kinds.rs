@@ -45,7 +45,8 @@ macro_rules! kinds {
 
             /// Returns the kind with this name; `wanted` and `limit` are those of a semaphore.
             ///
-            /// # Errors `InvalidArgument` for an unknown name, and the errors of [`Permits::new`].
+            /// # Errors
+            /// `InvalidArgument` for an unknown name, and the errors of [`Permits::new`].
             pub fn parse(name: &str, wanted: u32, limit: u32) -> Result<Self, Error> {
                 $(
                     if name == $spec.name {
@@ -125,7 +126,7 @@ impl Kind {
         matches!(self.spec().waiters, Waiters::Server { .. })
     }
 
-    /// Whether a refused waiter leaves its mark on the server, and removes the mark when it gives up.
+    /// Whether a refused waiter leaves a mark on the server, and removes the mark when it gives up.
     pub(crate) const fn leaves_mark(self) -> bool {
         self.spec().leaves_mark
     }
@@ -142,7 +143,7 @@ impl Kind {
         Some(permits)
     }
 
-    /// Returns one of each kind; the semaphore's wants two permits of three.
+    /// Returns one of each kind. The semaphore wants two of three permits.
     #[cfg(test)]
     fn each() -> Vec<Self> {
         let of = |name: &&str| Self::parse(name, 2, 3).unwrap();
@@ -168,24 +169,25 @@ pub(crate) struct Spec {
     pub(crate) inside: Option<(Gate, Inside)>,
     /// The place where waiters queue.
     pub(crate) waiters: Waiters,
-    /// Whether a refused waiter leaves its mark on the server, and removes the mark when it gives up.
+    /// Whether a refused waiter leaves a mark on the server: its place in a fair lock's queue, or the mark of a waiting
+    /// writer. The waiter removes the mark when it gives up.
     pub(crate) leaves_mark: bool,
-    /// Whether a majority of several servers can hold it (RedLock).
+    /// Whether a majority of several servers can hold the lock (RedLock).
     pub(crate) by_majority: bool,
 
     /// All keys of the lock; the key of the holder's record is the first.
     pub(crate) keys: &'static [Key],
     /// The channel on which releases are published.
     pub(crate) channel: Channel,
-    /// Attempts to acquire the lock.
+    /// The call of an attempt.
     pub(crate) acquire: Form,
-    /// Extends a hold.
+    /// The call that extends a hold.
     pub(crate) renew: Form,
-    /// Removes a hold, or a waiter's mark, and wakes the waiters.
+    /// The call that removes a hold, or a waiter's mark, and wakes the waiters.
     pub(crate) release: Form,
-    /// Asks who holds the lock.
+    /// The call that asks who holds the lock.
     pub(crate) inspect: Form,
-    /// Removes the record, no matter which owner holds it, and wakes the waiters.
+    /// The call that removes the record, no matter which owner holds it, and wakes the waiters.
     pub(crate) force: Form,
     /// The additional parts of the reply to `acquire` and `inspect` about a held lock. All other replies have the same
     /// form for all kinds.
@@ -238,7 +240,7 @@ pub(crate) enum Holders {
 /// The treatment of a caller that already holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// The caller enters its hold once more, without a call to the server.
+    /// The caller re-enters its hold, without a call to the server unless the lease must last longer.
     Enters,
     /// The caller waits like any other. If only the caller itself could end that wait, the wait is refused at once with
     /// this message.

@@ -21,14 +21,16 @@ impl LeaseDuration {
 
     /// Makes a fixed lease of `duration`, in whole milliseconds.
     ///
-    /// # Errors `InvalidArgument` below 100 ms or above 24 h.
+    /// # Errors
+    /// `InvalidArgument` below 100 ms or above 24 h.
     pub fn fixed(duration: Duration) -> Result<Self, Error> {
         Self::between(duration, Self::MIN)
     }
 
     /// Makes an auto-renewed lease, in whole milliseconds.
     ///
-    /// # Errors `InvalidArgument` below 300 ms or above 24 h.
+    /// # Errors
+    /// `InvalidArgument` below 300 ms or above 24 h.
     pub fn watched(duration: Duration) -> Result<Self, Error> {
         Self::between(duration, Self::MIN_WATCHED)
     }
@@ -86,14 +88,16 @@ impl LeaseTerms {
 
     /// Makes a fixed lease, which nothing renews.
     ///
-    /// # Errors `InvalidArgument` below 100 ms or above 24 h.
+    /// # Errors
+    /// `InvalidArgument` below 100 ms or above 24 h.
     pub fn fixed(length: Duration) -> Result<Self, Error> {
         Ok(Self(Terms::Fixed(LeaseDuration::fixed(length)?)))
     }
 
     /// Makes an auto-renewed lease with a length of its own.
     ///
-    /// # Errors `InvalidArgument` below 300 ms or above 24 h.
+    /// # Errors
+    /// `InvalidArgument` below 300 ms or above 24 h.
     pub fn renewed(length: Duration) -> Result<Self, Error> {
         if length < LeaseDuration::MIN_WATCHED.0 {
             // A shorter lease can be valid as a fixed one, so the message says what is wrong with this one.
@@ -141,7 +145,7 @@ pub(crate) fn reliable(ttl: Duration) -> Duration {
     ttl.saturating_sub(margin)
 }
 
-/// Returns the TTL of which nothing is left if the answer takes this long.
+/// Returns the TTL that is used up if the answer takes this long.
 #[must_use]
 pub(crate) fn used_up_by(answer: Duration) -> Duration {
     let hundredths = answer.saturating_add(LATE_TIMERS).saturating_mul(100);

@@ -613,8 +613,8 @@ impl Locks {
         self.route(now);
     }
 
-    /// Notes that a primary answered. This comes before all other consequences of the answer: waiters that may go on
-    /// send new attempts.
+    /// Notes that a primary answered. This must come before everything else that follows from the answer, because
+    /// waiters that may go on send new attempts.
     fn note_answer(&mut self, call: &InFlight, health: &Health, now: Instant) {
         if *health == Health::Serves {
             self.io.note_round_trip(call, now);
@@ -625,7 +625,8 @@ impl Locks {
         }
     }
 
-    /// Notes that a primary gave no answer, or reported that it cannot serve. This comes after all other consequences.
+    /// Notes that a primary gave no answer, or reported that it cannot serve. This must come after everything else that
+    /// follows from the result.
     fn note_failure(&mut self, primary: Primary, health: Health, now: Instant) {
         if let Health::Fails(cause) = health {
             self.io.failed_at(primary, &cause, now);

@@ -30,8 +30,9 @@ pub struct LockName(Arc<str>);
 impl LockName {
     /// Checks a name.
     ///
-    /// # Errors `InvalidArgument` if the name is empty, is longer than 512 bytes, contains NUL, starts with
-    /// `steadlock:` or `redisson_`, or has braces that would put its derived keys into another hash slot of a cluster.
+    /// # Errors
+    /// `InvalidArgument` if the name is empty, is longer than 512 bytes, contains NUL, starts with `steadlock:` or
+    /// `redisson_`, or has braces that would put its derived keys into another hash slot of a cluster.
     pub fn parse(name: &str) -> Result<Self, Error> {
         let refuse = |why: String| {
             // The userinfo of a URL is hidden before the text is cut, because the cut could remove the `@` that marks
@@ -155,8 +156,9 @@ impl fmt::Debug for KeyPrefix {
 impl KeyPrefix {
     /// Checks a prefix; an empty one adds nothing to names.
     ///
-    /// # Errors `InvalidArgument` if the prefix could not be a name itself (see [`LockName::parse`]), is the start of a
-    /// reserved prefix, or contains one of `*?[]\`, which an access list would interpret as a pattern.
+    /// # Errors
+    /// `InvalidArgument` if the prefix could not be a name itself (see [`LockName::parse`]), is the start of a reserved
+    /// prefix, or contains one of `*?[]\`, which an access list would interpret as a pattern.
     pub fn parse(prefix: &str) -> Result<Self, Error> {
         let refuse = |why: &str| {
             let message = format!("the key prefix {:?} cannot be used: {why}", shown(prefix));
@@ -179,8 +181,9 @@ impl KeyPrefix {
 
     /// Returns the full name: the prefix, then the name.
     ///
-    /// # Errors The errors of [`LockName::parse`] for the full name; also if `name` is empty, because a prefix alone is
-    /// not a name.
+    /// # Errors
+    /// The errors of [`LockName::parse`] for the full name; also if `name` is empty, because a prefix alone is not a
+    /// name.
     pub fn name(&self, name: &str) -> Result<LockName, Error> {
         if self.0.is_empty() || name.is_empty() {
             return LockName::parse(name);

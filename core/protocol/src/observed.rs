@@ -128,7 +128,7 @@ pub enum Observed {
         place: Place,
         /** The leases of the hold. */
         leases: Vec<LeaseId>,
-        /** The reason that its holder is told. */
+        /** The reason, as its holder receives it. */
         reason: LostReason,
         /** Why no renewal was confirmed, in words; only if the hold was to be renewed and expired. */
         why: Option<String>,

@@ -5,7 +5,7 @@ use crate::name::hash_tag;
 /// Returns the slot of a key or a channel: a number below 16,384.
 #[must_use]
 pub fn slot(key: &[u8]) -> u16 {
-    // The mask is the remainder of a division by 16,384, a power of two.
+    // The mask computes the remainder of a division by 16,384, a power of two.
     crc16(hash_tag(key)) & 0x3FFF
 }
 

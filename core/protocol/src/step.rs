@@ -107,9 +107,9 @@ pub(crate) struct Granted {
     pub(crate) token: Option<Token>,
     pub(crate) sent: Instant,
     pub(crate) ttl: Duration,
-    /// The server granted the lock for a short time to a waiter in its queue.
+    /// Whether the server granted the lock for a short time, to a waiter in its queue.
     pub(crate) provisional: bool,
-    /// No server granted the lock: this client holds it alone.
+    /// Whether no server granted the lock, so that only this client knows the hold.
     pub(crate) is_local: bool,
 }
 
@@ -127,13 +127,13 @@ pub(crate) struct NewHold {
     pub(crate) sent: Instant,
     /// The TTL that the server granted, counted from `sent`.
     pub(crate) ttl: Duration,
-    /// The server granted the lock for a short time to a waiter in its queue.
+    /// Whether the server granted the lock for a short time, to a waiter in its queue.
     pub(crate) provisional: bool,
-    /// The first call of the request was not granted, because other owners came first.
+    /// Whether the first call of the request was refused, because other owners came first.
     pub(crate) waited: bool,
     /// The unresolved attempts of the same owner.
     pub(crate) unresolved: Unresolved,
-    /// The server does not know the hold.
+    /// Whether no server knows the hold.
     pub(crate) is_local: bool,
 }
 

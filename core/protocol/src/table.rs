@@ -1,4 +1,4 @@
-//! A hash table for ids that this crate counts up itself.
+//! A hash table for the ids that this crate assigns.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -130,7 +130,7 @@ fn in_order<K: Ord, V>(all: BinaryHeap<Named<K, V>>) -> impl Iterator<Item = (K,
 /// A hasher without the standard library's random seed, because this crate draws no randomness of its own.
 type Hashing = BuildHasherDefault<OfNumbers>;
 
-/// A hasher for ids. Only this crate counts the ids, so nobody can choose ids that collide. One multiplication is
+/// A hasher for ids. Only this crate assigns the ids, so nobody can choose ids that collide. One multiplication is
 /// therefore enough, and much cheaper than the standard library's hash.
 #[derive(Default)]
 struct OfNumbers(u64);

@@ -7,8 +7,8 @@ use crate::ids::{CallId, HoldId, LeaseId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::table::Table;
 
-/// An event at some instant. Each timer is set at most once at a time. If several timers are due at the same instant,
-/// they fire in the order of this enum.
+/// The timers, by their purposes. Each timer is set at most once at a time. If several timers are due at the same
+/// instant, they fire in the order of this enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
     /// The answer to a call is overdue.

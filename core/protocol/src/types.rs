@@ -28,8 +28,8 @@ pub struct Config {
     pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
-    /// Whether servers run the calls of one lane in the order in which they were sent. Over a program's own client, a
-    /// later call can overtake an earlier one.
+    /// Whether servers run the calls of one lane in the order in which they were sent. If the calls go through a client
+    /// of the program itself, a later call can overtake an earlier one.
     pub keeps_order: bool,
     /// The bounds of the random time between two attempts of a waiter.
     pub retry_interval: (Duration, Duration),
@@ -70,7 +70,7 @@ pub enum OnUnavailable {
     #[default]
     Fail,
     /// The acquisition is granted a *degraded* lease: it has no token, and excludes only other callers of this client.
-    /// A lease of this client that a server has granted for the same name makes the caller wait.
+    /// If this client already holds the lock by a lease that a server granted, the caller waits.
     Local,
     /// The acquisition is not granted, and the caller goes on without the lock: [`Outcome::NotGranted`], with an error
     /// that says why.

@@ -310,8 +310,8 @@ impl Members {
         self.leases.get(&member).copied().flatten()
     }
 
-    /// Forgets the members of a composite lock with a fixed lease that was lost and forgotten. A member that still has
-    /// its lease, because another level keeps it or because it is auto-renewed, is released.
+    /// Forgets the members of a lost composite lock with a fixed lease. A member that still has its lease, because
+    /// another level keeps it or because it is auto-renewed, is released.
     pub(crate) fn forget<'a>(&mut self, members: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
         for member in members {
             if self.locks.has_lease(*member) {
@@ -322,14 +322,14 @@ impl Members {
         }
     }
 
-    /// Releases leases without a caller that waits, the newest first.
+    /// Releases leases, the newest first. No caller waits for the releases.
     pub(crate) fn discard_all(&mut self, leases: &[LeaseId], now: Instant) {
         for lease in leases.iter().rev() {
             self.discard(*lease, now);
         }
     }
 
-    /// Releases a lease without a caller that waits.
+    /// Releases a lease. No caller waits for the release.
     pub(crate) fn discard(&mut self, lease: LeaseId, now: Instant) {
         let ticket = self.ticket_for(None, Verb::Release);
         self.release(ticket, lease, now);

@@ -159,8 +159,8 @@ impl Keys {
         self.call(&semaphore::SET_LIMIT, &values)
     }
 
-    /// Returns the call that keeps waiters in the server's queue alive; each has an owner, and a flag if it wants a
-    /// token. `None` for a kind whose waiters queue in the client.
+    /// Returns the call that keeps waiters in the server's queue alive. Each waiter has an owner id, and a flag that
+    /// says whether it wants a token. `None` for a kind whose waiters queue in the client.
     pub(crate) fn poll(&self, waiters: &[(OwnerId, bool)]) -> Option<Invocation> {
         let Waiters::Server { poll } = self.kind.spec().waiters else {
             return None;

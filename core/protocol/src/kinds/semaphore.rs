@@ -51,7 +51,7 @@ pub(super) const SPEC: Spec = Spec {
     told: HeldReply::Permits,
 };
 
-/// Changes the limit of a semaphore whose permits are held. No other kind has this operation.
+/// The call that changes the limit of a semaphore whose permits are held. No other kind has this call.
 pub(super) const SET_LIMIT: Form = Form {
     script: Script::SemaphoreLimit,
     keys: &[PERMITS],

@@ -262,8 +262,8 @@ impl Attempts {
     }
 
     /// Prolongs the wait of a quorum attempt whose wait is over, and returns whether it did. The wait is prolonged only
-    /// once, and only if no round has had a result for this waiter yet, a round for the lock is in progress, and enough
-    /// primaries can still answer.
+    /// once. No round may have had a result for this waiter yet, a round for the lock must be in progress, and a
+    /// majority of the primaries must be connected or connecting.
     pub(super) fn is_due_grace(&mut self, members: &Members, ticket: Ticket) -> bool {
         let io = members.io();
         let may_answer = primaries(io).filter(|node| io.is_connected(*node) || io.is_connecting(*node));
