@@ -33,7 +33,10 @@ export interface NativeClient {
 }
 
 /** The options of a client, checked for their types; what is left out has the core's default. */
-export type ClientOptions = Readonly<Record<string, unknown>>;
+export type ClientOptions = Readonly<Record<string, unknown>> & {
+  readonly lazy?: boolean;
+  readonly keyPrefix?: string;
+};
 
 export interface NativeFailure {
   readonly kind: string;
