@@ -1,9 +1,9 @@
-//! How messages spell the names of options and methods: the core has one spelling, and JavaScript has its own.
+//! The spelling of options and methods in messages: JavaScript's, in place of the core's.
 
 use std::borrow::Cow;
 
-/// Names as the core's messages have them, and as JavaScript has them. `ci/api` compares them with the table of all
-/// languages, and the core's messages with this.
+/// The names in the core's messages, and the same names in JavaScript. `ci/api` compares this table with the table of
+/// all languages, and the core's messages with this table.
 const NAMES: [(&str, &str); 22] = [
     ("address_map", "addressMap"),
     ("breaker_failures", "breakerFailures"),
@@ -29,7 +29,8 @@ const NAMES: [(&str, &str); 22] = [
     ("tls_server_name", "tlsServerName"),
 ];
 
-/// A message as JavaScript spells it. What stands in quotes is a lock's name, a key or the like, and stays.
+/// Returns a message with JavaScript's spelling. Text in quotes is not changed, because it is a lock's name, a key or
+/// the like.
 #[must_use]
 pub fn spelled(text: &str) -> Cow<'_, str> {
     if !text.contains('_') {

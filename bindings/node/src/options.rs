@@ -1,4 +1,4 @@
-//! The options of a client, as JavaScript gives them.
+//! The options of a client in the form of JavaScript.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use napi::{Error, Status};
 use napi_derive::napi;
 use steadlock::host::{Level, OnUnavailable, Options};
 
-/// What `connect` or `redlock` was given; what is left out has the core's default.
+/// The options of `connect` or `redlock`. An option that is left out has the core's default.
 #[napi(object, object_to_js = false)]
 pub struct ClientOptions {
     pub url: Option<String>,
@@ -24,7 +24,7 @@ pub struct ClientOptions {
     pub tls_server_name: Option<String>,
     pub address_map: Option<HashMap<String, String>>,
     pub lazy: Option<bool>,
-    /// One of the vocabulary's policies.
+    /// One of the policies of the vocabulary.
     pub on_unavailable: Option<String>,
     pub breaker_failures: Option<u32>,
     pub breaker_pause_ms: Option<f64>,
@@ -32,7 +32,7 @@ pub struct ClientOptions {
     pub client_label: Option<String>,
     /// The program's name, without its folder.
     pub program: String,
-    /// `node`, and its version.
+    /// `node` and its version.
     pub language: String,
     pub metrics: Option<bool>,
     pub metrics_groups: Option<f64>,
@@ -65,7 +65,7 @@ impl TryFrom<ClientOptions> for Options {
             client_label: options.client_label,
             program: Some(options.program),
             language: Some(options.language),
-            // A listener may come at any time.
+            // The program can add a listener at any time.
             log: Some(Level::Info),
             metrics: options.metrics.unwrap_or(false),
             metrics_groups: options.metrics_groups,
@@ -75,7 +75,8 @@ impl TryFrom<ClientOptions> for Options {
     }
 }
 
-/// The policy of a word. JavaScript has checked it by the vocabulary, and tells its callers.
+/// Returns the policy of a word. JavaScript has checked the word against the vocabulary, and reports a wrong word to
+/// its caller.
 pub(crate) fn on_unavailable(word: Option<String>) -> napi::Result<Option<OnUnavailable>> {
     let parse = |word: String| {
         let unknown = || Error::new(Status::InvalidArg, "onUnavailable is no word of the vocabulary");

@@ -1,4 +1,4 @@
-//! The options of a client, as JavaScript gives them. It has checked their types.
+//! The options of a client in the form of JavaScript, which has checked their types.
 
 use js_sys::Array;
 use steadlock::host::{Level, OnUnavailable, Options};
@@ -6,7 +6,7 @@ use wasm_bindgen::JsValue;
 
 use crate::object::field;
 
-/// The options that `open` was given; what is left out has the core's default.
+/// Returns the options that `open` got. An option that is left out has the core's default.
 #[inline(never)]
 pub(crate) fn options(given: &JsValue) -> Options {
     let text = |name| field(given, name).as_string();
@@ -29,7 +29,7 @@ pub(crate) fn options(given: &JsValue) -> Options {
         client_label: text("clientLabel"),
         program: text("program"),
         language: text("language"),
-        // A listener may come at any time.
+        // The program can add a listener at any time.
         log: Some(Level::Info),
         metrics: flag("metrics").unwrap_or(false),
         metrics_groups: number("metricsGroups"),
@@ -38,7 +38,7 @@ pub(crate) fn options(given: &JsValue) -> Options {
     }
 }
 
-/// The policy of a word of the vocabulary.
+/// Returns the policy of a word of the vocabulary.
 pub(crate) fn policy(word: Option<String>) -> Option<OnUnavailable> {
     OnUnavailable::parse(&word?)
 }

@@ -5,7 +5,7 @@ import type { Engine } from './engine.js';
 import { guarded } from './opentelemetry-api.js';
 import { headsOf, samplesOf } from './prometheus.js';
 
-/** The names that OpenTelemetry has the metrics by, and their units. `ci/api/metrics.json` has the same. */
+/** The names and units of the metrics in OpenTelemetry. `ci/api/metrics.json` has the same table. */
 const NAMES: readonly (readonly [name: string, unit: string, prometheus: string])[] = [
   ['steadlock.acquisitions', '{acquisition}', 'steadlock_acquisitions_total'],
   ['steadlock.wait.duration', 's', 'steadlock_wait_seconds'],
@@ -22,10 +22,13 @@ const NAMES: readonly (readonly [name: string, unit: string, prometheus: string]
   ['steadlock.fair.queue', '{caller}', 'steadlock_fair_queue'],
 ];
 
-/** The bounds of the histograms' buckets, in seconds; the same table has them. */
+/** The bounds of the histograms' buckets, in seconds, as in that table. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600];
 
-/** The instruments of one client: histograms, which are recorded, and the others, which read what it has counted. */
+/**
+ * The instruments of one client: histograms, into which spans record, and observable instruments, which read the
+ * client's counts.
+ */
 export class Meters {
   readonly waits: Histogram;
   readonly holds: Histogram;
@@ -33,7 +36,7 @@ export class Meters {
   readonly #observables: ReadonlyMap<string, Observable>;
   readonly #observe: BatchObservableCallback;
 
-  /** Throws the error of `Client.metrics` if the client counts nothing. */
+  /** Throws the error of `Client.metrics` if the client has no metrics. */
   constructor(meter: Meter, engine: Engine) {
     const heads = headsOf(engine.metrics());
     const observables = new Map<string, Observable>();
@@ -57,17 +60,20 @@ export class Meters {
     meter.addBatchObservableCallback(this.#observe, [...observables.values()]);
   }
 
-  /** From now on the client's counts are read no more. */
+  /** Stops reading the client's counts. */
   stop(): void {
     guarded(() => this.#meter.removeBatchObservableCallback(this.#observe, [...this.#observables.values()]));
   }
 
-  /** What is called once for each collection. It must not keep a client that its program has dropped. */
+  /**
+   * Returns the callback that runs once for each collection. It must not keep a client alive that the program has
+   * dropped.
+   */
   #observing(client: WeakRef<Engine>): BatchObservableCallback {
     return (result) => {
       const engine = client.deref();
       if (engine === undefined || engine.isClosed) {
-        // Later: whoever calls goes through the list of callbacks.
+        // The removal must wait: the caller is iterating over the list of callbacks.
         queueMicrotask(() => this.stop());
         return;
       }

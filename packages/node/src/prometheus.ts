@@ -1,21 +1,21 @@
-// Reads the metrics of the core, which come in Prometheus' text format.
+// Parses the metrics of the core, which are in Prometheus' text format.
 
-/** One number of a metric. */
+/** A sample of a metric. */
 export interface Sample {
   readonly name: string;
   readonly labels: ReadonlyMap<string, string>;
   readonly value: number;
 }
 
-/** What is said of a metric. */
+/** The header of a metric. */
 export interface Head {
   readonly meaning: string;
   readonly type: string;
 }
 
 /**
- * All numbers of a text. A label's value may have any character but a line feed, also those that end a line for
- * JavaScript.
+ * Iterates over all samples of a text. A label's value can contain any character but a line feed, also the other
+ * characters that JavaScript counts as line ends.
  */
 export function* samplesOf(text: string): Generator<Sample> {
   for (const line of text.split('\n')) {
@@ -30,7 +30,7 @@ export function* samplesOf(text: string): Generator<Sample> {
   }
 }
 
-/** What a text says of its metrics, by name. */
+/** Returns the headers of a text's metrics, by name. */
 export function headsOf(text: string): Map<string, Head> {
   const heads = text.matchAll(/^# HELP (\w+) (.*)\n# TYPE \1 (\w+)$/gm);
   return new Map(Array.from(heads, ([, name, meaning, type]) => [name as string, { meaning, type } as Head]));
