@@ -1,4 +1,4 @@
-//! Lets the linker leave Node's own symbols open.
+//! Tells the linker that Node's symbols stay undefined until Node loads the library.
 
 fn main() {
     napi_build::setup();

@@ -1,5 +1,5 @@
-// Puts what `tsc` made of a package's own sources and of those here side by side, as their imports of one another say.
-// Runs in the package's folder.
+// Merges two outputs of `tsc` into one folder: that of a package's own sources and that of the sources here, which
+// import each other as neighbours. Runs in the package's folder.
 //
 //   node ../javascript/merge.mjs src dist
 //   node ../javascript/merge.mjs test build/test
@@ -8,7 +8,7 @@ import { cpSync, existsSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 const [sources, target] = process.argv.slice(2);
-// A file that has gone is not shipped.
+// Removes output of sources that do not exist any more, so that it is not shipped.
 rmSync(target, { recursive: true, force: true });
 for (const part of ['javascript', basename(process.cwd())]) {
   const folder = join('build', `tsc-${sources}`, part, sources);

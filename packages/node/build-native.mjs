@@ -1,8 +1,8 @@
 // Builds the native library for this machine and puts it where `src/native.ts` looks for it.
 //
-//   node build-native.mjs          what users get
-//   node build-native.mjs --dev    quick to build, slow to run
-//   node build-native.mjs --built  what cargo has built already
+//   node build-native.mjs          builds the release library, as users get it
+//   node build-native.mjs --dev    builds a debug library: quick to build, slow to run
+//   node build-native.mjs --built  copies the library that cargo has built already
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, renameSync } from 'node:fs';
@@ -20,7 +20,7 @@ if (!process.argv.includes('--built')) {
 }
 
 const { platform, arch } = process;
-// As `src/native.ts` finds it.
+// The same check as in `src/native.ts`.
 const isMusl = () => /\/ld-musl-[^/]*$/m.test(readFileSync('/proc/self/maps', 'utf8'));
 const built = {
   darwin: ['libsteadlock_node.dylib', `darwin-${arch}`],
@@ -29,11 +29,11 @@ const built = {
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
 const folder = profile === 'dev' ? 'debug' : 'release';
 const library = join(here, 'native', `steadlock.${built[1]}.node`);
-// Written aside: a process that runs has the old file mapped, and would crash if it changed.
+// Written to another file first: a running process has the old file mapped, and would crash if its content changed.
 const fresh = `${library}.${process.pid}`;
 copyFileSync(join(target, folder, built[0]), fresh);
 renameSync(fresh, library);
 
-// The package holds the licences of what is in it; npm leaves links out, so they are copied.
+// The package must contain the licences. npm does not pack links, so the files are copied.
 for (const file of ['LICENSE-APACHE', 'LICENSE-MIT', 'THIRD-PARTY-LICENSES.txt'])
   copyFileSync(join(root, file), join(here, file));

@@ -1,7 +1,7 @@
-// Builds the core as WebAssembly, and puts it where `src/wasm.ts` looks for it.
+// Builds the core as WebAssembly, and puts it where `src/wasm.ts` searches for it.
 //
-//   node build-wasm.mjs            builds it into build/wasm
-//   node build-wasm.mjs --copy     copies what was built into dist, which tsc has just made anew, as a file and in a script
+//   node build-wasm.mjs            builds the core into build/wasm
+//   node build-wasm.mjs --copy     copies the core into dist, as a file and in a script; tsc makes dist anew before
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 const root = join(here, '..', '..');
 const built = join(here, 'build', 'wasm');
 
-// What every host of these years has; see https://webassembly.org/features.
+// The features that every current host has; see https://webassembly.org/features.
 const FEATURES = [
   'bulk-memory',
   'multivalue',
@@ -22,7 +22,7 @@ const FEATURES = [
   'reference-types',
   'sign-ext',
 ].map((feature) => `--enable-${feature}`);
-// Measured: the least bytes after gzip. Nothing is assumed that a trap would break.
+// The options with the smallest module after gzip, by measurement. None of them assumes that the code never traps.
 const SMALL = [
   '--always-inline-max-function-size=0',
   '--one-caller-inline-max-function-size=0',
@@ -34,7 +34,7 @@ const SMALL = [
   '-Oz',
   '-Oz',
   '--converge',
-  // Functions that are alike stand together, for gzip.
+  // Puts similar functions next to each other, which gzip compresses better.
   '-g',
   '--reorder-functions-by-name',
 ];
@@ -63,7 +63,10 @@ function build() {
   console.log(`steadlock.wasm: ${gzipSync(readFileSync(to), { level: 9 }).length} bytes gzipped`);
 }
 
-/** What is imported has random digits in its name, twice, which nothing makes smaller: they become a count, as long. */
+/**
+ * Replaces the random digits in the names of imports, which gzip cannot compress, by a counter of the same length. Each
+ * name occurs twice.
+ */
 function shortenNames(wasm, glue) {
   let [bytes, text] = [readFileSync(wasm, 'latin1'), readFileSync(glue, 'utf8')];
   const names = new Set(text.match(/__wbg_\w+_[0-9a-f]{16}\b/g));
@@ -78,7 +81,7 @@ function shortenNames(wasm, glue) {
   writeFileSync(glue, text);
 }
 
-/** What the core exports, where `tsc` looks for it. */
+/** Copies the declarations of the core's exports to where `tsc` searches for them. */
 function declare() {
   copyFileSync(join(built, 'glue.d.ts'), join(here, 'src', 'glue.d.ts'));
 }
@@ -89,18 +92,21 @@ function copy() {
   writeFileSync(join(here, 'dist', 'inlined-core.js'), `export default '${packed}';\n`);
   writeFileSync(join(here, 'dist', 'glue.js'), withoutLoader(readFileSync(join(built, 'glue.js'), 'utf8')));
   copyFileSync(join(built, 'glue.d.ts'), join(here, 'dist', 'glue.d.ts'));
-  // The package holds the licences of what is in it; npm leaves links out, so they are copied.
+  // The package must contain the licences. npm does not pack links, so the files are copied.
   for (const file of ['LICENSE-APACHE', 'LICENSE-MIT', 'THIRD-PARTY-LICENSES.txt'])
     copyFileSync(join(root, file), join(here, file));
 }
 
-/** The glue can load its module in many ways, one of which names a file that the package does not have. It is always given one. */
+/**
+ * Removes the loader from the glue. The loader names a file that the package does not have, and is not needed: the glue
+ * always gets a module.
+ */
 function withoutLoader(glue) {
   const [head, ...rest] = glue.split('async function __wbg_load(');
   if (rest.length !== 1 || !head.includes('function __wbg_finalize_init(instance, module)')) {
     throw new Error('glue.js is no longer made of what build-wasm.mjs expects');
   }
-  // Every host that has the module's features has `encodeInto`.
+  // Every host with the features of the module has `encodeInto`, so the fallback is removed.
   const needed = head.replace(/if \(!\('encodeInto' in cachedTextEncoder\)\) \{[\s\S]*?\n\}\n/, '');
   return `${needed}export default async function init(module) {
     return __wbg_finalize_init(await WebAssembly.instantiate(module, __wbg_get_imports()), module);

@@ -1,4 +1,4 @@
-//! One client.
+//! A client, as JavaScript sees it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -8,22 +8,22 @@ use steadlock::host::{Completion, Error, Event, Holder, Host, Lease, Line, LostR
 
 use crate::rows::{self, WIDTH};
 
-/// One client. Everything in it belongs to the thread of its JavaScript. Numbers are JavaScript's: ids of requests and
-/// leases are below 2^53.
+/// A client. Only the thread of its JavaScript uses it. Ids are numbers of JavaScript: the ids of requests and leases
+/// are below 2^53.
 pub struct Client {
     host: Host,
-    /// Taken from the host, and not yet put into rows.
+    /// Events that were taken from the host and are not in rows yet.
     events: RefCell<VecDeque<Event>>,
     /// The errors of rows, until JavaScript takes them.
     failures: RefCell<VecDeque<Error>>,
     /// The holders of rows, until JavaScript takes them.
     holders: RefCell<VecDeque<Holder>>,
-    /// What was observed, until JavaScript takes it.
+    /// The observations of rows, until JavaScript takes them.
     lines: RefCell<VecDeque<Box<Line>>>,
-    /// Leases that JavaScript may ask about: granted and not released. Those that were lost stay
-    /// until JavaScript has forgotten them, as the engine answers by them.
+    /// The leases about which JavaScript can ask: granted and not released. Lost leases stay until JavaScript forgets
+    /// them, because the engine uses them to answer requests.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
-    /// Leases whose release is under way, by its request.
+    /// The leases whose release has not been answered, by the number of the request.
     releasing: RefCell<HashMap<u64, Arc<Lease>>>,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// The client of a host.
+    /// Makes the client of a host.
     #[must_use]
     pub fn new(host: Host) -> Self {
         Self {
@@ -48,19 +48,19 @@ impl Client {
         }
     }
 
-    /// Its host.
+    /// Returns the host of the client.
     #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Starts an operation; returns the request's number.
+    /// Starts an operation. Returns the request number.
     #[must_use]
     pub fn submit(&self, op: Op) -> f64 {
         self.host.submit(op) as f64
     }
 
-    /// Releases a lease; returns the request's number. The lease counts as released at once.
+    /// Releases a lease. Returns the request number. The lease counts as released at once.
     #[must_use]
     pub fn release(&self, lease: f64) -> f64 {
         let lease = lease as u64;
@@ -71,24 +71,25 @@ impl Client {
         request as f64
     }
 
-    /// JavaScript has nothing any more of a lease that was lost.
+    /// Forgets a lost lease, because JavaScript has no object of it any more.
     pub fn forget(&self, lease: f64) {
         self.leases.borrow_mut().remove(&(lease as u64));
     }
 
-    /// What is left of a lease in milliseconds, to the microsecond; 0 if it is not held.
+    /// Returns the time that is left of a lease, in milliseconds with microseconds as the fraction; 0 if the lease is
+    /// not held.
     #[must_use]
     pub fn remaining_ms(&self, lease: f64) -> f64 {
         self.lease(lease, 0.0, |lease| lease.remaining().as_micros() as f64 / 1e3)
     }
 
-    /// Whether a lease is held, by the clock of now.
+    /// Whether a lease is valid at this moment.
     #[must_use]
     pub fn is_valid(&self, lease: f64) -> bool {
         self.lease(lease, false, Lease::is_valid)
     }
 
-    /// The index of the reason for which a lease is lost; −1 if it is not.
+    /// Returns the index of the reason for the loss of a lease; −1 if it is not lost.
     #[must_use]
     pub fn lost_reason(&self, lease: f64) -> f64 {
         self.lease(lease, -1.0, |lease| {
@@ -96,8 +97,8 @@ impl Client {
         })
     }
 
-    /// Puts queued events into `buffer` as rows, and returns how many. A full
-    /// buffer may leave some: drain again.
+    /// Writes queued events into `buffer` as rows, and returns their number. If the buffer is full, more events can be
+    /// left: drain again.
     #[must_use]
     pub fn drain(&self, buffer: &mut [f64]) -> u32 {
         let mut events = self.events.borrow_mut();
@@ -116,25 +117,25 @@ impl Client {
         count
     }
 
-    /// The error of the next refused or failed row.
+    /// Returns the error of the next refused or failed row.
     #[must_use]
     pub fn next_failure(&self) -> Option<Error> {
         self.failures.borrow_mut().pop_front()
     }
 
-    /// Who holds the lock of the next row that says it is held.
+    /// Returns the holder for the next state row of a held lock.
     #[must_use]
     pub fn next_holder(&self) -> Option<Holder> {
         self.holders.borrow_mut().pop_front()
     }
 
-    /// What the next row says that something was observed.
+    /// Returns the observation of the next observed row.
     #[must_use]
     pub fn next_observation(&self) -> Option<Box<Line>> {
         self.lines.borrow_mut().pop_front()
     }
 
-    /// Keeps what a row has no room for.
+    /// Keeps the parts of an event that do not fit into a row of numbers.
     fn keep(&self, event: Event) {
         if let Event::Completed { request, .. } = &event {
             let released = self.releasing.borrow_mut().remove(request);
@@ -178,7 +179,8 @@ impl Client {
     }
 }
 
-/// Whether a lease that was lost so, or was not, is asked about later. A closed client answers all the same.
+/// Whether a lease must stay known after its end, for later questions of JavaScript. Only a lost lease must stay known,
+/// and none after a close, because a closed client answers without it.
 fn is_remembered(lost: Option<LostReason>) -> bool {
     lost.is_some_and(|reason| reason != LostReason::Closed)
 }

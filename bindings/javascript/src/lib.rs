@@ -1,5 +1,5 @@
-//! What the bindings for JavaScript have in common: one client as its JavaScript sees it, and the rows of numbers that
-//! its events are. What crosses the border as an object is each binding's own.
+//! The common part of the bindings for Node and for WebAssembly: a client, as JavaScript sees it, and its events as
+//! rows of numbers. Each binding converts objects itself.
 
 #![forbid(unsafe_code)]
 

@@ -3,18 +3,17 @@
 //! | code | id | a | b |
 //! |---|---|---|---|
 //! | connected, extended, closed | request | – | – |
-//! | granted | request | lease | fencing token, −1 if none, −2 if none since the lease is degraded |
+//! | granted | request | lease | fencing token, −1 if none, −2 if none because the lease is degraded |
 //! | refused, failed | request | – | – |
-//! | released | request | index of the outcome | index of why the lease was lost if it was expired or stolen, −1 if not |
-//! | state | request | 1 if held, else 0 | permits that are free, −1 if none is held or the lock has none |
+//! | released | request | index of the outcome | index of the reason if it was lost (expired, stolen), −1 if not |
+//! | state | request | 1 if held, else 0 | number of free permits, −1 if none is held or the lock has no permits |
 //! | forced | request | 1 if it was held, else 0 | – |
-//! | lost | lease | index of the reason | 1 if nobody need release it, else 0 |
+//! | lost | lease | index of the reason | 1 if it needs no release, else 0 |
 //! | observed | – | – | – |
 //!
-//! All ids and tokens are below 2^53. A row that is refused or failed has its
-//! error in the queue that `nextFailure` takes from, in the rows' order, and a
-//! state that is held has its holder in that of `nextHolder`. What was observed is
-//! in that of `nextObservation`.
+//! All ids and tokens are below 2^53. The error of a refused or failed row is in the queue that `nextFailure` takes
+//! from, in the order of the rows. The holder of a held lock is in the queue of `nextHolder`, and an observation in the
+//! queue of `nextObservation`.
 
 use steadlock::host::{
     Completion, ErrorKind, Event, Kind, Lease, LockState, LostReason, OnUnavailable, Options, ReleaseOutcome,
@@ -39,20 +38,20 @@ const LOST: u8 = 8;
 const FORCED: u8 = 9;
 const OBSERVED: u8 = 10;
 
-/// The words that rows and arguments are made of, told to JavaScript once.
+/// The words to which the numbers of rows refer, and the words of arguments. JavaScript reads them once.
 #[derive(Debug)]
 pub struct Words {
     /// The names of the codes, by code.
     pub codes: Vec<&'static str>,
-    /// How releases end.
+    /// The outcomes of a release.
     pub outcomes: Vec<&'static str>,
-    /// Why leases are lost.
+    /// The reasons for the loss of a lease.
     pub reasons: Vec<&'static str>,
     /// The names of all error kinds.
     pub kinds: Vec<&'static str>,
     /// The names of all kinds of lock.
     pub lock_kinds: Vec<&'static str>,
-    /// What may become of an acquisition while its server is unavailable.
+    /// The ways in which an acquisition can end while its server is unavailable.
     pub policies: Vec<&'static str>,
     /// The options of a client.
     pub option_names: Vec<String>,
@@ -61,7 +60,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// All of them.
+    /// Returns all words.
     #[must_use]
     pub fn all() -> Self {
         Self {
@@ -91,7 +90,7 @@ const CODES: [&str; 11] = [
     "observed",
 ];
 
-/// The row of an event.
+/// Returns the row of an event.
 pub(crate) fn row(event: &Event) -> Row {
     match event {
         Event::Completed {
@@ -116,7 +115,7 @@ pub(crate) fn row(event: &Event) -> Row {
     }
 }
 
-/// The index of a reason in the vocabulary.
+/// Returns the index of a reason in the vocabulary.
 #[must_use]
 pub fn reason_index(reason: LostReason) -> f64 {
     index(&LostReason::ALL, &reason)
@@ -135,14 +134,14 @@ fn completed(request: u64, completion: &Completion) -> Row {
         Completion::Extended => (EXTENDED, 0.0, 0.0),
         Completion::State(state) => (STATE, flag(state.holder.is_some()), free_permits(state)),
         Completion::Forced(was_held) => (FORCED, flag(*was_held), 0.0),
-        // Only asked for by hosts with implicit contexts; here there is none.
+        // Never happens here: only hosts whose callers have a context make this request.
         Completion::Held { levels, .. } => (STATE, f64::from(*levels), 0.0),
         Completion::Closed => (CLOSED, 0.0, 0.0),
     };
     [code.into(), request as f64, a, b]
 }
 
-/// The fencing token. A degraded lease never has one.
+/// Returns the fencing token. A degraded lease never has one.
 fn token(lease: &Lease) -> f64 {
     match lease.token() {
         Some(token) => token as f64,

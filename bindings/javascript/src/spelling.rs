@@ -1,4 +1,4 @@
-//! How messages spell the names of options and methods: the core has one spelling, and JavaScript has its own.
+//! The spelling of options and methods in messages: JavaScript's, in place of the core's.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,8 @@ pub fn option(name: &str) -> Option<(&'static str, OptionKind)> {
     Options::ALL.iter().copied().find(|(core, _)| camel_case(core) == name)
 }
 
-/// A message as JavaScript spells it. What stands in quotes is a lock's name, a key or the like, and stays.
+/// Returns a message with JavaScript's spelling. Text in quotes is not changed, because it is a lock's name, a key or
+/// the like.
 #[must_use]
 pub fn spelled(text: &str) -> Cow<'_, str> {
     if !text.contains('_') {

@@ -1,4 +1,4 @@
-//! An `addressMap` that is a function of JavaScript.
+//! An `addressMap` that is a JavaScript function.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -11,19 +11,20 @@ use steadlock::host::AddressMap;
 
 use crate::until_closed::{Drops, UntilClosed};
 
-/// What the function said.
+/// The result of the function of an address map.
 #[napi(object, object_to_js = false)]
 pub struct NativeReached {
-    /// Left out for "as it is announced".
+    /// The address to use; left out for the announced one.
     pub address: Option<String>,
-    /// Why it said nothing.
+    /// The reason why the function gave no address.
     pub failure: Option<String>,
 }
 
-/// How often a thread that waits for JavaScript looks whether JavaScript is still there.
+/// How often a thread that waits for JavaScript checks whether JavaScript has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The core calls it on a thread that has nothing else to do and waits there for JavaScript's.
+/// Makes an address map of a JavaScript function. The core calls the map on a thread of its own, which can wait for
+/// JavaScript's thread.
 pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<(AddressMap, Box<dyn Drops>)> {
     let function = function
         .build_threadsafe_function::<String>()
@@ -41,7 +42,7 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
             announced.to_owned(),
             ThreadsafeFunctionCallMode::NonBlocking,
             move |said: napi::Result<NativeReached>, _| {
-                // Refused only if nobody waits any more.
+                // Fails only if the core's thread does not wait any more.
                 let _ = tell.send(said);
                 Ok(())
             },
@@ -54,7 +55,8 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
                 Ok(Ok(NativeReached { failure: None, address })) => Ok(address),
                 Ok(Ok(NativeReached { failure: Some(why), .. })) => Err(why),
                 Ok(Err(_)) => Err("it gave what cannot be read".into()),
-                // A call that JavaScript has not begun when it ends is neither made nor dropped.
+                // If JavaScript ends before it has begun the call, the call is neither made nor dropped. Only the check
+                // of `aborted` ends the wait then.
                 Err(RecvTimeoutError::Timeout) if !function.aborted() => continue,
                 Err(_) => Err("JavaScript is ending".into()),
             };

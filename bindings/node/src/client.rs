@@ -1,4 +1,4 @@
-//! One client.
+//! The class `NativeClient`.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +15,18 @@ use crate::observation::NativeObservation;
 use crate::options;
 use crate::until_closed::{Drops, UntilClosed};
 
-/// One client. Everything in it belongs to the thread of its JavaScript; the
-/// engine's thread only calls `wake`.
+/// A client. Only the thread of its JavaScript uses it; the engine's thread only calls `wake`.
 #[napi]
 pub struct NativeClient {
     client: Client,
-    /// The functions of JavaScript that it may call.
+    /// The JavaScript functions that the client can call.
     until_closed: Vec<Box<dyn Drops>>,
 }
 
-/// Starts to connect. The answer comes as the row of request 0.
+/// Opens a client, which starts to connect. The result comes as the row of request 0.
 ///
-/// `wake` is called on JavaScript's thread whenever there is something to drain.
-/// It does not keep the process alive. Nor does `addresses`, which says where an announced address
-/// is reached, in place of a table.
+/// `wake` is called on JavaScript's thread whenever there are events to drain. `addresses` maps an announced address,
+/// in place of a table. Neither function keeps the process alive.
 #[napi(catch_unwind)]
 pub fn open<'env>(
     env: &'env Env,
@@ -45,7 +43,7 @@ pub fn open<'env>(
     let mut until_closed: Vec<Box<dyn Drops>> = vec![Box::new(wake.clone())];
     let wake = move || {
         if let Some(wake) = wake.get() {
-            // Refused only while the environment is closing, when nobody listens.
+            // Fails only while the environment is closing, and JavaScript handles no events then.
             let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
     };
@@ -61,9 +59,9 @@ pub fn open<'env>(
     }
 }
 
-/// Closes several clients at the end of the process, all at once.
+/// Closes several clients at the end of the process, all at the same time.
 ///
-/// Returns when their servers have answered, after `timeout_ms` at the most.
+/// Returns when their servers have answered, after `timeout_ms` at the latest.
 #[napi(catch_unwind)]
 pub fn close_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, timeout_ms: u32) {
     let deadline = Instant::now() + Duration::from_millis(timeout_ms.into());
@@ -85,8 +83,8 @@ impl NativeClient {
         }
     }
 
-    /// The client is closed: it calls no function any more, which would be open handles. What is asked of it later is
-    /// answered at once, and JavaScript drains that by itself.
+    /// Drops the functions of JavaScript, which would be open handles. Called for a closed client. Its later requests
+    /// are answered at once, and JavaScript drains the answers without a wake-up.
     #[napi(catch_unwind)]
     pub fn end_calls(&self) {
         for function in &self.until_closed {
@@ -94,8 +92,9 @@ impl NativeClient {
         }
     }
 
-    /// Asks for a lock, named by its address; returns the request's number.
-    // Not `expect`: napi copies the attribute to a function of its own, which has too few arguments for it.
+    /// Requests the lock at an address. Returns the request number.
+    // `expect` would fail: napi copies the attribute to a generated function with few arguments, to which the lint does
+    // not apply.
     #[napi(catch_unwind)]
     #[allow(
         clippy::too_many_arguments,
@@ -128,19 +127,19 @@ impl NativeClient {
         })))
     }
 
-    /// Releases a lease; returns the request's number. The lease counts as released at once.
+    /// Releases a lease. Returns the request number. The lease counts as released at once.
     #[napi(catch_unwind)]
     pub fn release(&self, lease: f64) -> f64 {
         self.client.release(lease)
     }
 
-    /// JavaScript has nothing any more of a lease that was lost.
+    /// Forgets a lost lease, because JavaScript has no object of it any more.
     #[napi(catch_unwind)]
     pub fn forget(&self, lease: f64) {
         self.client.forget(lease);
     }
 
-    /// Extends a lease; returns the request's number.
+    /// Extends a lease. Returns the request number.
     #[napi(catch_unwind)]
     pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
         self.client.submit(Op::Extend {
@@ -149,25 +148,25 @@ impl NativeClient {
         })
     }
 
-    /// Asks the server who holds a lock; returns the request's number.
+    /// Asks the server for the holder of a lock. Returns the request number.
     #[napi(catch_unwind)]
     pub fn inspect(&self, lock: String) -> f64 {
         self.client.submit(Op::Inspect { lock: lock.into() })
     }
 
-    /// Takes a lock from its holder; returns the request's number.
+    /// Removes the record of a lock's holder. Returns the request number.
     #[napi(catch_unwind)]
     pub fn force_release(&self, lock: String) -> f64 {
         self.client.submit(Op::ForceRelease { lock: lock.into() })
     }
 
-    /// Changes a semaphore's limit to that of the address; returns the request's number.
+    /// Changes a semaphore's limit to that of the address. Returns the request number.
     #[napi(catch_unwind)]
     pub fn set_limit(&self, lock: String) -> f64 {
         self.client.submit(Op::SetLimit { lock: lock.into() })
     }
 
-    /// What it has counted, in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     #[napi(catch_unwind)]
     pub fn metrics(&self) -> Either<String, NativeFailure> {
         match self.client.host().metrics() {
@@ -194,65 +193,65 @@ impl NativeClient {
         }
     }
 
-    /// Closes; returns the request's number.
+    /// Closes the client. Returns the request number.
     #[napi(catch_unwind)]
     pub fn close(&self) -> f64 {
         self.client.submit(Op::Close)
     }
 
-    /// Nobody waits for the request any more.
+    /// Cancels a request whose caller does not wait any more.
     #[napi(catch_unwind)]
     pub fn cancel(&self, request: f64) {
         self.client.host().cancel(request as u64);
     }
 
-    /// What is left of a lease in milliseconds; 0 if it is not held.
+    /// Returns the time that is left of a lease, in milliseconds; 0 if the lease is not held.
     #[napi(catch_unwind)]
     pub fn remaining_ms(&self, lease: f64) -> f64 {
         self.client.remaining_ms(lease)
     }
 
-    /// Whether a lease is held, by the clock of now.
+    /// Whether a lease is valid at this moment.
     #[napi(catch_unwind)]
     pub fn is_valid(&self, lease: f64) -> bool {
         self.client.is_valid(lease)
     }
 
-    /// Whether a caller that holds the lock of one address and waits for that of another one waits for itself.
+    /// Whether a caller that holds the lock at `held` and waits for the lock at `wanted` waits for itself.
     #[napi(catch_unwind)]
     pub fn keeps_out(&self, held: String, wanted: String) -> bool {
         let keeps_out = self.client.host().keeps_out(held.into(), wanted.into());
         keeps_out.unwrap_or(false)
     }
 
-    /// The index of the reason for which a lease is lost; −1 if it is not.
+    /// Returns the index of the reason for the loss of a lease; −1 if it is not lost.
     #[napi(catch_unwind)]
     pub fn lost_reason(&self, lease: f64) -> f64 {
         self.client.lost_reason(lease)
     }
 
-    /// Puts queued events into `buffer` as rows, and returns how many. A full
-    /// buffer may leave some: drain again.
+    /// Writes queued events into `buffer` as rows, and returns their number. If the buffer is full, more events can be
+    /// left: drain again.
     #[napi(catch_unwind)]
     pub fn drain(&self, mut buffer: Float64ArraySlice<'_>) -> u32 {
-        // SAFETY: JavaScript is inside this call, so that it neither reads nor
-        // writes the buffer meanwhile, and it shares it with no other thread.
+        // SAFETY: JavaScript waits for this call, so it neither reads nor writes the buffer meanwhile. JavaScript
+        // shares the buffer with no other thread.
         self.client.drain(unsafe { buffer.as_mut() })
     }
 
-    /// The error of the next refused or failed row.
+    /// Returns the error of the next refused or failed row.
     #[napi(catch_unwind)]
     pub fn next_failure(&self) -> Option<NativeFailure> {
         self.client.next_failure().map(|error| NativeFailure::from(&error))
     }
 
-    /// Who holds the lock of the next row that says it is held.
+    /// Returns the holder for the next state row of a held lock.
     #[napi(catch_unwind)]
     pub fn next_holder(&self) -> Option<NativeHolder> {
         self.client.next_holder().map(|holder| NativeHolder::from(&holder))
     }
 
-    /// What the next row says that something was observed; its words are made only if they are wanted.
+    /// Returns the observation of the next observed row. Builds it only if `is_wanted`, because texts take time.
     #[napi(catch_unwind)]
     pub fn next_observation(&self, is_wanted: bool) -> Option<NativeObservation> {
         let line = self.client.next_observation()?;

@@ -1,4 +1,4 @@
-//! The core's error, and a lock's holder, as plain data; JavaScript makes the class of an error's kind from it.
+//! Errors and holders as plain data. JavaScript makes an error object of the kind's class from it.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use napi_derive::napi;
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
 use steadlock_javascript::spelled;
 
-/// One error.
+/// An error.
 #[napi(object, object_from_js = false)]
 pub struct NativeFailure {
-    /// The kind's name, from which the class has its own.
+    /// The name of the kind; the class name is this name followed by `Error`.
     pub kind: String,
     pub message: String,
-    /// What the server or the network said, or why nothing came.
+    /// The message of the server or of the network, or the reason why no reply came.
     pub cause: Option<String>,
     pub operation: String,
     /// The lock's name.
     pub lock_name: Option<String>,
-    /// Who held the lock at the server's last answer.
+    /// The holder of the lock by the server's last reply.
     pub holder: Option<NativeHolder>,
-    /// Why the lease was lost.
+    /// The reason for the loss of the lease.
     pub reason: Option<String>,
-    /// The server that has to do with it.
+    /// The server to which the error belongs.
     pub node: Option<String>,
-    /// Whether the same call may go well later.
+    /// Whether the same call can succeed later.
     pub retryable: bool,
-    /// Whether the lock was skipped, since its server is unavailable.
+    /// Whether the lock was skipped because its server is unavailable.
     pub skipped: bool,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[napi(object, object_from_js = false)]
 pub struct NativeHolder {
     pub owner: String,
-    /// What is left of the holder's lease; absent if its record has no TTL.
+    /// The time that is left of the holder's lease, in milliseconds; absent if its record has no TTL.
     pub remaining_ms: Option<f64>,
-    /// Which program on which machine it is; absent if that is not known.
+    /// The holder's program and machine; absent if they are not known.
     pub client: Option<NativeClientInfo>,
 }
 
-/// Which program on which machine a client is.
+/// The program and the machine of a client.
 #[napi(object, object_from_js = false)]
 pub struct NativeClientInfo {
     pub host: String,
@@ -47,7 +47,7 @@ pub struct NativeClientInfo {
     pub program: String,
     pub language: String,
     pub version: String,
-    /// In seconds since 1970.
+    /// The start of the client in seconds since 1970.
     pub since: f64,
     pub label: String,
 }
@@ -93,7 +93,8 @@ impl From<&ClientInfo> for NativeClientInfo {
     }
 }
 
-/// The error for a caller whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
+/// Returns the error for a caller whose lease was lost for `reason`. `is_forgotten` means that the lease needs no
+/// release. `at_release` means that the caller is releasing the lease.
 #[napi(catch_unwind)]
 pub fn lost_error(name: String, reason: String, is_forgotten: bool, at_release: bool) -> NativeFailure {
     let operation = if at_release {
@@ -104,13 +105,13 @@ pub fn lost_error(name: String, reason: String, is_forgotten: bool, at_release: 
     NativeFailure::from(&steadlock::host::lost_error(&name, &reason, is_forgotten, operation))
 }
 
-/// A lock's name as messages show it.
+/// Returns a lock's name as messages show it, without the userinfo of a URL.
 #[napi(catch_unwind)]
 pub fn shown(name: String) -> String {
     steadlock::host::shown(&name).into_owned()
 }
 
-/// A duration as JavaScript counts it, to the microsecond.
+/// Returns a duration in milliseconds, with microseconds as the fraction.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1e3
 }

@@ -1,4 +1,4 @@
-//! What was observed, as JavaScript gets it.
+//! Observed events in the form for JavaScript.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use napi_derive::napi;
 use steadlock::host::{Field, Line};
 use steadlock_javascript::spelled;
 
-/// Something for those who listen: a sentence, and what it says by name.
+/// An event for the program's listeners: one sentence, and its facts as named fields.
 #[napi(object, object_from_js = false)]
 pub struct NativeObservation {
     pub level: String,

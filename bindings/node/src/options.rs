@@ -41,7 +41,8 @@ fn wrong(name: &str) -> Error {
     )
 }
 
-/// The policy of a word. JavaScript has checked it by the vocabulary, and tells its callers.
+/// Returns the policy of a word. JavaScript has checked the word against the vocabulary, and reports a wrong word to
+/// its caller.
 pub(crate) fn on_unavailable(word: Option<String>) -> napi::Result<Option<OnUnavailable>> {
     let parse = |word: String| {
         let unknown = || Error::new(Status::InvalidArg, "onUnavailable is no word of the vocabulary");

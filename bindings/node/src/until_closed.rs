@@ -1,8 +1,8 @@
-//! Things that a client has until it is closed, though parts of it live on.
+//! Values that are dropped when a client closes, although parts of the client live on.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Something that several share until it is dropped for all of them.
+/// A shared value. `drop_it` drops it for all owners at once.
 pub(crate) struct UntilClosed<T>(Arc<RwLock<Option<Arc<T>>>>);
 
 impl<T> UntilClosed<T> {
@@ -10,7 +10,7 @@ impl<T> UntilClosed<T> {
         Self(Arc::new(RwLock::new(Some(Arc::new(value)))))
     }
 
-    /// It, unless it was dropped. No lock is held while it is used.
+    /// Returns the value, unless it was dropped. The caller uses it without holding the lock.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -30,7 +30,7 @@ pub(crate) trait Drops {
 impl<T> Drops for UntilClosed<T> {
     fn drop_it(&self) {
         let value = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        // Without the lock: what is dropped may call back.
+        // The lock must be free here, because dropping the value can call back.
         drop(value);
     }
 }

@@ -1,9 +1,9 @@
-//! The words and numbers that rows are made of, as JavaScript gets them.
+//! The vocabulary of the rows in the form for JavaScript.
 
 use napi_derive::napi;
 use steadlock_javascript::{WIDTH, Words};
 
-/// The words and numbers that rows are made of, told to JavaScript once.
+/// The words of which rows are made, and the width of a row. JavaScript reads them once.
 #[napi(object, object_from_js = false)]
 pub struct Vocabulary {
     pub width: u32,
@@ -15,7 +15,7 @@ pub struct Vocabulary {
     pub kinds: Vec<&'static str>,
     /// The names of all kinds of lock.
     pub lock_kinds: Vec<&'static str>,
-    /// What may become of an acquisition while its server is unavailable.
+    /// The ways in which an acquisition can end while its server is unavailable.
     pub policies: Vec<&'static str>,
     /// The options of a client.
     pub option_names: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Vocabulary {
     pub option_kinds: Vec<&'static str>,
 }
 
-/// The words and numbers that rows are made of.
+/// Returns the words of which rows are made, and the width of a row.
 #[napi(catch_unwind)]
 pub fn vocabulary() -> Vocabulary {
     let words = Words::all();

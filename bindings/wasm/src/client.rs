@@ -1,4 +1,4 @@
-//! One client, and its engine, which JavaScript turns.
+//! The class `NativeClient`: a client and its engine, which JavaScript runs.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::observation::observation;
 use crate::options::{options, policy};
 use crate::transmit::{call_error, reply, transmit};
 
-/// One client. Whatever calls it with `&mut` in mind, or submits, is to be followed by a [`turn`](Self::turn).
+/// A client. JavaScript must call [`turn`](Self::turn) after every call that submits an operation or reports an event
+/// of a server.
 #[wasm_bindgen]
 pub struct NativeClient {
     client: Client,
@@ -26,14 +27,14 @@ pub struct NativeClient {
     has_events: Arc<AtomicBool>,
 }
 
-/// Nobody need be woken: JavaScript turns the engine after everything it does.
+/// A waker that does nothing: JavaScript runs a turn of the engine after each of its calls anyway.
 struct Nobody;
 
 impl Wake for Nobody {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Checks the options: a `NativeClient`, or a `NativeFailure`.
+/// Checks the options. Returns a `NativeClient`, or a `NativeFailure`.
 #[wasm_bindgen]
 pub fn open(given: &JsValue) -> JsValue {
     let has_events = Arc::new(AtomicBool::new(false));
@@ -51,10 +52,10 @@ pub fn open(given: &JsValue) -> JsValue {
     }
 }
 
-/// What JavaScript asks of a client: the same as Node's.
+/// The requests of JavaScript, the same as in the binding for Node.
 #[wasm_bindgen]
 impl NativeClient {
-    /// Asks for a lock, named by its address; returns the request's number.
+    /// Requests the lock at an address. Returns the request number.
     #[expect(
         clippy::too_many_arguments,
         reason = "one call per acquire is the cheapest way over the border"
@@ -85,17 +86,17 @@ impl NativeClient {
         }))
     }
 
-    /// Releases a lease; returns the request's number. The lease counts as released at once.
+    /// Releases a lease. Returns the request number. The lease counts as released at once.
     pub fn release(&self, lease: f64) -> f64 {
         self.client.release(lease)
     }
 
-    /// JavaScript has nothing any more of a lease that was lost.
+    /// Forgets a lost lease, because JavaScript has no object of it any more.
     pub fn forget(&self, lease: f64) {
         self.client.forget(lease);
     }
 
-    /// Extends a lease; returns the request's number.
+    /// Extends a lease. Returns the request number.
     pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
         self.client.submit(Op::Extend {
             lease: lease as u64,
@@ -103,24 +104,24 @@ impl NativeClient {
         })
     }
 
-    /// Asks the server who holds a lock; returns the request's number.
+    /// Asks the server for the holder of a lock. Returns the request number.
     pub fn inspect(&self, lock: String) -> f64 {
         self.client.submit(Op::Inspect { lock: lock.into() })
     }
 
-    /// Takes a lock from its holder; returns the request's number.
+    /// Removes the record of a lock's holder. Returns the request number.
     #[wasm_bindgen(js_name = forceRelease)]
     pub fn force_release(&self, lock: String) -> f64 {
         self.client.submit(Op::ForceRelease { lock: lock.into() })
     }
 
-    /// Changes a semaphore's limit to that of the address; returns the request's number.
+    /// Changes a semaphore's limit to that of the address. Returns the request number.
     #[wasm_bindgen(js_name = setLimit)]
     pub fn set_limit(&self, lock: String) -> f64 {
         self.client.submit(Op::SetLimit { lock: lock.into() })
     }
 
-    /// What it has counted, in Prometheus' text format; or a `NativeFailure`.
+    /// Returns the metrics in Prometheus' text format, or a `NativeFailure`.
     pub fn metrics(&self) -> JsValue {
         match self.client.host().metrics() {
             Ok(text) => text.into(),
@@ -128,7 +129,7 @@ impl NativeClient {
         }
     }
 
-    /// The label that a lock of this name has for its group in `metrics`; or a `NativeFailure`.
+    /// Returns the label for the group of a lock of this name in `metrics`, or a `NativeFailure`.
     #[wasm_bindgen(js_name = metricsGroup)]
     pub fn metrics_group(&self, name: &str) -> JsValue {
         match self.client.host().metrics_group(name) {
@@ -137,55 +138,55 @@ impl NativeClient {
         }
     }
 
-    /// Closes; returns the request's number.
+    /// Closes the client. Returns the request number.
     pub fn close(&self) -> f64 {
         self.client.submit(Op::Close)
     }
 
-    /// Nobody waits for the request any more.
+    /// Cancels a request whose caller does not wait any more.
     pub fn cancel(&self, request: f64) {
         self.client.host().cancel(request as u64);
     }
 
-    /// What is left of a lease in milliseconds; 0 if it is not held.
+    /// Returns the time that is left of a lease, in milliseconds; 0 if the lease is not held.
     #[wasm_bindgen(js_name = remainingMs)]
     pub fn remaining_ms(&self, lease: f64) -> f64 {
         self.client.remaining_ms(lease)
     }
 
-    /// Whether a lease is held, by the clock of now.
+    /// Whether a lease is valid at this moment.
     #[wasm_bindgen(js_name = isValid)]
     pub fn is_valid(&self, lease: f64) -> bool {
         self.client.is_valid(lease)
     }
 
-    /// The index of the reason for which a lease is lost; −1 if it is not.
+    /// Returns the index of the reason for the loss of a lease; −1 if it is not lost.
     #[wasm_bindgen(js_name = lostReason)]
     pub fn lost_reason(&self, lease: f64) -> f64 {
         self.client.lost_reason(lease)
     }
 
-    /// Puts queued events into `buffer` as rows, and returns how many. A full
-    /// buffer may leave some: drain again.
+    /// Writes queued events into `buffer` as rows, and returns their number. If the buffer is full, more events can be
+    /// left: drain again.
     pub fn drain(&self, buffer: &mut [f64]) -> u32 {
         self.client.drain(buffer)
     }
 
-    /// The error of the next refused or failed row.
+    /// Returns the error of the next refused or failed row.
     #[wasm_bindgen(js_name = nextFailure)]
     pub fn next_failure(&self) -> JsValue {
         let error = self.client.next_failure();
         error.map_or(JsValue::UNDEFINED, |error| failure(&error))
     }
 
-    /// Who holds the lock of the next row that says it is held.
+    /// Returns the holder for the next state row of a held lock.
     #[wasm_bindgen(js_name = nextHolder)]
     pub fn next_holder(&self) -> JsValue {
         let next = self.client.next_holder();
         next.map_or(JsValue::UNDEFINED, |next| holder(&next))
     }
 
-    /// What the next row says that something was observed; its words are made only if they are wanted.
+    /// Returns the observation of the next observed row. Builds it only if `is_wanted`, because texts take time.
     #[wasm_bindgen(js_name = nextObservation)]
     pub fn next_observation(&self, is_wanted: bool) -> JsValue {
         let line = self.client.next_observation().filter(|_| is_wanted);
@@ -193,66 +194,67 @@ impl NativeClient {
     }
 }
 
-/// What JavaScript does for the engine.
+/// The calls by which JavaScript runs the engine.
 #[wasm_bindgen]
 impl NativeClient {
-    /// Does all that there is to do; whether the engine has ended.
+    /// Runs one turn of the engine, which does all pending work. Returns whether the engine has ended.
     pub fn turn(&self) -> bool {
         self.engine.borrow_mut().turn(&self.waker).is_ready()
     }
 
-    /// Whether there are events that were not drained.
+    /// Returns whether events arrived since the last call.
     #[wasm_bindgen(js_name = hasEvents)]
     pub fn has_events(&self) -> bool {
         self.has_events.swap(false, Ordering::Relaxed)
     }
 
-    /// In how many milliseconds it is to be turned though nothing was seen.
+    /// Returns after how many milliseconds the engine needs its next turn, if no event comes before.
     #[wasm_bindgen(js_name = dueInMs)]
     pub fn due_in_ms(&self) -> Option<f64> {
         let due = self.engine.borrow_mut().due()?;
         Some(due.saturating_sub(clock_micros()) as f64 / 1e3)
     }
 
-    /// How long connecting may take.
+    /// Returns how long connecting may take, in milliseconds.
     #[wasm_bindgen(js_name = connectTimeoutMs)]
     pub fn connect_timeout_ms(&self) -> f64 {
         self.engine.borrow().connect_timeout().as_secs_f64() * 1e3
     }
 
-    /// The next thing to send: a `NativeTransmit`. `sharded` are the nodes that publish on channels of a cluster's.
+    /// Returns the next item to send, a `Transmit` of `packages/web/src/servers.ts`. `sharded` lists the nodes that
+    /// also publish on a cluster's sharded channels.
     #[wasm_bindgen(js_name = nextTransmit)]
     pub fn next_transmit(&self, sharded: &[u16]) -> JsValue {
         let item = self.engine.borrow_mut().poll_transmit();
         item.map_or(JsValue::UNDEFINED, |item| transmit(&item, sharded))
     }
 
-    /// A server can be called.
+    /// Reports that a server can be called.
     pub fn opened(&self, node: u16) {
         for lane in LANES {
             self.engine.borrow_mut().opened(NodeId(node), lane);
         }
     }
 
-    /// A server could not be called.
+    /// Reports that a server could not be called.
     pub fn closed(&self, node: u16, cause: &str) {
         for lane in LANES {
             self.engine.borrow_mut().closed(NodeId(node), lane, cause);
         }
     }
 
-    /// A server's channels can be listened to.
+    /// Reports that JavaScript can subscribe to the channels of a server.
     pub fn listening(&self, node: u16) {
         self.engine.borrow_mut().listening(NodeId(node));
     }
 
-    /// They cannot any more.
+    /// Reports that JavaScript cannot subscribe to the channels of a server any more.
     pub fn deaf(&self, node: u16) {
         self.engine.borrow_mut().deaf(NodeId(node));
     }
 
-    /// A server could not be called at the first attempt, for a reason that is not going to pass (`is_set_up_wrong`),
-    /// or for as long as connecting may take.
+    /// Reports that connecting to a server failed: either for a reason that will not pass (`is_set_up_wrong`), or
+    /// because it took longer than connecting may take.
     #[wasm_bindgen(js_name = giveUp)]
     pub fn give_up(&self, node: u16, is_set_up_wrong: bool, cause: &str) {
         let kind = if is_set_up_wrong {
@@ -269,7 +271,7 @@ impl NativeClient {
         engine.give_up(NodeId(node), error);
     }
 
-    /// A call was answered.
+    /// Reports the reply to a call.
     pub fn replied(&self, node: u16, call: f64, value: &JsValue) {
         let unreadable = || call_error(true, "ERR the client answered with what is no reply of a script");
         let reply = reply(value).ok_or_else(unreadable);
@@ -278,7 +280,8 @@ impl NativeClient {
             .replied(NodeId(node), CallId::from_u64(call as u64), reply);
     }
 
-    /// A call has no reply: the server refused it in these words, or nobody knows what became of it.
+    /// Reports that a call has no reply: the server refused it with this text (`is_servers`), or its outcome is not
+    /// known.
     pub fn failed(&self, node: u16, call: f64, is_servers: bool, text: &str) {
         let error = call_error(is_servers, text);
         self.engine
@@ -286,12 +289,12 @@ impl NativeClient {
             .replied(NodeId(node), CallId::from_u64(call as u64), Err(error));
     }
 
-    /// A subscription is confirmed.
+    /// Reports that the server confirmed a subscription.
     pub fn subscribed(&self, node: u16, channel: &str) {
         self.engine.borrow_mut().subscribed(NodeId(node), channel.as_bytes());
     }
 
-    /// A message came.
+    /// Reports a message on a channel.
     pub fn heard(&self, node: u16, channel: &str, message: &str) {
         self.engine
             .borrow_mut()

@@ -1,4 +1,4 @@
-//! The core's error, and a lock's holder, as plain data; JavaScript makes the class of an error's kind from it.
+//! Errors and holders as plain data. JavaScript makes an error object of the kind's class from it.
 
 use steadlock::host::{ClientInfo, Error, Holder, Operation};
 use steadlock_javascript::spelled;
@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::object::{object, text};
 
-/// One error: `NativeFailure` of `packages/javascript`.
+/// Returns an error as a `NativeFailure` of `packages/web/src/binding.ts`.
 #[inline(never)]
 pub(crate) fn failure(error: &Error) -> JsValue {
     object(&[
@@ -24,7 +24,7 @@ pub(crate) fn failure(error: &Error) -> JsValue {
     ])
 }
 
-/// Who holds a lock: `NativeHolder`.
+/// Returns the holder of a lock as a `NativeHolder`.
 #[inline(never)]
 pub(crate) fn holder(holder: &Holder) -> JsValue {
     let remaining = holder.remaining.map(|remaining| remaining.as_micros() as f64 / 1e3);
@@ -47,7 +47,8 @@ fn client(info: &ClientInfo) -> JsValue {
     ])
 }
 
-/// The error for a caller whose lease was lost for this reason, and perhaps forgotten: at its release, or before that.
+/// Returns the error for a caller whose lease was lost for `reason`. `is_forgotten` means that the lease needs no
+/// release. `at_release` means that the caller is releasing the lease.
 #[wasm_bindgen(js_name = lostError)]
 pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, at_release: bool) -> JsValue {
     let operation = if at_release {
@@ -58,7 +59,7 @@ pub fn lost_error(name: &str, reason: &str, is_forgotten: bool, at_release: bool
     failure(&steadlock::host::lost_error(name, reason, is_forgotten, operation))
 }
 
-/// A lock's name as messages show it.
+/// Returns a lock's name as messages show it, without the userinfo of a URL.
 #[wasm_bindgen]
 pub fn shown(name: &str) -> String {
     steadlock::host::shown(name).into_owned()

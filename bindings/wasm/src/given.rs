@@ -1,4 +1,4 @@
-//! The clocks and the randomness of JavaScript.
+//! The clocks and the random numbers of JavaScript, for the core.
 
 use steadlock::host::Given;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -15,7 +15,7 @@ extern "C" {
     fn fill(bytes: &mut [u8]);
 }
 
-/// Runs when the module is loaded.
+/// Gives the clocks and the random numbers to the core. Runs when the module is loaded.
 #[wasm_bindgen(start)]
 fn start() {
     steadlock::host::give(Given {

@@ -1,8 +1,9 @@
-//! Steadlock as WebAssembly: converts types, and nothing else.
+//! The binding for WebAssembly. It converts types and does nothing else.
 //!
 //! Every rule, default and check is in `steadlock::host`; every promise, signal and class that users see is in
-//! `packages/javascript`, and the timers and the program's Redis client are in `packages/web`, which turns the engine.
-//! What crosses between them is what crosses for Node, and what is to be sent and was seen.
+//! `packages/javascript`. `packages/web` has the timers and the program's Redis client, and runs the turns of the
+//! engine. The same data crosses the border as for Node, and in addition the items to send and the events of the
+//! servers.
 
 #![cfg(target_family = "wasm")]
 #![allow(unreachable_pub, reason = "the macro exports what is `pub`")]

@@ -1,4 +1,4 @@
-//! What was observed, as JavaScript gets it.
+//! Observed events in the form for JavaScript.
 
 use js_sys::{Object, Reflect};
 use steadlock::host::{Field, Line};
@@ -7,7 +7,7 @@ use wasm_bindgen::JsValue;
 
 use crate::object::object;
 
-/// Something for those who listen: a sentence, and what it says by name.
+/// Returns an event for the program's listeners: one sentence, and its facts as named fields.
 #[inline(never)]
 pub(crate) fn observation(line: &Line) -> JsValue {
     let fields = Object::new();
@@ -16,7 +16,7 @@ pub(crate) fn observation(line: &Line) -> JsValue {
             Field::Text(text) => JsValue::from(text),
             Field::Number(number) => JsValue::from(number as f64),
         };
-        // Never fails on a fresh object.
+        // Never fails on a new object.
         let _ = Reflect::set(&fields, &name.into(), &value);
     }
     object(&[

@@ -1,4 +1,4 @@
-//! The options of a client, as JavaScript gives them. It has checked their types.
+//! The options of a client in the form of JavaScript, which has checked their types.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ fn value(given: &JsValue, kind: OptionKind) -> Option<OptionValue> {
     })
 }
 
-/// The policy of a word of the vocabulary.
+/// Returns the policy of a word of the vocabulary.
 pub(crate) fn policy(word: Option<String>) -> Option<OnUnavailable> {
     OnUnavailable::parse(&word?)
 }

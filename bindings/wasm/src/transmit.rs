@@ -1,4 +1,5 @@
-//! What is to be sent, and what was seen, as JavaScript has them. Keys, arguments, channels and messages are UTF-8.
+//! The items to send and the replies of servers, in the form of JavaScript. Keys, arguments, channels and messages are
+//! UTF-8.
 
 use js_sys::{Array, Uint8Array};
 use steadlock::host::{Call, CallError, Reply, SHARDED, Script, Transmit, shown_words};
@@ -7,7 +8,7 @@ use wasm_bindgen::{JsCast, JsValue};
 
 use crate::object::object;
 
-/// Something to send: `NativeTransmit` of `packages/web`.
+/// Returns an item to send, as a `Transmit` of `packages/web/src/servers.ts`.
 #[inline(never)]
 pub(crate) fn transmit(item: &Transmit, sharded: &[u16]) -> JsValue {
     match item {
@@ -41,19 +42,20 @@ fn call(call: &Call, is_sharded: bool) -> JsValue {
     ])
 }
 
-/// The texts of all scripts, by the numbers that calls name, and their SHA-1.
+/// Returns the texts of all scripts and their SHA-1. The position is the number that a call names.
 #[wasm_bindgen]
 pub fn scripts() -> Array {
     let both = |script: &Script| object(&[("text", script.text().into()), ("sha1", script.sha1().into())]);
     Script::ALL.iter().map(both).collect()
 }
 
-/// A server's answer; `None` for what no server says.
+/// Converts a reply of a server; `None` if it has a form that no server sends.
 pub(crate) fn reply(value: &JsValue) -> Option<Reply> {
     within(value, DEEPEST)
 }
 
-/// No script's answer is a list in so many lists, but one that is part of itself is.
+/// The deepest nesting of lists in a reply. Replies of scripts are much flatter; the limit ends the walk over an array
+/// that contains itself.
 const DEEPEST: u32 = 32;
 
 #[inline(never)]
@@ -85,10 +87,11 @@ fn within(value: &JsValue, depth: u32) -> Option<Reply> {
     None
 }
 
-/// The largest number that JavaScript counts to one by one.
+/// The largest integer that JavaScript's numbers represent exactly together with all smaller ones: 2^53 − 1.
 const MOST: f64 = 9_007_199_254_740_991.0;
 
-/// Why a call has no reply: a server's own words, or what became of the call.
+/// Returns the error for a call without a reply: the text of the server's refusal, or the reason why the outcome is not
+/// known.
 pub(crate) fn call_error(is_servers: bool, text: &str) -> CallError {
     if !is_servers {
         return CallError::Disconnected(shown_words(text.as_bytes()).into());

@@ -1,4 +1,4 @@
-//! The words and numbers that rows are made of, as JavaScript gets them.
+//! The vocabulary of the rows in the form for JavaScript.
 
 use js_sys::Array;
 use steadlock_javascript::{WIDTH, Words};
@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::object::object;
 
-/// The words and numbers that rows are made of, told to JavaScript once.
+/// Returns the words of which rows are made, and the width of a row. JavaScript reads them once.
 #[wasm_bindgen]
 pub fn vocabulary() -> JsValue {
     let words = Words::all();

@@ -3,15 +3,21 @@ interface Waiting {
   readonly listener: () => void;
 }
 
-/** The waiters of each signal. One listener serves them all, as a runtime takes many on one signal for a leak. */
+/**
+ * The waiters of each signal. All waiters of a signal share one listener, because a runtime reports many listeners on
+ * one signal as a leak.
+ */
 const waiting = new WeakMap<AbortSignal, Waiting>();
 
-/** Calls once the signal aborts, or at once if it has, unless what it returns was called before. */
+/**
+ * Calls `call` when the signal aborts, or at once if the signal has aborted. Calling the returned function cancels
+ * that.
+ */
 export function whenAborted(signal: AbortSignal, call: () => void): () => void {
   const own = waiting.get(signal) ?? made(signal);
   own.calls.add(call);
   if (waiting.get(signal) !== own) listen(signal, own);
-  // One that has aborted tells nobody any more.
+  // A signal that has aborted does not call its listeners again.
   else if (signal.aborted) own.listener();
   return () => {
     own.calls.delete(call);
@@ -30,7 +36,10 @@ function made(signal: AbortSignal): Waiting {
   return { calls, listener };
 }
 
-/** A signal may abort in the midst of this: where it is asked whether it has, and where it is listened to. */
+/**
+ * Adds the listener. Custom signals run code of the program in `addEventListener` and in `aborted`, so the signal can
+ * abort during this function.
+ */
 function listen(signal: AbortSignal, own: Waiting): void {
   waiting.set(signal, own);
   try {
@@ -42,14 +51,14 @@ function listen(signal: AbortSignal, own: Waiting): void {
   if (signal.aborted) own.listener();
 }
 
-/** A signal of one's own may throw; the waiting caller has to be answered nevertheless. */
+/** Removes the listener. A custom signal can throw here; the waiting caller must get its reply all the same. */
 function stopListening(signal: AbortSignal, { listener }: Waiting): void {
-  // It has aborted.
+  // The signal has aborted.
   if (waiting.get(signal)?.listener !== listener) return;
   waiting.delete(signal);
   try {
     signal.removeEventListener('abort', listener);
   } catch {
-    // An abort of what is answered changes nothing.
+    // The listener stays, and does no harm: an abort after the reply changes nothing.
   }
 }

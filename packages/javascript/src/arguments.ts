@@ -1,5 +1,5 @@
-// What JavaScript lets through and the core must not see: values of the wrong
-// type. Ranges are the core's business.
+// Checks for values of the wrong type, which JavaScript lets through and the core must not get. The core checks the
+// ranges.
 
 import { InvalidArgumentError, type Operation } from './errors.js';
 import { SHOWN_NAME } from './internals.js';
@@ -20,25 +20,25 @@ const OF_BOTH: Record<keyof AcquireOptions, true> = {
 const OF_OBJECTS: Record<keyof LockOptions, true> = { ...OF_BOTH, fencing: true };
 const OF_CALLS: Record<keyof PermitOptions | 'within', true> = { ...OF_BOTH, signal: true, within: true };
 
-/** As much as a message shows of a name that is no option's. */
+/** The number of characters of an unknown option's name that an error message shows. */
 const LONGEST_NAME = 40;
 
-/** Where a client's locks are: on one server, or on several primaries. */
+/** The servers of a client: one server, or several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
 
-/** A number, or nothing. */
+/** Returns a number of milliseconds, or `undefined`. */
 export function number(value: unknown, what: string, operation: Operation): number | undefined {
   if (value === undefined || typeof value === 'number') return value;
   throw wrong(what, 'a number of milliseconds', value, operation);
 }
 
-/** A count. */
+/** Returns a number of things. */
 export function count(value: unknown, what: string, operation: Operation): number {
   if (typeof value === 'number') return value;
   throw wrong(what, 'a number', value, operation);
 }
 
-/** What becomes of an acquisition while its server is unavailable, or nothing. */
+/** Returns the policy for acquisitions while the server is unavailable, or `undefined`. */
 export function onUnavailable(value: unknown, operation: Operation): OnUnavailable | undefined {
   if (value === undefined) return value;
   const policies = words().policies;
@@ -46,36 +46,42 @@ export function onUnavailable(value: unknown, operation: Operation): OnUnavailab
   throw wrong('onUnavailable', `one of ${policies.map((word) => `'${word}'`).join(', ')}`, value, operation);
 }
 
-/** A boolean, or nothing. */
+/** Returns a boolean, or `undefined`. */
 export function boolean(value: unknown, what: string, operation: Operation): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;
   throw wrong(what, 'true or false', value, operation);
 }
 
-/** A string, or nothing. */
+/** Returns a string, or `undefined`. */
 export function string(value: unknown, what: string, operation: Operation): string | undefined {
   if (value === undefined || typeof value === 'string') return value;
   throw wrong(what, 'a string', value, operation);
 }
 
-/** An object of options, or nothing. A signal, a lease or a promise in its place would count as no options at all. */
+/**
+ * Returns an object of options, or `undefined`. Refuses a signal, a lease or a promise: none of these has an option, so
+ * they would silently mean the defaults.
+ */
 export function object<T extends object>(value: T | undefined, what: string, operation: Operation): T | undefined {
   if (value === undefined || isPlain(value)) return value;
   throw wrong(what, 'an object', value, operation);
 }
 
-/** Whether it is an object of no class that JavaScript, its platform or this package has. */
+/** Whether the value is an object, but not of a class of JavaScript, of the platform or of this package. */
 function isPlain(value: unknown): value is object {
   return typeof value === 'object' && value !== null && classOf(value) === 'Object';
 }
 
-/** The built-in class of an object, whatever its realm. */
+/** Returns the name of an object's built-in class, also for an object of another realm. */
 function classOf(value: object): string {
   if (SHOWN_NAME in value) return 'a lock or lease';
   return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }
 
-/** Options of these names only: one that is misspelled would go unnoticed, and a wait without limit with it. */
+/**
+ * Returns the options, and refuses unknown names: a misspelled `waitMs`, for example, would silently mean a wait
+ * without a bound.
+ */
 function options<T extends object>(
   value: T | undefined,
   names: Record<string, true>,
@@ -90,13 +96,16 @@ function options<T extends object>(
   throw new InvalidArgumentError(`there is no option ${unknown.slice(0, LONGEST_NAME)}; ${advice}`, { operation });
 }
 
-/** What can be gone through, as an array. */
+/** Returns the items of an iterable as an array. */
 export function list<T>(value: Iterable<T>, what: string, operation: Operation): T[] {
   if (typeof value === 'object' && value !== null && Symbol.iterator in value) return Array.from(value);
   throw wrong(what, 'an array or another iterable', value, operation);
 }
 
-/** A signal, or nothing. By its shape: those of another realm or of a polyfill have classes of their own. */
+/**
+ * Returns a signal, or `undefined`. Checks the shape and not the class, because signals of another realm or of a
+ * polyfill have other classes.
+ */
 export function signal(value: unknown): AbortSignal | undefined {
   if (value === undefined || isSignal(value)) return value;
   throw wrong('signal', 'an AbortSignal', value, 'acquire');
@@ -110,7 +119,10 @@ function isSignal(value: unknown): value is AbortSignal {
   );
 }
 
-/** Why a signal aborted; one that has no reasons, of an old polyfill, gets the usual one. */
+/**
+ * Returns the reason of an abort. For a signal without reasons, such as one of an old polyfill, returns the usual
+ * `AbortError`.
+ */
 export function reasonOf(signal: AbortSignal): unknown {
   try {
     if (signal.reason !== undefined) return signal.reason;
@@ -120,13 +132,16 @@ export function reasonOf(signal: AbortSignal): unknown {
   return new DOMException('This operation was aborted', 'AbortError');
 }
 
-/** A lock's name, as far as strings of JavaScript can go wrong. */
+/** Returns a lock's name. Checks only that it is a well-formed string; the core checks the rest. */
 export function lockName(value: unknown, operation: Operation): string {
   if (typeof value !== 'string') throw wrong('the lock name', 'a string', value, operation);
   return wellFormed(value, 'the lock name', operation);
 }
 
-/** A lone surrogate has no UTF-8; replaced, it would make two names one lock. */
+/**
+ * Refuses a lone surrogate, which UTF-8 cannot express: with a replacement character in its place, two different names
+ * would be one lock.
+ */
 function wellFormed<T extends string | undefined>(value: T, what: string, operation: Operation): T {
   if (value !== undefined && /\p{Surrogate}/u.test(value)) {
     throw new InvalidArgumentError(`${what} has a lone surrogate; give well-formed text`, { operation });
@@ -134,19 +149,22 @@ function wellFormed<T extends string | undefined>(value: T, what: string, operat
   return value;
 }
 
-/** The options of a lock object, checked. */
+/** Returns the options of a lock object after a check of their types. */
 export function objectOptions(wanted: LockOptions | undefined): LockOptions | undefined {
   const given = acquireOptions(readOnce(options(wanted, OF_OBJECTS, 'acquire'), OF_OBJECTS));
   boolean(given?.fencing, 'fencing', 'acquire');
   return given;
 }
 
-/** Those of a call; what are numbers, flags or words is checked. */
+/** Returns the options of a call. Checks numbers, flags and words; the caller checks `signal` and `within`. */
 export function callOptions<T extends PermitOptions>(wanted: T | undefined): T | undefined {
   return acquireOptions(readOnce(options(wanted, OF_CALLS, 'acquire'), OF_CALLS));
 }
 
-/** What the options say now. They may be getters, or a proxy: what is checked is what is used. */
+/**
+ * Copies the options, reading each once: options can be getters or a proxy, and the value that is checked must be the
+ * value that is used.
+ */
 function readOnce<T extends object>(given: T | undefined, names: Record<string, true>): T | undefined {
   if (given === undefined) return undefined;
   const read: Record<string, unknown> = {};
@@ -157,7 +175,7 @@ function readOnce<T extends object>(given: T | undefined, names: Record<string, 
   return read as T;
 }
 
-/** Those of `using` by a name, which makes the lock object and calls it. */
+/** Splits the options of `using(name, …)` into the options of the lock object and the options of the call. */
 export function splitOptions<T extends PermitOptions & LockOptions & { readonly within?: unknown }>(
   wanted: T | undefined,
 ) {
@@ -178,7 +196,7 @@ function acquireOptions<T extends AcquireOptions>(given: T | undefined): T | und
   return given;
 }
 
-/** What remains to the caller now. */
+/** Returns the time that the caller has left now, in milliseconds. */
 export function remaining(value: number | (() => number) | undefined): number | undefined {
   return number(typeof value === 'function' ? value() : value, 'remainingMs', 'acquire');
 }
@@ -212,7 +230,7 @@ export function clientOptions(servers: Servers, wanted: ConnectOptions | undefin
   return { ...Object.fromEntries(everything), program: programName(), language: LANGUAGE };
 }
 
-/** The table of `addressMap`, unless it is a function. */
+/** Returns the table of `addressMap`; `undefined` if it is a function. */
 function addressTable(given: unknown): Record<string, string> | undefined {
   if (given === undefined || typeof given === 'function') return undefined;
   if (!(given instanceof Map || isPlain(given))) {
@@ -234,7 +252,10 @@ function names(value: unknown, what: string, operation: Operation): string[] | u
   });
 }
 
-/** An address as text: a URL object stands for its text. Whose class it is does not count: realms have one each. */
+/**
+ * Returns an address as text, also of a `URL` object. Does not use `instanceof`, because each realm has a class `URL`
+ * of its own.
+ */
 export function address(value: unknown, what: string): string {
   if (typeof value === 'string') return value;
   if (Object.prototype.toString.call(value) === '[object URL]') return String(value);
@@ -253,7 +274,7 @@ export function address(value: unknown, what: string): string {
   throw wrong(what, 'a string or a URL', value, 'connect');
 }
 
-/** Whether it is a client of ioredis, node-redis or the like, by what all of them have. */
+/** Whether the value has the methods that all clients of ioredis, node-redis and the like have. */
 function isRedisClient(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { duplicate, sendCommand } = value as Record<string, unknown>;
@@ -268,12 +289,12 @@ function retryInterval(value: unknown, name: string): [number, number] {
   throw wrong(name, 'two numbers of milliseconds, [min, max]', value, 'connect');
 }
 
-/** @internal The error for a value that is not what is wanted. */
+/** @internal Returns the error for a value of a wrong type. */
 export function wrong(what: string, wanted: string, value: unknown, operation: Operation): InvalidArgumentError {
   return new InvalidArgumentError(`${what} must be ${wanted}, not ${got(value)}`, { operation });
 }
 
-/** A value as messages show it. The text of a string is the program's own, and may hold anything. */
+/** Describes a value for an error message. Shows no text of a string, because it can contain a secret. */
 function got(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';

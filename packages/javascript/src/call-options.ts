@@ -1,16 +1,19 @@
 import type { Lease } from './lease.js';
 import type { LockOptions, OnUnavailable, PermitOptions } from './options.js';
 
-/** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
+/** The options of one call of `lock()` or `tryLock()`. An option that is left out is that of the lock object. */
 export interface CallOptions extends PermitOptions {
-  /** A lease on the same lock that the caller holds and enters again, with no server call. */
+  /**
+   * A lease of the same lock that the caller holds. The call re-enters it, with no server call unless the new lease
+   * must last longer.
+   */
   readonly within?: Lease | undefined;
 }
 
-/** One call of `using()`. Its `signal` ends the wait for the lock, not the body. */
+/** The options of one call of `using()`. Its `signal` ends the wait for the lock, not the body. */
 export interface UsingOptions extends LockOptions, CallOptions {}
 
-/** Of a call of `using()` that runs its body or rejects, as far as its own options say. */
+/** The options of a call of `using()` that never skips: by its own options it runs the body or rejects. */
 export interface NeverSkips {
   readonly onUnavailable?: Exclude<OnUnavailable, 'skip'> | undefined;
 }

@@ -13,15 +13,15 @@ import type { AcquireOptions, LockOptions } from './options.js';
 import { ReadWriteLock } from './read-write-lock.js';
 import { Semaphore } from './semaphore.js';
 
-/** What runs while a lock is held. `signal` aborts when the lease is lost. */
+/** A function that runs while a lock is held. `signal` aborts when the lease is lost. */
 export type Body<T> = (lease: Lease, signal: AbortSignal) => T | PromiseLike<T>;
 
 /**
- * A connection to the locks of one server, from `connect()`, or of several
- * primaries, from `redlock()`. One for each process is enough.
+ * A client of one server, from `connect()`, or of several primaries, from `redlock()`. A program needs one client per
+ * process.
  *
- * An idle client does not keep the process alive, nor does a lock that is held.
- * When a process of Node ends normally its locks are released; elsewhere they end with their leases.
+ * Neither an idle client nor a held lock keeps the process alive. When a Node process ends normally, its locks are
+ * released; on other platforms they end with their leases.
  */
 export class Client {
   readonly #engine: Engine;
@@ -33,20 +33,19 @@ export class Client {
   }
 
   /**
-   * Tells of losses, failing renewals and lost connections, for a log:
-   * `client.events.on('disconnected', ({ message }) => console.warn(message))`.
-   * Nothing is computed for what nobody listens to, and listeners do not keep
-   * the process alive.
+   * Emits losses, failing renewals and lost connections, for a log:
+   * `client.events.on('disconnected', ({ message }) => console.warn(message))`. Without a listener nothing is computed.
+   * Listeners do not keep the process alive.
    */
   get events(): Emitter {
     return this.#engine.observations.emitter;
   }
 
   /**
-   * The lock of this name, reentrant by `within`. Nothing is sent.
+   * Returns the lock of this name, which is reentrant by `within`. Makes no server call.
    *
-   * @param name 1 to 512 bytes of UTF-8; every client that uses it means the same lock
-   * @param options what its calls use unless they say otherwise
+   * @param name 1 to 512 bytes of UTF-8; the same name means the same lock in every client
+   * @param options the defaults of its calls
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   lock(name: string, options?: LockOptions): Lock {
@@ -54,15 +53,14 @@ export class Client {
   }
 
   /**
-   * The simple lock of this name, in the layout of most other lock libraries: it
-   * excludes those of the same key, so that a team can move one service at a
-   * time. Not reentrant: a call that names its lease as `within` is refused with
-   * `InvalidArgumentError`, and one that does not waits for itself. A name is a
-   * lock's or a mutex's: each finds the other's record to be `MisconfiguredError`.
-   * Nothing is sent.
+   * Returns the mutex of this name. A mutex has the record layout of most other lock libraries, and excludes their
+   * locks of the same key, so a team can migrate one service at a time. It is not reentrant: a call that names its
+   * lease as `within` is refused with `InvalidArgumentError`, and a call that does not waits for itself. Use a name
+   * either for a lock or for a mutex: acquiring one while the other is held is `MisconfiguredError`. Makes no server
+   * call.
    *
    * @param name as for `lock`
-   * @param options what its calls use unless they say otherwise
+   * @param options the defaults of its calls
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   mutex(name: string, options?: LockOptions): Lock {
@@ -70,12 +68,11 @@ export class Client {
   }
 
   /**
-   * The lock of this name whose waiters are served in order of arrival, whatever
-   * their process. Reentrant by `within`. It excludes `lock(name)`, whose waiters
-   * may overtake. Nothing is sent.
+   * Returns the fair lock of this name, which serves waiters in order of arrival, across all processes. Reentrant by
+   * `within`. It excludes `lock(name)`, whose waiters can overtake. Makes no server call.
    *
    * @param name as for `lock`
-   * @param options what its calls use unless they say otherwise
+   * @param options the defaults of its calls
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   fairLock(name: string, options?: LockOptions): Lock {
@@ -83,11 +80,11 @@ export class Client {
   }
 
   /**
-   * The read-write lock of this name: `read` and `write` are its two sides, each
-   * a lock object. Nothing is sent.
+   * Returns the read-write lock of this name. Its two sides, `read` and `write`, are lock objects. Makes no server
+   * call.
    *
    * @param name as for `lock`
-   * @param options what the calls of both sides use unless they say otherwise
+   * @param options the defaults of the calls of both sides
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   readWriteLock(name: string, options?: LockOptions): ReadWriteLock {
@@ -97,11 +94,12 @@ export class Client {
   }
 
   /**
-   * The semaphore of this name. Nothing is sent.
+   * Returns the semaphore of this name. Makes no server call.
    *
    * @param name as for `lock`
-   * @param limit how many permits there are, 1 to 1,000,000, checked when it is used; all clients give the same
-   * @param options what its calls use unless they say otherwise
+   * @param limit the number of permits, 1 to 1,000,000, checked when the semaphore is used; all clients must give the
+   * same limit
+   * @param options the defaults of its calls
    * @throws InvalidArgumentError for a name, limit or option of the wrong type
    */
   semaphore(name: string, limit: number, options?: AcquireOptions): Semaphore {
@@ -109,17 +107,15 @@ export class Client {
   }
 
   /**
-   * Several locks as one lock object: its lease holds all of them, and when one
-   * is lost, all are. Kinds may be mixed; a semaphore stands for one of its
-   * permits, and `Semaphore.permits` gives more of them. They are taken in the
-   * order of their keys, so that two clients never wait for each other. The lease
-   * has no token, and cannot be entered again. The locks' own options do not
-   * count. Nothing is sent; that no lock is named, or one twice, or one that is
-   * several itself, is refused when it is used.
+   * Returns a composite lock: its lease holds all members, and is lost when one of them is lost. Members are acquired
+   * in the order of their keys, so that two clients never wait for each other. Kinds can be mixed; a semaphore stands
+   * for one permit, and `Semaphore.permits` gives more. The lease has no token, and the composite lock is not
+   * reentrant. The members' own options are ignored. Makes no server call. A composite lock without members, with one
+   * member twice, or with a composite lock as a member is refused when it is used.
    *
    * @param locks lock objects of this client
-   * @param options what its calls use unless they say otherwise
-   * @throws InvalidArgumentError for something else than lock objects of this client
+   * @param options the defaults of its calls
+   * @throws InvalidArgumentError for a member that is not a lock object of this client
    */
   multiLock(locks: Iterable<Lock | Semaphore>, options?: AcquireOptions): Lock {
     const members = list(locks, 'the locks', 'acquire').map((lock) => this.#own(lock, 'acquire'));
@@ -129,29 +125,27 @@ export class Client {
   }
 
   /**
-   * Takes a lock from its holder; of a semaphore, all permits; of a read
-   * side, from all readers. For operators: a holder goes on until its next
-   * renewal tells it of the loss.
+   * Removes the record of a lock, so that its holder loses it; for a semaphore, the records of all permits; for a read
+   * side, those of all readers. For operators: the holder goes on until its next renewal finds the loss.
    *
-   * @param lock a lock object of this client, not several as one
-   * @returns whether anybody held it
-   * @throws UnavailableError if the server did not answer; look then whether it is still held
-   * @throws InvalidArgumentError for something else than a lock object of this client; nothing was sent
+   * @param lock a lock object of this client, but not a composite lock
+   * @returns whether the lock was held
+   * @throws UnavailableError if the server did not answer; check whether the lock is still held
+   * @throws InvalidArgumentError if `lock` is not a lock object of this client; nothing was sent
    */
   async forceRelease(lock: Lock | Semaphore): Promise<boolean> {
     return this.#engine.forceRelease(this.#own(lock, 'release').address);
   }
 
   /**
-   * Changes the limit of a semaphore. For operators: who holds permits keeps
-   * them; while more are held than the new limit allows, none is granted. From
-   * then on who asks with the old limit gets `MisconfiguredError`.
+   * Changes the limit of a semaphore. For operators: holders keep their permits, and none is granted while more are
+   * held than the new limit allows. From then on, calls with the old limit get `MisconfiguredError`.
    *
    * @param name the semaphore's name, as for `lock`
-   * @param limit how many permits there are from now on, 1 to 1,000,000
-   * @returns whether it was changed: while nobody holds a permit there is no limit to change, and the next one to
-   * take some brings its own
-   * @throws UnavailableError if the server did not answer; ask again then, it is idempotent
+   * @param limit the number of permits from now on, 1 to 1,000,000
+   * @returns whether the limit was changed: while no permit is held there is no limit to change, and the next
+   * acquisition sets its own
+   * @throws UnavailableError if the server did not answer; call again, because the call is idempotent
    * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
    */
   async setLimit(name: string, limit: number): Promise<boolean> {
@@ -161,15 +155,15 @@ export class Client {
   }
 
   /**
-   * Runs `body` while holding a lock, and returns what it returns.
+   * Runs `body` while it holds a lock, and returns the result of `body`.
    *
-   * @param target a name, for the lock of that name, or a lock object of this client; of a semaphore, one permit
-   * @returns what `body` returns; `undefined`, without running it, if the lock was skipped, as `onUnavailable: 'skip'`
-   * says. Types know of that from the call's own options alone: where the client or the lock object skips, give it to
-   * the call too
-   * @throws what `body` throws, whatever became of the lock
-   * @throws LockLostError if `body` ended well, but the lock was lost meanwhile
-   * @throws whatever `lock()` throws, if the lock was neither granted nor skipped; `body` did not run then
+   * @param target the name of a lock, or a lock object of this client; for a semaphore, one permit is acquired
+   * @returns the result of `body`; `undefined`, without a run of `body`, if the lock was skipped
+   * (`onUnavailable: 'skip'`). The return type includes `undefined` only if the call's own options skip: if the client
+   * or the lock object skips, give the option to the call too
+   * @throws the error of `body`, even if the lock was lost or its release failed
+   * @throws LockLostError if `body` succeeded but the lock was lost meanwhile
+   * @throws the error of `lock()`, if the lock was neither granted nor skipped; `body` did not run
    */
   using<T>(target: string | Lock | Semaphore, body: Body<T>): Promise<T>;
   using<T>(target: string, options: (UsingOptions & NeverSkips) | undefined, body: Body<T>): Promise<T>;
@@ -202,7 +196,7 @@ export class Client {
       const { native } = this.#engine.inbox;
       result = await whileHolding(native, address, lease, place, () => body(lease, lease.signal));
     } catch (error) {
-      // The body's own error says more than whatever the release may add.
+      // The error of the body says more than an error of the release.
       await lease[LEAVE](true);
       throw error;
     }
@@ -211,18 +205,17 @@ export class Client {
   }
 
   /**
-   * Closes the client: what waits rejects with `ClosedError`, leases that are
-   * held are lost with reason `closed` and then released. Done within 500 ms.
-   * Closing is idempotent.
+   * Closes the client: waiters reject with `ClosedError`; held leases are lost with the reason `closed` and then
+   * released. Takes 500 ms at the most. A second call does nothing.
    */
   close(): Promise<void> {
     return this.#engine.close();
   }
 
   /**
-   * What this client has counted since it was made, in Prometheus' text format, to be served with the content type
-   * `text/plain; version=0.0.4`. A local look that asks no server; also of a client that was closed.
-   * docs/metrics.md says what there is.
+   * Returns the counts of this client since it was made, in Prometheus' text format. Serve them with the content type
+   * `text/plain; version=0.0.4`. Makes no server call, and works for a closed client too. See docs/metrics.md for the
+   * list.
    *
    * @throws InvalidArgumentError if the client was made without `metrics: true`
    */
@@ -235,12 +228,12 @@ export class Client {
     return this.#engine.isClosed;
   }
 
-  /** Closes at the end of an `await using` block. */
+  /** Closes the client at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  /** @internal The engine of a client; `undefined` of something else. */
+  /** @internal Returns the engine of a client; `undefined` if the value is not a client. */
   static [ENGINE_OF](client: unknown): Engine | undefined {
     return client instanceof Client ? client.#engine : undefined;
   }

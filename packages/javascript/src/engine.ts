@@ -1,7 +1,6 @@
-// Between the promises of JavaScript and the native client.
+// The layer between the promises of JavaScript and the native client.
 //
-// Requests go in one by one and at once. Their answers come in batches, by the
-// inbox.
+// Each request goes to the native client at once. The replies come back in batches, by the inbox.
 
 import { errorOf, type Holder, type LostReason } from './errors.js';
 import type { Hold } from './hold.js';
@@ -11,17 +10,19 @@ import { Observations } from './observations.js';
 import type { Telemetry } from './telemetry.js';
 import { CONNECT, words } from './words.js';
 
-/** How a release ended: see `Lease.release`. */
+/** The outcome of a release: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
 
-/** Frees a client once nobody can ask for anything of it. */
+/** Frees a client when its engine is garbage, because no caller can reach the client any more. */
 const dropped = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());
 
-/** A client, as long as anybody has something of it: itself, a lock object or a lease. */
+/**
+ * The part of a client that the client object, its lock objects and its leases share. It lives as long as any of them.
+ */
 export class Engine {
-  /** What those hear who listen to the client. */
+  /** The events of the client, for its listeners. */
   readonly observations = new Observations();
-  /** Who records its acquisitions and leases, if anybody does. */
+  /** Records the acquisitions and leases, if the program has asked for that. */
   telemetry: Telemetry | undefined;
   readonly #inbox: Inbox;
   #closed: Promise<void> | undefined;
@@ -31,14 +32,17 @@ export class Engine {
     inbox.tellObservations(this.observations);
   }
 
-  /** Connects, unless that is for the first use. Rejects with the error of connecting. */
+  /**
+   * Opens a client. Connects, unless the client is lazy: then the first use connects. Rejects with the error of
+   * connecting.
+   */
   static async open(options: ClientOptions, opening: Opening): Promise<Engine> {
     const inbox = Inbox.open(options, opening);
     if (inbox instanceof Failure) throw inbox.error();
     const engine = new Engine(inbox);
     const failure = options.lazy ? undefined : await engine.#answer(CONNECT, (_a, _b, failure) => failure);
     if (failure) {
-      // It would try on.
+      // Without the close, the native client would go on trying to connect.
       inbox.native.close();
       inbox.closed();
       throw failure.error();
@@ -48,16 +52,16 @@ export class Engine {
     return engine;
   }
 
-  /** Where acquisitions wait. A lock asks for them itself. */
+  /** The inbox, in which pending acquisitions wait. A lock object submits its acquisitions itself. */
   get inbox(): Inbox {
     return this.#inbox;
   }
 
-  /** Gives a lease back. */
+  /** Releases a lease. */
   async release(hold: Hold): Promise<ReleaseOutcome> {
     const answer = await this.#answer(this.#native.release(hold.id), (outcome, lost, failure) => {
       this.#inbox.released(hold.id);
-      // After a failure the library goes on trying, as after no answer in time.
+      // After an error the library retries in the background, as after a timeout: the outcome is unknown.
       const { outcomes, reasons } = words();
       hold.span?.end(failure ? 'unknown' : (outcomes[outcome] as ReleaseOutcome));
       if (failure) return failure;
@@ -68,27 +72,30 @@ export class Engine {
     return answer;
   }
 
-  /** Makes a lease last longer, or says why not. */
+  /** Extends a lease. Returns the failure, if there is one. */
   extend(lease: number, byMs: number | undefined): Promise<Failure | undefined> {
     return this.#answer(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
   }
 
-  /** Who holds the lock of this address, by the server's answer. */
+  /** Asks the server for the holder of the lock at this address. */
   holder(lock: string): Promise<Holder | null> {
     return this.#ask(this.#native.inspect(lock), (_held, _free, holder) => holder ?? null);
   }
 
-  /** How many permits of a semaphore are free, by the server's answer; `undefined` if none is held. */
+  /**
+   * Asks the server how many permits of a semaphore are free. Returns `undefined` while no permit is held, because the
+   * server then has no limit.
+   */
   freePermits(lock: string): Promise<number | undefined> {
     return this.#ask(this.#native.inspect(lock), (_held, free) => (free < 0 ? undefined : free));
   }
 
-  /** Takes a lock, by its address, from its holder; says whether there was one. */
+  /** Removes the record of the lock at this address. Returns whether the lock was held. */
   forceRelease(lock: string): Promise<boolean> {
     return this.#ask(this.#native.forceRelease(lock), (wasHeld) => wasHeld === 1);
   }
 
-  /** Changes a semaphore's limit to that of the address; says whether any permit was held. */
+  /** Changes a semaphore's limit to that of the address. Returns whether any permit was held. */
   setLimit(semaphore: string): Promise<boolean> {
     return this.#ask(this.#native.setLimit(semaphore), (wasHeld) => wasHeld === 1);
   }
@@ -105,12 +112,12 @@ export class Engine {
     return (words().reasons[this.#native.lostReason(lease)] as LostReason | undefined) ?? null;
   }
 
-  /** What was counted, for Prometheus. */
+  /** Returns the metrics in Prometheus' text format. */
   metrics(): string {
     return textOf(this.#native.metrics());
   }
 
-  /** The group that a lock of this name counts for. */
+  /** Returns the metrics group of a lock of this name. */
   metricsGroup(name: string): string {
     return textOf(this.#native.metricsGroup(name));
   }
@@ -119,7 +126,7 @@ export class Engine {
     return this.#closed !== undefined;
   }
 
-  /** Closes, once. */
+  /** Closes the client. A second call returns the promise of the first. */
   close(): Promise<void> {
     this.#closed ??= this.#answer(this.#native.close(), () => {
       dropped.unregister(this);
@@ -128,7 +135,7 @@ export class Engine {
     return this.#closed;
   }
 
-  /** The answer, or the error of the request. */
+  /** Resolves with the reply to a request, or rejects with its error. */
   async #ask<T>(request: number, read: (a: number, b: number, holder: Holder | undefined) => T): Promise<T> {
     const answer = await this.#answer<T | Failure>(request, (a, b, failure, holder) => failure ?? read(a, b, holder));
     if (answer instanceof Failure) throw answer.error();

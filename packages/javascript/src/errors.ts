@@ -1,6 +1,6 @@
 import { type NativeClientInfo, type NativeFailure, type NativeHolder, native } from './native.js';
 
-/** The kinds of errors, the same in every language that Steadlock speaks. */
+/** The kinds of errors, the same in every language of Steadlock. */
 export type ErrorKind =
   | 'LockTimeout'
   | 'NotOwner'
@@ -13,95 +13,99 @@ export type ErrorKind =
   | 'Forked';
 
 /**
- * Why a lease was lost.
+ * The reason for the loss of a lease.
  *
- * - `expired`: its deadline came without a renewal that the server confirmed
- * - `removed`: the server has no record of it (DEL, FLUSHALL, eviction, failover)
- * - `stolen`: the record on the server is another owner's
+ * - `expired`: the deadline passed without a renewal that the server confirmed
+ * - `removed`: the server has no record of the lease (DEL, FLUSHALL, eviction, failover)
+ * - `stolen`: the record on the server belongs to another owner
  * - `max_hold`: `maxHoldMs` has passed
  * - `closed`: the client was closed
  */
 export type LostReason = 'expired' | 'removed' | 'stolen' | 'max_hold' | 'closed';
 
-/** Who holds a lock, by the server's last answer. */
+/** The holder of a lock, by the server's last reply. */
 export interface Holder {
-  /** The owner id that the server has. */
+  /** The owner id in the server's record. */
   readonly owner: string;
-  /** What was left of the holder's lease, in milliseconds; `null` if its record never expires. */
+  /** The rest of the holder's lease in milliseconds at that time; `null` if the record never expires. */
   readonly remainingMs: number | null;
   /**
-   * Which program on which machine it is; `null` if that is not known: its client says nothing, with
-   * `clientInfo: false`, or this one does not ask, or it is of another library.
+   * The program that holds the lock, and its machine; `null` if that is not known: its client has `clientInfo: false`,
+   * this client does not ask, or the holder uses another library.
    */
   readonly client: ClientInfo | null;
 }
 
-/** Which program on which machine a client is, as it says itself. It is for people to read: nothing vouches for it. */
+/**
+ * The program and the machine of a client, as the client itself reports them. For people to read: nothing verifies the
+ * report.
+ */
 export interface ClientInfo {
   /** The machine's name. */
   readonly host: string;
-  /** The process's number there. */
+  /** The process id on that machine. */
   readonly pid: number;
-  /** The program's name, without its folder; of Node, the script's. */
+  /** The program's name, without its folder; for Node, the script's name. */
   readonly program: string;
-  /** The language that it uses Steadlock from, and the version of that: `node 20.20.2`. */
+  /** The language of the program, and its version: `node 20.20.2`. */
   readonly language: string;
-  /** Steadlock's version. */
+  /** The version of Steadlock. */
   readonly version: string;
-  /** When the client was made, by that machine's clock, to the second. */
+  /** The time at which the client was made, by that machine's clock, to the second. */
   readonly since: Date;
-  /** What else it says of itself, as `clientLabel`; empty for nothing. */
+  /** The client's `clientLabel`; empty if it has none. */
   readonly label: string;
 }
 
-/** What is done with a lock; `hold` is of the reason with which a lease's `signal` aborts: nothing was called. */
+/** The operation that failed. `hold` stands for no call: a lease's `signal` aborts with an error of this operation. */
 export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'hold' | 'inspect' | 'set_limit';
 
-/** What an error knows beside its message. */
+/** The details of an error besides its message. */
 export interface ErrorDetails {
-  /** What the server or the network said. */
+  /** The message of the server or of the network. */
   readonly cause?: string | undefined;
-  /** The lock's name. */
+  /** The name of the lock. */
   readonly lockName?: string | undefined;
-  /** What was being done; `acquire` if it is left out. */
+  /** The operation that failed; `acquire` if it is left out. */
   readonly operation?: Operation | undefined;
-  /** Who held the lock. */
+  /** The holder of the lock. */
   readonly holder?: Holder | undefined;
-  /** Why the lease was lost. */
+  /** The reason for the loss of the lease. */
   readonly reason?: LostReason | undefined;
-  /** The server that has to do with it. */
+  /** The server to which the error belongs. */
   readonly node?: string | undefined;
-  /** Whether the same call may go well later; false if it is left out. */
+  /** Whether the same call can succeed later; false if it is left out. */
   readonly retryable?: boolean | undefined;
   /** Whether the lock was skipped; false if it is left out. */
   readonly skipped?: boolean | undefined;
 }
 
-/** The root of all errors that Steadlock raises. Never contains a password. */
+/** The base class of all errors of Steadlock. An error never contains a password. */
 export class SteadlockError extends Error {
-  /** The kind; the class name is the kind and `Error`. */
+  /** The kind of the error. The class name is the kind followed by `Error`. */
   readonly kind: ErrorKind;
   /** The kind as a code: `STEADLOCK_LOCK_TIMEOUT` for `LockTimeout`. */
   readonly code: string;
   /** The lock's name, without the userinfo of a URL; `null` if no lock was involved. */
   readonly lockName: string | null;
-  /** What was being done. */
+  /** The operation that failed. */
   readonly operation: Operation;
   /**
-   * The server that did not answer, or that is set up so that locks cannot work: its address without user and
-   * password, of several primaries all; `null` if no server has to do with it.
+   * The server that did not answer, or whose configuration does not work with locks: its address without user and
+   * password; with several primaries, the addresses of all of them. `null` if the error concerns no server.
    */
   readonly node: string | null;
-  /** Whether the same call may go well later though nobody changes anything. */
+  /** Whether the same call can succeed later without any change to the program or the servers. */
   readonly retryable: boolean;
   /**
-   * Whether the lock was skipped: its server is unavailable, and what the lock guards was not to run without it, as
-   * `onUnavailable: 'skip'` says. Only of `UnavailableError`.
+   * Whether the lock was skipped because its server was unavailable and `onUnavailable` is `'skip'`. Only an
+   * `UnavailableError` can have this.
    */
   readonly skipped: boolean;
   /**
-   * What the server or the network said, or why nothing came, without advice: a text. Of `LockLostError`, how the
-   * lease was lost. `undefined` if nothing of that kind is behind it: a bad argument, a closed client.
+   * The message of the server or of the network, or the reason why no reply came, as text without advice. For a
+   * `LockLostError`, how the lease was lost. `undefined` for an error without such a cause, such as a bad argument or a
+   * closed client.
    */
   declare readonly cause?: string;
 
@@ -117,7 +121,10 @@ export class SteadlockError extends Error {
     this.skipped = details.skipped ?? false;
   }
 
-  /** The fields for `JSON.stringify` and structured logs: the message too, which an `Error` alone leaves out. */
+  /**
+   * Returns the fields for `JSON.stringify` and structured logs, including the message, which a plain `Error` leaves
+   * out.
+   */
   toJSON(): Record<string, unknown> {
     return {
       name: this.name,
@@ -130,7 +137,7 @@ export class SteadlockError extends Error {
 
 /** Timed out; another owner holds the lock. */
 export class LockTimeoutError extends SteadlockError {
-  /** Who held the lock at the server's last answer; `null` if that was another part of this client. */
+  /** The holder of the lock by the server's last reply; `null` if another part of this client holds the lock. */
   readonly holder: Holder | null;
 
   constructor(message: string, details: ErrorDetails = {}) {
@@ -139,16 +146,16 @@ export class LockTimeoutError extends SteadlockError {
   }
 }
 
-/** The caller does not hold what it wants to release or extend. */
+/** The caller does not hold the lock that it wants to release or extend. */
 export class NotOwnerError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('NotOwner', message, details);
   }
 }
 
-/** The lease ended before its holder was done with it. */
+/** The lease ended before its holder released it. */
 export class LockLostError extends SteadlockError {
-  /** Why, if that is known. */
+  /** The reason for the loss, if it is known. */
   readonly reason: LostReason | null;
 
   constructor(message: string, details: ErrorDetails = {}) {
@@ -157,21 +164,21 @@ export class LockLostError extends SteadlockError {
   }
 }
 
-/** The server did not answer in time, could not be reached, or cannot serve for now. */
+/** The server did not answer in time, could not be reached, or temporarily cannot serve. */
 export class UnavailableError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Unavailable', message, details);
   }
 }
 
-/** The server, the URL or a key is set up in a way that the lock cannot work with. */
+/** The server, the URL or a key has a configuration or a content with which the lock cannot work. */
 export class MisconfiguredError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Misconfigured', message, details);
   }
 }
 
-/** An argument is of the wrong type or out of its range. Nothing was sent. */
+/** An argument has the wrong type or is out of its range. Nothing was sent. */
 export class InvalidArgumentError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('InvalidArgument', message, details);
@@ -185,14 +192,17 @@ export class ClosedError extends SteadlockError {
   }
 }
 
-/** The object was made before a `fork` of the process and does not work in the child. */
+/** The object was made before a `fork` of the process, and does not work in the child. */
 export class ForkedError extends SteadlockError {
   constructor(message: string, details?: ErrorDetails) {
     super('Forked', message, details);
   }
 }
 
-/** The class of each kind. `Cancelled` has none: Node's own idiom is `signal.reason`. */
+/**
+ * The class of each kind. `Cancelled` has no class: a call whose signal aborts rejects with `signal.reason`, as is
+ * usual in JavaScript.
+ */
 const CLASSES: Record<
   Exclude<ErrorKind, 'Cancelled'>,
   new (
@@ -210,7 +220,7 @@ const CLASSES: Record<
   Forked: ForkedError,
 };
 
-/** @internal The error for one of the core's. */
+/** @internal Returns the JavaScript error for an error of the core. */
 export function errorOf(failure: NativeFailure): SteadlockError {
   const { kind, message, holder } = failure;
   const details = {
@@ -223,7 +233,7 @@ export function errorOf(failure: NativeFailure): SteadlockError {
   return Class ? new Class(message, details) : new SteadlockError(kind as ErrorKind, message, details);
 }
 
-/** @internal A holder as users see it. */
+/** @internal Converts a holder to its public form. */
 export function holderOf({ owner, remainingMs, client }: NativeHolder): Holder {
   return { owner, remainingMs: remainingMs ?? null, client: client ? clientInfoOf(client) : null };
 }

@@ -5,47 +5,49 @@ import { native } from './native.js';
 import type { HoldSpan } from './telemetry.js';
 
 /**
- * What is known of a lease until it is lost or released. It has neither the
- * lease object nor the client, so that both may be garbage while the lock is
- * held.
+ * The state of a lease until it is lost or released. It refers neither to the lease object nor to the client, so both
+ * can be garbage while the lock is held.
  */
 export class Hold {
-  /** What is recorded of it, if anything is. */
+  /** The span of the hold, if telemetry records it. */
   span: HoldSpan | undefined;
   #lost: LostReason | undefined;
   #isForgotten = false;
   #notHeldToTheEnd: LostReason | undefined;
   #controller: AbortController | undefined;
-  /** Runs the listeners of its signal as the program first asked for that, in the context of its call. */
+  /** The context in which the program first read `signal`. The listeners of the signal run in it. */
   #context: Context | undefined;
   #isReleased = false;
 
   constructor(
-    /** Its number in the engine. */
+    /** The number of the lease in the engine. */
     readonly id: number,
     readonly lockName: string,
-    /** Those of one lock object that are neither released nor lost. */
+    /** The holds of the same lock object that are neither released nor lost. */
     readonly siblings: Hold[],
   ) {
     siblings.push(this);
   }
 
-  /** Why it was lost. */
+  /** The reason for the loss. */
   get lost(): LostReason | undefined {
     return this.#lost;
   }
 
-  /** Whether it was lost and nobody need release it. */
+  /**
+   * Whether the lease was lost and needs no release, because the engine has forgotten it: a fixed lease, or one of a
+   * closed client.
+   */
   get isForgotten(): boolean {
     return this.#isForgotten;
   }
 
-  /** Why its release is told to have come too late, if it is. */
+  /** The reason for a loss that the release reported, if it reported one. */
   get lostAtRelease(): LostReason | undefined {
     return this.#notHeldToTheEnd;
   }
 
-  /** Aborts when it is lost. */
+  /** Aborts when the lease is lost. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -58,11 +60,11 @@ export class Hold {
     return this.#controller.signal;
   }
 
-  /** The engine told that it is lost. */
+  /** Handles the engine's event that the lease is lost. */
   onLost(reason: LostReason, isForgotten: boolean): void {
     this.#lost = reason;
     this.#isForgotten = isForgotten;
-    // From the start: the lease that was granted first expires first.
+    // Searches from the start: a lease that was granted first usually expires first.
     this.#leave(this.siblings.indexOf(this));
     this.span?.end('lost', reason);
     const controller = this.#controller;
@@ -81,17 +83,17 @@ export class Hold {
     }
   }
 
-  /** It is about to be released, and was lost before for `reason`, if for any. */
+  /** Called before the release. `reason` is the reason for an earlier loss, if the lease was lost. */
   onRelease(reason: LostReason | null): void {
     this.#isReleased = true;
     this.#lost ??= reason ?? undefined;
     this.#context?.end();
     this.#endListening();
-    // From the end: what was taken last is released first.
+    // Searches from the end: the last lease that was granted is usually released first.
     this.#leave(this.siblings.lastIndexOf(this));
   }
 
-  /** Its release was answered: it was lost for `reason`, if it was. */
+  /** Handles the reply to the release. `reason` is the reason for a loss that the release found. */
   onReleased(reason: LostReason | undefined): void {
     this.#notHeldToTheEnd = reason;
   }
@@ -100,7 +102,7 @@ export class Hold {
     return errorOf(native.lostError(this.lockName, reason, this.#isForgotten, operation === 'release'));
   }
 
-  /** Nobody is told by its signal any more. */
+  /** Ends the use of the signal: it does not abort any more. */
   #endListening(): void {
     if (this.#context === undefined || this.#controller === undefined) return;
     this.#context = undefined;

@@ -1,12 +1,10 @@
-// What the native library tells JavaScript.
+// Receives the events of the native library.
 //
-// Answers come in batches: the native library wakes this thread once, `#drain`
-// copies all queued events into one buffer of numbers, and settles their
-// promises. See `bindings/javascript/src/rows.rs` for the rows.
+// Events come in batches: the native library wakes this thread once, and `#drain` copies all queued events into one
+// buffer of numbers and settles their promises. See `bindings/javascript/src/rows.rs` for the rows.
 //
-// An inbox does not know its engine, through which users reach it. When the
-// engine is garbage, nobody can ask for anything any more, and the native client
-// is freed, unless it still holds a lock.
+// An inbox does not refer to its engine, through which users reach it. When the engine is garbage, the program cannot
+// make a request any more, and the native client is freed, unless it still holds a lock.
 
 import { whenAborted } from './aborts.js';
 import { stopWaiting, wait } from './alive.js';
@@ -29,31 +27,34 @@ import { warn } from './program.js';
 import type { GrantedLease, WaitSpan } from './telemetry.js';
 import { codes, words } from './words.js';
 
-/** A refusal or an error, before the class of its kind is made. */
+/** A refusal or an error of the core, from which the error object is made later. */
 export class Failure {
   constructor(
     readonly native: NativeFailure,
-    /** Another owner held the lock for as long as the caller waited, or it was skipped. */
+    /** Whether the acquisition was refused: it timed out while another owner held the lock, or it was skipped. */
     readonly refused: boolean,
   ) {}
 
-  /** The lock was skipped. */
+  /** Whether the lock was skipped. */
   get skipped(): boolean {
     return this.native.skipped;
   }
 
-  /** Made where a caller awaits it, so that its stack names the caller. */
+  /** Makes the error object. Called where a caller awaits the result, so that the stack names the caller. */
   error(): Error {
     return errorOf(this.native);
   }
 }
 
-/** What is called with the row that answers a request. */
+/** A function that gets the row with the reply to a request. */
 export type Settle = (a: number, b: number, failure: Failure | undefined, holder: Holder | undefined) => void;
 
 const ROWS = 128;
 
-/** Tells the native library of holds that were lost and are garbage now. It keeps no client. */
+/**
+ * Reports holds that were lost and are garbage now to the native library. Refers to no client, so that a client can be
+ * garbage too.
+ */
 const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
   ({ client, lease }) => client.deref()?.forget(lease),
 );
@@ -64,15 +65,15 @@ export class Inbox {
   readonly #listener: Listener;
   readonly #width = words().width;
   readonly #rows = new Float64Array(ROWS * this.#width);
-  /** Where the next row is, and where those end that were drained. */
+  /** The position of the next row, and the end of the drained rows. */
   #at = 0;
   #end = 0;
   readonly #codes = codes();
   readonly #pending = new NumberTable<Settle>();
   #waiting = 0;
-  /** Every hold from its grant until it is lost, or its release is answered. */
+  /** Every hold, from its grant until it is lost or its release is answered. */
   readonly #holds = new NumberTable<Hold>();
-  /** Its engine's: weak, as the client's listeners may refer to the client. */
+  /** The observations of the engine. The reference is weak, because the program's listeners can refer to the client. */
   #observations: WeakRef<Observations> | undefined;
   #isOpen = true;
   #isDropped = false;
@@ -85,24 +86,24 @@ export class Inbox {
     listener.listen(this);
   }
 
-  /** Starts to connect. The answer comes as that of request 0. */
+  /** Opens a native client, which starts to connect. The result comes as the reply to request 0. */
   static open(options: ClientOptions, opening: Opening): Inbox | Failure {
     const listener = new Listener();
     const client = native.open(options, () => listener.inbox?.drain(), opening);
     return 'drain' in client ? new Inbox(client, listener) : new Failure(client, false);
   }
 
-  /** Whom to tell what is observed. */
+  /** Sets the receiver of observations. */
   tellObservations(observations: Observations): void {
     this.#observations = new WeakRef(observations);
   }
 
-  /** It is connected: from now on the client is closed when the process ends. */
+  /** Called when the client is connected. From now on it is closed when the process ends. */
   connected(): void {
     closeAtExit(this.native);
   }
 
-  /** The client is closed, or never connected. It is garbage once nobody asks it for anything. */
+  /** Called when the client is closed, or could not connect. The inbox can be garbage when no request is pending. */
   closed(): void {
     this.#holds.clear();
     this.#isOpen = false;
@@ -111,7 +112,7 @@ export class Inbox {
     this.#endIfAnswered();
   }
 
-  /** Nobody has the engine any more. */
+  /** Called when the engine is garbage. */
   dropped(): void {
     this.#isDropped = true;
     this.#freeIfDone();
@@ -123,14 +124,13 @@ export class Inbox {
     this.#waiting += 1;
     this.#listen();
     wait();
-    // Nobody wakes a closed client, which answers at once.
+    // A closed client answers at once and sends no wake-up.
     if (!this.#isOpen) queueMicrotask(() => this.drain());
   }
 
   /**
-   * What an acquisition comes to. `grant` makes its lease, in the very batch that
-   * grants it, so that a loss that follows finds it. Rejects if `signal` aborts.
-   * `span` is told how it ended.
+   * Waits for the result of an acquisition. `grant` makes the lease object while the batch with the grant is drained,
+   * so that a loss in the same batch finds it. Rejects if `signal` aborts. `span` gets the outcome.
    */
   lease<L extends GrantedLease & { readonly [HOLD]: Hold }>(
     request: number,
@@ -161,20 +161,20 @@ export class Inbox {
       try {
         stopListening = whenAborted(signal, () => giveUp(reasonOf(signal)));
       } catch (error) {
-        // A signal of one's own may throw: nobody could give this up later.
+        // A custom signal can throw here. The request must end then, because its caller could not cancel it later.
         giveUp(error);
       }
     });
   }
 
-  /** A lease was released. */
+  /** Removes the hold of a released lease. */
   released(lease: number): void {
     this.#holds.delete(lease);
   }
 
   /**
-   * Takes what the native library has to tell. A listener of a signal may turn the event loop, and so call this in the
-   * midst of itself: rows are taken in their order all the same, each once.
+   * Takes all events of the native library. A listener of a signal can run the event loop, and so call this method
+   * while it runs: rows are still handled in their order, and each once.
    */
   drain(): void {
     const rows = this.#rows;
@@ -191,7 +191,8 @@ export class Inbox {
       try {
         this.#take(rows[at] as number, rows[at + 1] as number, rows[at + 2] as number, rows[at + 3] as number);
       } catch (error) {
-        // An `AbortController` of the program's own may throw. The rows behind are not to pay for it.
+        // The program can have replaced `AbortController` by one that throws. The following rows must be handled all
+        // the same.
         queueMicrotask(() => {
           throw error;
         });
@@ -224,12 +225,12 @@ export class Inbox {
       this.#forget(id);
       settle(a, b, failure, holder);
     } else if (code === codes.granted) {
-      // Its caller aborted in this very batch.
+      // The caller's signal aborted while this batch was drained, after the grant was queued.
       this.native.release(a);
     }
   }
 
-  /** Nobody waits for the answer to a request any more. */
+  /** Removes a request whose caller has its reply or was cancelled. */
   #forget(request: number): void {
     if (!this.#pending.delete(request)) return;
     this.#waiting -= 1;
@@ -238,7 +239,10 @@ export class Inbox {
     this.#endIfAnswered();
   }
 
-  /** Requests made while the client closed are answered after it has said that it is closed. */
+  /**
+   * Ends the calls of a closed client when no request is pending. Requests that were made during the close are answered
+   * after the close itself.
+   */
   #endIfAnswered(): void {
     if (!this.#isOpen && this.#waiting === 0) endCalls(this.native);
   }
@@ -271,7 +275,10 @@ export class Inbox {
   }
 }
 
-/** Who is woken. The native library keeps it; it keeps an inbox only as long as that has something to wait for. */
+/**
+ * The target of wake-ups. The native library refers to it. It keeps the inbox alive only while the client is open or a
+ * request is pending.
+ */
 class Listener {
   #strong: Inbox | undefined;
   #weak: WeakRef<Inbox> | undefined;
@@ -281,7 +288,7 @@ class Listener {
   }
 
   listen(inbox: Inbox | undefined): void {
-    // What nobody awaits is told too, as long as somebody might still ask.
+    // The weak reference still serves wake-ups, for as long as the program can reach the inbox.
     if (inbox === undefined && this.#strong !== undefined) this.#weak = new WeakRef(this.#strong);
     this.#strong = inbox;
   }

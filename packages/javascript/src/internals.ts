@@ -1,23 +1,23 @@
-// Members by which the objects that users have ask one another. The keys are symbols that no user has, so that none of it can be
-// called, or overridden, by a name.
+// Members that the public objects use among themselves. Their keys are symbols that no program has, so that a program
+// can neither call nor override them by a name.
 
-/** Of a lock: takes what an address says. */
+/** A lock's method that acquires the lock of an address. */
 export const ACQUIRE = Symbol('acquire');
-/** Of a lock: its address in an engine. */
+/** A lock's method that returns its address in an engine. */
 export const ADDRESS_IN = Symbol('addressIn');
-/** Of a semaphore: one permit, as a lock. */
+/** A semaphore's single permit, as a lock. */
 export const PERMIT = Symbol('permit');
-/** Of a lease: what is known of it until it is lost or released. */
+/** A lease's state until it is lost or released. */
 export const HOLD = Symbol('hold');
-/** Of a lease: its number in an engine. */
+/** A lease's method that returns its number in an engine. */
 export const ID_IN = Symbol('idIn');
-/** Of a lease: whether it is of a lock. */
+/** A lease's method that tells whether it belongs to a lock. */
 export const IS_OF = Symbol('isOf');
-/** Of a lease: releases at the end of a scope. */
+/** A lease's method that releases it at the end of a scope. */
 export const LEAVE = Symbol('leave');
-/** Of a lease: releases, and tells of a loss. */
+/** A lease's method that releases it and reports a loss. */
 export const UNLOCK = Symbol('unlock');
-/** Of what has a name: that, for a message. */
+/** The name of a lock or lease, for a message. */
 export const SHOWN_NAME = Symbol('shownName');
-/** Of the class of clients: the engine of one. */
+/** A static method of the class `Client` that returns the engine of a client. */
 export const ENGINE_OF = Symbol('engineOf');

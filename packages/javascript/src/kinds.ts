@@ -1,7 +1,7 @@
-// The kinds of lock, and the text by which the core knows one lock: its address.
-// No name holds NUL, so that no name can be taken for another address.
+// The kinds of lock, and the address of a lock: the text that identifies it for the core. No name contains NUL, so no
+// name can look like another address.
 
-/** Every kind of the core, and the method of a client that makes its locks. */
+/** Every kind of the core, with the client's method that makes locks of that kind. */
 export const FACTORIES = {
   lock: 'lock',
   mutex: 'mutex',
@@ -11,26 +11,26 @@ export const FACTORIES = {
   semaphore: 'semaphore',
 } as const;
 
-/** A kind whose locks are told apart by their names alone. */
+/** A kind whose locks differ only by their names. */
 export type NamedKind = Exclude<keyof typeof FACTORIES, 'semaphore'>;
 
-/** The address of a lock of any kind but the semaphore. */
+/** Returns the address of a lock of any kind but the semaphore. */
 export function addressOf(kind: NamedKind, name: string): string {
   return `${kind}\0${name}`;
 }
 
-/** The address of so many permits of a semaphore. */
+/** Returns the address of a number of permits of a semaphore. */
 export function permitsAddress(permits: number, limit: number, name: string): string {
   return `semaphore\0${permits}\0${limit}\0${name}`;
 }
 
-/** The kind of lock that an address is of, as the metrics call it. */
+/** Returns the kind of the lock at an address, as the metrics call it. */
 export function kindOf(address: string): string {
   const kind = address.slice(0, address.indexOf('\0'));
   return kind === 'multi' ? 'multi_lock' : kind;
 }
 
-/** The address of several locks as one. */
+/** Returns the address of a composite lock. */
 export function multiAddress(addresses: readonly string[]): string {
   return `multi\0${addresses.map((address) => `${utf8.encode(address).length}\0${address}`).join('')}`;
 }

@@ -5,26 +5,26 @@ import { Hold } from './hold.js';
 import { HOLD, ID_IN, IS_OF, LEAVE, UNLOCK } from './internals.js';
 import { Named } from './named.js';
 
-/** @internal The lock object that a lease was taken through. */
+/** @internal The lock object through which a lease was acquired. */
 export interface Origin {
   readonly engine: Engine;
   readonly name: string;
-  /** Which lock; of a semaphore, that of one permit. */
+  /** The address of the lock; for a semaphore, the address of one permit. */
   readonly address: string;
-  /** What was taken through it, and neither released nor lost. */
+  /** The holds that were acquired through the lock object and are neither released nor lost. */
   readonly holds: Hold[];
 }
 
-/** How `unlock()` of a lock and `release()` of a semaphore end well. */
+/** The outcomes with which `unlock()` of a lock and `release()` of a semaphore succeed. */
 export type Released = Exclude<ReleaseOutcome, 'expired' | 'stolen'>;
 
 /**
- * The right to a lock for a limited time, from `lock()` or `tryLock()` of a lock,
- * or from `acquire()` or `tryAcquire()` of a semaphore.
+ * A grant of a lock for a limited time: the result of `lock()` or `tryLock()` of a lock, or of `acquire()` or
+ * `tryAcquire()` of a semaphore.
  *
- * It is valid until a deadline that counts from before the server was asked.
- * One that is renewed is so until it is released; in Node, where that is the default, also while the event loop is
- * blocked. Garbage collection never releases it.
+ * The lease is valid until a deadline, which counts from before the request was sent. An auto-renewed lease is valid
+ * until it is released or lost. In Node leases are auto-renewed by default, and renewal works also while the event loop
+ * is blocked. Garbage collection never releases a lease.
  */
 export class Lease extends Named {
   readonly #engine: Engine;
@@ -45,56 +45,58 @@ export class Lease extends Named {
   }
 
   /**
-   * The fencing token: higher than that of every earlier grant of this lock.
-   * Hand it to the resource, which refuses a lower one than it has seen. Always
-   * below 2^53. `null` if the lock was made with `fencing: false`, and for the read side of a
-   * read-write lock, for semaphores, for several locks as one, and for a degraded lease.
+   * The fencing token: higher than the token of every earlier grant of this lock. Pass it to the resource, which must
+   * refuse a token that is lower than one it has seen. Always below 2^53. `null` if the lock was made with
+   * `fencing: false`, and for the read side of a read-write lock, for semaphores, for composite locks and for degraded
+   * leases.
    */
   get token(): number | null {
     return this.#token;
   }
 
   /**
-   * Whether it excludes others of this client alone, and nobody else: its server was unavailable, and it was granted
-   * without, as `onUnavailable: 'local'` says. Never changes. Of several locks as one, whether any of them does.
+   * Whether the lease excludes only other callers of this client, because the client granted it while its server was
+   * unavailable (`onUnavailable: 'local'`). For a composite lock, whether this is so for any member. Never changes.
    */
   get degraded(): boolean {
     return this.#degraded;
   }
 
-  /** What is left until the deadline, in milliseconds; 0 once lost or released. */
+  /** The time until the deadline in milliseconds; 0 after the loss or the release. */
   get remainingMs(): number {
     return this.#isOver ? 0 : this.#engine.remainingMs(this.#hold.id);
   }
 
-  /** Whether the lock is held now. Reads the clock, so that it is right at once after a pause. */
+  /**
+   * Whether the holder can rely on the lease now. Reads the clock, so the answer is right even directly after a pause.
+   */
   get isValid(): boolean {
     return !this.#isOver && this.#engine.isValid(this.#hold.id);
   }
 
-  /** Why the lease was lost; `null` if it was not. */
+  /** The reason for the loss of the lease; `null` if it was not lost. */
   get lostReason(): LostReason | null {
     if (this.#hold.lost !== undefined) return this.#hold.lost;
     return this.#released ? null : this.#engine.lostReason(this.#hold.id);
   }
 
   /**
-   * Aborts when the lease is lost, with a `LockLostError` as its reason. Never
-   * aborts after a release. Pass it to whatever must stop then. In Node its listeners
-   * run in the context (`AsyncLocalStorage`) in which it was first asked for, and a
-   * module whose top-level `await` waits for it is not ended while the lock is held.
+   * Aborts when the lease is lost, with a `LockLostError` as its reason. Never aborts after a release. Pass it to
+   * everything that must stop then. In Node its listeners run in the context (`AsyncLocalStorage`) in which the
+   * property was first read. While the lock is held, Node does not end a module whose top-level `await` waits for this
+   * signal.
    */
   get signal(): AbortSignal {
     return this.#hold.signal;
   }
 
   /**
-   * Makes the lease last `leaseMs` from now, if that is later than it lasts
-   * already; without `leaseMs`, its own length.
+   * Extends the lease to `leaseMs` from now, and never shortens it. Without `leaseMs`, extends it to its own length
+   * from now.
    *
-   * @throws LockLostError if it is lost
-   * @throws NotOwnerError if it was released
-   * @throws UnavailableError if the server did not answer; the lease stays as it is
+   * @throws LockLostError if the lease is lost
+   * @throws NotOwnerError if the lease was released
+   * @throws UnavailableError if the server did not answer; the lease keeps its deadline
    */
   async extend(leaseMs?: number): Promise<void> {
     const byMs = number(leaseMs, 'leaseMs', 'extend');
@@ -109,21 +111,22 @@ export class Lease extends Named {
   }
 
   /**
-   * Gives the lock back and says what became of it. The second time it gives
-   * the same answer and frees nothing.
+   * Releases the lock and returns the outcome. A second call returns the same outcome and releases nothing.
    *
-   * - `released`: it was held to the end, or an outer lease of a re-entry still holds it
-   * - `expired`: the server had no record of it any more, or its deadline had come
-   * - `stolen`: the record is another owner's, who keeps it
-   * - `unknown`: the server did not answer in time; the library retries until the lease has passed
+   * - `released`: the lock was held until the release, or an outer lease of a re-entry still holds it
+   * - `expired`: the server had no record of the lease any more, or the deadline had passed
+   * - `stolen`: the record belongs to another owner, who keeps it
+   * - `unknown`: the server did not answer in time; the release is retried in the background until the record has
+   *   expired
    *
-   * After `close()` of the client, which released the lock, it says what that came to.
+   * The `close()` of a client releases its locks; after it, this method returns the outcome of that release.
    *
-   * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
+   * @throws MisconfiguredError if the server does not permit its user to release the lock; the release is retried in
+   * the background until the record has expired
    */
   release(): Promise<ReleaseOutcome> {
     if (this.#released === undefined) {
-      // Read now: the engine forgets a lease that is released.
+      // The reason must be read before the release, because the engine then forgets the lease.
       this.#hold.onRelease(this.#engine.lostReason(this.#hold.id));
       this.#released = this.#engine.release(this.#hold);
     }
@@ -131,10 +134,9 @@ export class Lease extends Named {
   }
 
   /**
-   * Releases at the end of an `await using` block. A block is left without a word
-   * of how its body ended. So if that failed and the lease was lost as well,
-   * JavaScript throws a `SuppressedError` of both, whose `suppressed` is the
-   * body's error. `client.using()` throws the body's error itself.
+   * Releases the lease at the end of an `await using` block. This method cannot know whether the body of the block
+   * failed. If the body failed and the lease was lost as well, JavaScript throws a `SuppressedError` of both, whose
+   * `suppressed` is the body's error. `client.using()` throws the body's error itself.
    *
    * @throws LockLostError if the lease was lost meanwhile
    */
@@ -142,10 +144,13 @@ export class Lease extends Named {
     await this[LEAVE](false);
   }
 
-  /** @internal Releases at the end of a scope, which fails if the lease was lost in it, unless its body failed. */
+  /**
+   * @internal Releases the lease at the end of a scope. Throws if the lease was lost in the scope, unless the body
+   * failed.
+   */
   async [LEAVE](bodyFailed: boolean): Promise<void> {
     await this.release().catch((error: unknown) => {
-      // That the lease is lost says more.
+      // The error of the loss, thrown below, says more than the error of the release.
       if (!bodyFailed && this.#hold.lost === undefined) throw error;
     });
     if (bodyFailed) return;
@@ -153,10 +158,10 @@ export class Lease extends Named {
     if (reason !== undefined) throw this.#hold.lostError(reason, 'release');
   }
 
-  /** @internal Releases for `unlock()`, which tells of a loss. */
+  /** @internal Releases the lease for `unlock()`, which reports a loss as an error. */
   async [UNLOCK](): Promise<Released> {
     const { lost, isForgotten } = this.#hold;
-    // To release what a closed client held says that it is closed.
+    // For a lease of a closed client, the caller gets the `ClosedError` below.
     if (isForgotten && lost !== 'closed') {
       throw new NotOwnerError(`the lease was lost (${lost}), so there is nothing to release; acquire the lock again`, {
         lockName: this.name,
@@ -176,17 +181,17 @@ export class Lease extends Named {
     return outcome as Released;
   }
 
-  /** @internal What is known of it until it is lost or released. */
+  /** @internal The state of the lease until it is lost or released. */
   get [HOLD](): Hold {
     return this.#hold;
   }
 
-  /** @internal Its number in the engine, if the engine is this one. */
+  /** @internal Returns the number of the lease in the engine, if it belongs to this engine. */
   [ID_IN](engine: Engine): number | undefined {
     return engine === this.#engine ? this.#hold.id : undefined;
   }
 
-  /** @internal Whether it is of the lock that this lock object means. */
+  /** @internal Whether the lease belongs to the lock of this lock object. */
   [IS_OF](lock: Origin): boolean {
     return lock.engine === this.#engine && lock.address === this.#origin.address;
   }
@@ -196,5 +201,5 @@ export class Lease extends Named {
   }
 }
 
-/** What stands for the token of a degraded lease: see `bindings/javascript/src/rows.rs`. */
+/** The number in place of a token that marks a degraded lease: see `bindings/javascript/src/rows.rs`. */
 const DEGRADED = -2;

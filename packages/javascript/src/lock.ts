@@ -9,23 +9,25 @@ import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
 import type { LockOptions } from './options.js';
 
-/** @internal Which failures are no error of an acquisition, but give `null`. */
+/** @internal The failures for which an acquisition returns `null` instead of an error. */
 export type NullIf = 'refused' | 'skipped' | undefined;
 
 /**
- * A lock by its kind and name, from a client. Cheap to make, and never changes.
+ * A lock of a kind and a name, from a client. A lock object is cheap to make and immutable.
  *
- * Two calls on one object exclude each other like calls on two: Node has no
- * notion of who is calling. To enter a lock again that is held already, pass
- * the held lease as `within`; a mutex, and several locks as one, cannot be
- * entered again.
+ * Two calls on one object exclude each other like calls on two objects, because Node does not know the identity of a
+ * caller. To acquire a lock again while it is held, pass the held lease as `within`. A mutex or a composite lock cannot
+ * be re-entered.
  */
 export class Lock extends Named {
   readonly #options: LockOptions;
   readonly #origin: Origin;
   readonly #address: string;
 
-  /** @internal `wanted` is the address of what is taken, where one lock has several: permits of a semaphore. */
+  /**
+   * @internal `wanted` is the address to acquire, where one lock has several addresses: a number of permits of a
+   * semaphore.
+   */
   constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
     super(name, engine);
     this.#options = { ...objectOptions(options) };
@@ -34,30 +36,30 @@ export class Lock extends Named {
   }
 
   /**
-   * Waits for the lock and takes it.
+   * Acquires the lock, and waits for it if another owner holds it.
    *
    * @returns the lease
-   * @throws LockTimeoutError if another holder kept it for `waitMs`
+   * @throws LockTimeoutError if another owner held the lock for `waitMs`
    * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, with `skipped`
    * true if `onUnavailable` is `skip`
-   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
-   * @throws LockLostError if `within` is lost
+   * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
+   * @throws LockLostError if the lease given as `within` is lost
    * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   lock(options?: CallOptions): Promise<Lease> {
-    // Never null: a refusal is thrown.
+    // Never null: a refusal throws.
     return this[ACQUIRE](options, undefined) as Promise<Lease>;
   }
 
   /**
-   * Acquires the lock if it is free, or becomes free within `waitMs`, which is 0
-   * unless this call gives it.
+   * Acquires the lock if it is free, or becomes free within `waitMs`. The default is 0, even if the lock object has a
+   * `waitMs`.
    *
-   * @returns the lease, or `null` if another holder has it, or it is skipped
+   * @returns the lease; `null` if another owner holds the lock, or the lock is skipped
    * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open
-   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
-   * @throws LockLostError if `within` is lost
+   * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
+   * @throws LockLostError if the lease given as `within` is lost
    * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
@@ -66,51 +68,52 @@ export class Lock extends Named {
   }
 
   /**
-   * Releases `lease`, which was taken through this object or another one of the
-   * same lock. `lease.release()` does the same and rejects for no loss.
+   * Releases `lease`, which was acquired through this object or another object of the same lock. `lease.release()` does
+   * the same, but does not reject for a loss.
    *
-   * @returns `released`, or `unknown` if the server did not answer in time: the library retries until the lease has
-   * passed
-   * @throws LockLostError if the lease was lost, or the release finds that it is
-   * @throws NotOwnerError if the lease is of another lock, or a fixed one that expired and whose loss was told; nothing
-   * was sent
-   * @throws InvalidArgumentError for something else than a lease, as what a failed `tryLock()` gave; nothing was sent
+   * @returns `released`, or `unknown` if the server did not answer in time: the release is retried in the background
+   * until the record has expired
+   * @throws LockLostError if the lease was lost, also if the release is the first to find that
+   * @throws NotOwnerError if the lease belongs to another lock, or is a fixed lease that expired and whose loss was
+   * reported; nothing was sent
+   * @throws InvalidArgumentError if `lease` is not a lease, such as the `null` of a `tryLock()`; nothing was sent
    * @throws ClosedError if the client was closed before
-   * @throws MisconfiguredError if the server's user may not release it; the library retries until the lease has passed
+   * @throws MisconfiguredError if the server does not permit its user to release the lock; the release is retried in
+   * the background until the record has expired
    */
   async unlock(lease: Lease): Promise<Released> {
     return this.#own(lease)[UNLOCK]();
   }
 
   /**
-   * Whether anybody holds the lock. Asks the server; the answer may be old when it arrives.
+   * Asks the server whether the lock is held. The answer can be out of date when it arrives.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for several locks as one: ask each of them
+   * @throws InvalidArgumentError for a composite lock: ask its members
    */
   async isLocked(): Promise<boolean> {
     return (await this.holder()) !== null;
   }
 
   /**
-   * Who holds the lock, which program on which machine that is, and for how long if nothing renews it; `null` if it is
-   * free. Of several readers, or of holders of permits, the one whose record ends
-   * last. Asks the server; the answer may be old when it arrives.
+   * Asks the server for the holder of the lock, with its program and machine, and for how long it holds the lock if
+   * nothing renews it; `null` if the lock is free. If there are several readers or holders of permits, returns the one
+   * whose record ends last. The answer can be out of date when it arrives.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for several locks as one: ask each of them
+   * @throws InvalidArgumentError for a composite lock: ask its members
    */
   holder(): Promise<Holder | null> {
     return this.#origin.engine.holder(this.#origin.address);
   }
 
-  /** Whether a lease that was acquired through this object is valid now. A local check. */
+  /** Whether a lease that was acquired through this object is valid now. Makes no server call. */
   isHeld(): boolean {
     const { engine, holds } = this.#origin;
     return holds.some(({ id }) => engine.isValid(id));
   }
 
-  /** @internal Takes what the address says, which may be more permits than this object's own. */
+  /** @internal Acquires the lock of an address, which can name more permits than this object's own address. */
   async [ACQUIRE](
     options: CallOptions | undefined,
     nullIf: NullIf,
@@ -127,7 +130,8 @@ export class Lock extends Named {
       address,
       given?.waitMs ?? (nullIf === 'refused' ? 0 : own.waitMs),
       given?.leaseMs ?? own.leaseMs,
-      // A lease and who renews it go together: a call's own one is fixed unless the call says otherwise.
+      // `leaseMs` and `renew` belong together: if the call sets `leaseMs`, that lease is fixed unless the call sets
+      // `renew` too.
       given?.renew ?? (given?.leaseMs === undefined && (own.renew ?? false)),
       given?.maxHoldMs ?? own.maxHoldMs,
       within,
@@ -146,7 +150,7 @@ export class Lock extends Named {
     throw answer.error();
   }
 
-  /** @internal Its address, if the engine is this one. */
+  /** @internal Returns the address of the lock, if it belongs to this engine. */
   [ADDRESS_IN](engine: Engine): string | undefined {
     return engine === this.#origin.engine ? this.#address : undefined;
   }

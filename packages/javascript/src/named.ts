@@ -3,12 +3,12 @@ import { InvalidArgumentError } from './errors.js';
 import { SHOWN_NAME } from './internals.js';
 import { native } from './native.js';
 
-/** How `console.log` of Node asks an object to show itself; others do not ask. */
+/** The method by which Node's `console.log` gets the text of an object. Other platforms do not use it. */
 const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
 
 /**
- * What has a lock's name. It is shown as error messages show it: without the userinfo of a URL, which may have been
- * passed in a name's place.
+ * The base class of objects with a lock's name. It shows the name as error messages do: without the userinfo of a URL,
+ * because a program can pass a URL as a name by mistake.
  */
 export class Named {
   readonly #name: string;
@@ -19,7 +19,7 @@ export class Named {
     this.#name = name;
   }
 
-  /** The lock's name; of several locks as one, all names. */
+  /** The lock's name; for a composite lock, the names of all members. */
   get name(): string {
     return this.#name;
   }
@@ -40,7 +40,10 @@ export class Named {
   }
 }
 
-/** @internal A program called a constructor. The classes are there for `instanceof`, and to inject by. */
+/**
+ * @internal Returns the error for a program that calls a constructor. The classes are public only for `instanceof` and
+ * for dependency injection.
+ */
 export function notMadeByHand(what: string): InvalidArgumentError {
   return new InvalidArgumentError(
     `${what} is not made by new; connect() gives a client, which gives locks and their leases`,

@@ -2,11 +2,11 @@ const SLOTS = 256;
 const EMPTY = -1;
 
 /**
- * Values by ids that are handed out in ascending order; each is set once.
+ * A map from ids to values. The ids ascend, and each is set once.
  *
- * A `Map` would do, but what passed through a busy one stayed alive until the
- * next full collection (seen with `node --trace-gc` and the benchmark). Here an
- * id has a slot of its own, and only what finds its slot taken goes into a `Map`.
+ * A `Map` would do the same, but values that passed through a busy `Map` stayed alive until the next full garbage
+ * collection (measured with `node --trace-gc` and the benchmark). Here each id has a slot; only an id whose slot is
+ * occupied goes into a `Map`.
  */
 export class NumberTable<T> {
   readonly #ids = new Float64Array(SLOTS).fill(EMPTY);
@@ -28,7 +28,7 @@ export class NumberTable<T> {
     }
   }
 
-  /** Removes a value; returns whether it was there. */
+  /** Removes a value. Returns whether there was one. */
   delete(id: number): boolean {
     const slot = id % SLOTS;
     if (this.#ids[slot] !== id) return this.#others.delete(id);
@@ -37,7 +37,7 @@ export class NumberTable<T> {
     return true;
   }
 
-  /** All values, in no order. */
+  /** Iterates over all values, in no order. */
   *values(): Generator<T> {
     for (const value of this.#values) {
       if (value !== undefined) yield value;

@@ -1,12 +1,15 @@
-// What happens to a client's connections and leases, for those who listen.
+// The events of a client's connections and leases, for the program's listeners.
 
 import { type Emitter, emitter } from './emitter.js';
 import type { LostReason } from './errors.js';
 import type { NativeObservation } from './native.js';
 
-/** Something that happened. Times are milliseconds; what is not known or does not apply is left out. */
+/** An event. Times are in milliseconds. A field that is not known or does not apply is left out. */
 export interface Observation {
-  /** `error`: a lock is lost while its holder relies on it; `warn`: something fails; `info`: it is well again. */
+  /**
+   * `error`: a lock is lost while its holder relies on it; `warn`: a failure that may pass; `info`: a failure has
+   * passed.
+   */
   readonly level: 'info' | 'warn' | 'error';
   /** One sentence for a log, without secrets. */
   readonly message: string;
@@ -16,67 +19,72 @@ export interface Observation {
   readonly kind?: string;
   /** The server, without credentials. */
   readonly server?: string;
-  /** Why a lease was lost. */
+  /** The reason for the loss of a lease. */
   readonly reason?: LostReason;
-  /** Why something failed, in words. */
+  /** The cause of a failure, as text. */
   readonly cause?: string;
-  /** Which connection: the one for calls or the one for renewals. */
+  /** The connection: the one for calls or the one for renewals. */
   readonly link?: 'calls' | 'renewals';
   /** The lease's number within the client. */
   readonly lease?: number;
   /** How long a lost lease was held. */
   readonly heldMs?: number;
-  /** How long a lease whose renewal failed may still be relied on. */
+  /** For how long the holder can still rely on a lease whose renewal failed. */
   readonly leftMs?: number;
-  /** How long a connection was, or is, missing. */
+  /** For how long a connection has been missing, or was missing. */
   readonly missingMs?: number;
-  /** How long a circuit breaker was open. */
+  /** For how long a circuit breaker was open. */
   readonly openMs?: number;
-  /** How far a server's clock is ahead of what it was. */
+  /** How far a server's clock is ahead of its former time. */
   readonly aheadMs?: number;
-  /** How long the renewal took that succeeded again. */
+  /** The duration of the first renewal that succeeded again. */
   readonly tookMs?: number;
-  /** How many renewals or attempts to connect in a row have failed. */
+  /** The number of renewals or attempts to connect that have failed in a row. */
   readonly failures?: number;
-  /** How often the same was seen and not told since the last time. */
+  /** The number of equal events since the last one that was reported. */
   readonly unsaid?: number;
 }
 
 /**
- * What a client tells those who listen. Trouble that goes on is told at once, then ever more rarely, at last once a
+ * The events of a client. A failure that continues is reported at once, then at growing intervals, in the end once a
  * minute.
  */
 export interface ClientEvents {
-  /** A lease is lost. `Lease.signal` tells its holder; this is for a log. */
+  /** A lease is lost. This event is for a log; the holder uses `Lease.signal`. */
   lost: [observation: Observation];
-  /** A renewal came to nothing, and is repeated. */
+  /** A renewal failed, and is repeated. */
   renewalFailing: [observation: Observation];
   /** Renewals succeed again. */
   renewed: [observation: Observation];
-  /** The connection to a server is lost, and is tried for again. */
+  /** The connection to a server is lost. The client tries to connect again. */
   disconnected: [observation: Observation];
-  /** There is still none. */
+  /** An attempt to connect again failed. */
   connectFailing: [observation: Observation];
-  /** It is back. */
+  /** The connection to a server works again. */
   connected: [observation: Observation];
-  /** The circuit breaker of a server is open: nobody waits for that server. */
+  /** The circuit breaker of a server opened: no caller waits for that server. */
   breakerOpened: [observation: Observation];
-  /** It is closed again. */
+  /** The circuit breaker of a server closed again. */
   breakerClosed: [observation: Observation];
-  /** The clock of a server is ahead of what it was, or of that of the server before it: its records end early. */
+  /**
+   * The clock of a server is ahead of its former time, or of the clock of the server before it: its records end early.
+   */
   clockAhead: [observation: Observation];
 }
 
-/** The emitter of one client, and what it emits. */
+/** Emits the events of one client. */
 export class Observations {
   readonly emitter: Emitter = emitter();
 
-  /** Whether anybody listens to anything. */
+  /** Whether the program has a listener for any event. */
   get isHeard(): boolean {
     return this.emitter.eventNames().length > 0;
   }
 
-  /** Tells those who listen. In a turn of its own: what they throw is not to hurt others that wait for an answer. */
+  /**
+   * Emits an event in a microtask of its own, so that an error of a listener does not keep other callers from their
+   * replies.
+   */
   tell({ level, message, fields }: NativeObservation): void {
     const named = Object.entries(fields).map(([name, value]) => [camelCase(name), value]);
     const { event, ...rest } = Object.fromEntries(named);

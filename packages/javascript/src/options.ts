@@ -1,108 +1,116 @@
 /**
- * Where an announced `host:port` is reached, also as `host:port`; `null` or `undefined` for "as it is announced". Called
- * before each connection, like any callback: it should not take long, as connecting waits for it. If it throws or gives
- * no address, that try to connect fails.
+ * Maps an announced `host:port` to the `host:port` that the program can reach; `null` or `undefined` means the
+ * announced one. Called before each connection, like any callback. It should be fast, because connecting waits for it.
+ * If it throws, or returns something else, that attempt to connect fails.
  */
 export type AddressFunction = (announced: string) => string | null | undefined;
 
 /**
- * What becomes of an acquisition while the circuit breaker of its server is open.
+ * How an acquisition ends while the circuit breaker of its server is open.
  *
  * - `fail`: it fails at once with `UnavailableError`
- * - `local`: it is granted a lease that excludes others of this client alone, without a token: `lease.degraded` is true.
- *   For `lock`, `mutex`, `fairLock` and several of these as one; acquisitions of the others fail
- * - `skip`: it is not granted, and what the lock guards does not run: `tryLock()` and `tryAcquire()` give `null`,
- *   `using()` gives `undefined`, `lock()` and `acquire()` reject with an `UnavailableError` whose `skipped` is true
+ * - `local`: the client grants a lease that excludes only other callers of this client and has no token;
+ *   `lease.degraded` is true. For `lock`, `mutex`, `fairLock` and composite locks of these; acquisitions of other kinds
+ *   fail
+ * - `skip`: the lock is not granted, and the guarded code does not run: `tryLock()` and `tryAcquire()` return `null`,
+ *   `using()` returns `undefined`, `lock()` and `acquire()` reject with an `UnavailableError` whose `skipped` is true
  */
 export type OnUnavailable = 'fail' | 'local' | 'skip';
 
-/** How a client works. What is left out has the default. */
+/** The options of a client. An option that is left out has its default. */
 export interface ConnectOptions {
   /**
-   * The lease of locks that are given none, in milliseconds: 300 to 86,400,000, default 30,000. Renewed at a third of
-   * it.
+   * The lease of locks that set none, in milliseconds: 300 to 86,400,000, default 30,000. The client renews it each
+   * time a third has passed.
    */
   readonly leaseMs?: number | undefined;
   /**
-   * Renews the leases of locks that are given none. False: they are fixed, unless the lock or the call says `renew`.
-   * Default true, on WebAssembly false.
+   * Whether the client renews the leases of locks that set no length. If false, these leases are fixed, unless the lock
+   * or the call sets `renew`. Default true; on WebAssembly false.
    */
   readonly renew?: boolean | undefined;
-  /** How long one answer of the server may take, in milliseconds. Default 3,000. */
+  /** How long a reply of the server may take, in milliseconds. Default 3,000. */
   readonly commandTimeoutMs?: number | undefined;
   /** How long connecting may take, in milliseconds. Default 5,000. */
   readonly connectTimeoutMs?: number | undefined;
-  /** A waiter asks again after a random time between these two, in milliseconds. Default [500, 750]. */
+  /** A waiter polls after a random time between these two, in milliseconds. Default [500, 750]. */
   readonly retryIntervalMs?: readonly [min: number, max: number] | undefined;
-  /** Put before every lock's name. Default none. */
+  /** A prefix for every lock's name. Default none. */
   readonly keyPrefix?: string | undefined;
   /** A PEM file of the authorities to trust for `rediss://`, instead of the system's. Default the system's. */
   readonly tlsCaFile?: string | undefined;
   /**
-   * A PEM file of this client's certificate, for a server that demands one; the certificates that lead to its
-   * authority may follow. Together with `tlsKeyFile`. Default none.
+   * A PEM file of this client's certificate, for a server that demands one; intermediate certificates can follow in the
+   * file. Requires `tlsKeyFile`. Default none.
    */
   readonly tlsCertFile?: string | undefined;
-  /** A PEM file of the private key of that certificate, not encrypted. Default none. */
+  /** A PEM file of that certificate's private key, which must not be encrypted. Default none. */
   readonly tlsKeyFile?: string | undefined;
   /**
-   * What the certificates of all servers are to be for, those of the URL too, instead of the host that is connected
-   * to: for nodes and sentinels that announce IP addresses which no certificate names. A host's name or an IP address,
-   * without a port; with `rediss://`. Default each server's own host.
+   * The name that the certificates of all servers must have, including servers of the URL, instead of the host of the
+   * connection. For nodes and sentinels that announce IP addresses which no certificate names. A host name or an IP
+   * address, without a port; with `rediss://`. Default each server's own host.
    */
   readonly tlsServerName?: string | undefined;
   /**
-   * Where the servers are reached that a cluster's nodes and sentinels announce, as behind NAT or out of a Kubernetes
-   * cluster: `{ '10.0.0.1:6379': 'localhost:7001' }`, with a port on both sides or on neither, and an IPv6 address in
-   * brackets; or a function, see `AddressFunction`. The addresses of the URL are reached as they stand there. Default
-   * as they are announced.
+   * Maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach, for example
+   * behind NAT or from outside a Kubernetes cluster: `{ '10.0.0.1:6379': 'localhost:7001' }`. Give a port on both sides
+   * or on neither, and write an IPv6 address in brackets. Can also be a function, see `AddressFunction`. Addresses of
+   * the URL are not mapped. Default as announced.
    */
   readonly addressMap?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | AddressFunction | undefined;
   /**
    * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection
-   * as it does in an outage, within its own wait; what connecting can never succeed with (`MisconfiguredError`) comes
-   * at the first use and each later one. Default false.
+   * within its own wait, as it does in an outage. If locks cannot work with the server, the first use and each later
+   * one fail with `MisconfiguredError`. Default false.
    */
   readonly lazy?: boolean | undefined;
   /**
-   * What becomes of an acquisition while the circuit breaker of its server is open; each may have it otherwise. Switches
-   * the circuit breakers on. `local` is refused with `InvalidArgumentError` by `redlock`. Default `fail`.
+   * How an acquisition ends while the circuit breaker of its server is open; a lock or a call can have its own setting.
+   * Switches the circuit breakers on. With `redlock`, `local` is refused with `InvalidArgumentError`. Default `fail`.
    */
   readonly onUnavailable?: OnUnavailable | undefined;
   /**
-   * Switches the circuit breakers on, one for each primary: after so many failures in a row, 1 to 1,000,000, it opens.
-   * Calls without an answer in time count, connections that are lost or cannot be made, and errors that say that the
-   * server cannot serve. While it is open an acquisition is not attempted; releases and renewals go on. Default no
-   * circuit breaker; 5 if `onUnavailable` or `breakerPauseMs` is given.
+   * Switches the circuit breakers on, one for each primary. A breaker opens after this many failures in a row, 1 to
+   * 1,000,000. These count as failures: a call without a reply in time, a connection that is lost or cannot be made,
+   * and an error by which the server reports that it cannot serve. While a breaker is open, acquisitions are not
+   * attempted; releases and renewals go on. Default no circuit breaker; 5 if `onUnavailable` or `breakerPauseMs` is
+   * given.
    */
   readonly breakerFailures?: number | undefined;
   /**
-   * How long after one probe of a server the next comes while its circuit breaker is open, in milliseconds, above 0; any
-   * answer closes it. Switches the circuit breakers on. Default 10,000.
+   * The time between two probes of a server while its circuit breaker is open, in milliseconds, above 0. Any reply
+   * closes the breaker. Switches the circuit breakers on. Default 10,000.
    */
   readonly breakerPauseMs?: number | undefined;
   /**
-   * Tells the servers which program on which machine this client is, see `ClientInfo`, so that `holder()`,
-   * `LockTimeoutError` and the tools name programs, and asks them the same of others: one call at the first use and one
-   * in 30 s while it is in use, and one in 60 s about each other client that was found to hold a lock. What it said is
-   * gone 90 s later. Anybody who may read the server's keys can read it. Default true, on WebAssembly false.
+   * Whether the client tells its servers which program on which machine it is, see `ClientInfo`, and reads the same of
+   * other clients, so that `holder()`, `LockTimeoutError` and the tools can name programs. Costs one call at the first
+   * use and one every 30 s while the client is in use, and one every 60 s for each other client that was found to hold
+   * a lock. The server keeps the information for 90 s. Anybody who may read the server's keys can read it. Default
+   * true; on WebAssembly false.
    */
   readonly clientInfo?: boolean | undefined;
   /**
-   * What else the client says of itself, as `'blue'` or `'order-service eu-1'`: up to 200 characters of one line, without
-   * control characters. `InvalidArgumentError` for another, and for one with `clientInfo: false`. Default none.
+   * A label that the client publishes with that information, such as `'blue'` or `'order-service eu-1'`: up to 200
+   * characters on one line, without control characters. `InvalidArgumentError` for any other label, and for any label
+   * with `clientInfo: false`. Default none.
    */
   readonly clientLabel?: string | undefined;
   /**
-   * Counts acquisitions, waits, holds, renewals, losses and reconnects, for `client.metrics()`. By group of locks,
-   * which is what stands before the first `:` of a name; never by name. Default false, and then nothing is computed.
+   * Counts acquisitions, waits, holds, renewals, losses and reconnects, for `client.metrics()`. Locks are counted by
+   * group, never by name; the group is the part of the name before the first `:`. Default false, and then nothing is
+   * computed.
    */
   readonly metrics?: boolean | undefined;
-  /** How many groups the metrics tell apart, 1 to 10,000; further ones count as `other`. With `metrics`. Default 100. */
+  /**
+   * The maximum number of groups in the metrics, 1 to 10,000; further groups count as `other`. With `metrics`. Default
+   * 100.
+   */
   readonly metricsGroups?: number | undefined;
   /**
-   * Fair locks, up to 100, whose queues on the server are counted: callers of all clients, asked for every 15 s. With
-   * `metrics`; `InvalidArgumentError` with `redlock`. Default none.
+   * Fair locks, up to 100, whose wait queues on the server are counted. A queue has the waiters of all clients; the
+   * client asks the server for it every 15 s. With `metrics`; `InvalidArgumentError` with `redlock`. Default none.
    */
   readonly metricsQueues?: readonly string[] | undefined;
 }
@@ -110,50 +118,50 @@ export interface ConnectOptions {
 /** How long to wait for a lock, and how long to hold it. */
 export interface AcquireOptions {
   /**
-   * How long to wait, in milliseconds. 0 tries once. Left out, `lock()` and
-   * `acquire()` wait as long as the server answers. `tryLock()` and
-   * `tryAcquire()` try once unless the call itself says otherwise.
+   * How long to wait, in milliseconds; 0 makes one attempt. Without it, `lock()` and `acquire()` wait as long as the
+   * server answers. `tryLock()` and `tryAcquire()` make one attempt unless the call itself sets it.
    */
   readonly waitMs?: number | undefined;
   /**
-   * A fixed lease in milliseconds, 100 to 86,400,000, that nothing renews unless
-   * `renew` says so. Left out, the lease is the client's and is renewed until it
-   * is released.
+   * The length of a fixed lease in milliseconds, 100 to 86,400,000. The lease is not renewed unless `renew` is set too.
+   * Without `leaseMs`, the lease is the client's, and is renewed until it is released.
    */
   readonly leaseMs?: number | undefined;
   /**
-   * Renews the lease of `leaseMs`, then 300 to 86,400,000, until it is released. Without `leaseMs` it renews the
-   * client's lease, where the client does not say so already. A call that gives `leaseMs` gets a fixed lease
-   * unless it says this too. Default false.
+   * Renews the lease of `leaseMs`, which must then be 300 to 86,400,000, until it is released. Without `leaseMs`,
+   * renews the client's lease if the client does not renew it anyway. A call that sets `leaseMs` gets a fixed lease
+   * unless it sets `renew` too. Default false.
    */
   readonly renew?: boolean | undefined;
-  /** The longest the lock may be held, in milliseconds from the first grant. Default without bound. */
+  /** The longest hold in milliseconds, counted from the first grant. Default no bound. */
   readonly maxHoldMs?: number | undefined;
   /**
-   * What is left of the time that the caller itself has, in milliseconds, 200 or more, or a function that says so at
-   * each call: `() => context.getRemainingTimeInMillis()` of a serverless invocation. The wait takes half of it at the
-   * most, and the lease what is left then, so that no lock outlives an invocation that is stopped. Default without
-   * bound.
+   * The time that the caller itself has left, in milliseconds, 200 or more, or a function that returns it at each call:
+   * `() => context.getRemainingTimeInMillis()` of a serverless invocation. The wait takes at most half of that time,
+   * and the lease at most the rest, so that no lock outlives an invocation that is stopped. Default no bound.
    */
   readonly remainingMs?: number | (() => number) | undefined;
   /**
-   * What becomes of it while the circuit breaker of its server is open. `InvalidArgumentError` if the client has none:
-   * `connect` is given `onUnavailable` or `breakerFailures`. Default the client's.
+   * How the acquisition ends while the circuit breaker of its server is open. `InvalidArgumentError` if the client has
+   * no circuit breaker: `connect` must get `onUnavailable` or `breakerFailures`. Default the client's setting.
    */
   readonly onUnavailable?: OnUnavailable | undefined;
 }
 
 /** The defaults of one lock object. */
 export interface LockOptions extends AcquireOptions {
-  /** Whether each grant has a fencing token, where its kind has any. Default true. */
+  /** Whether each grant has a fencing token, if the kind of lock has tokens. Default true. */
   readonly fencing?: boolean | undefined;
 }
 
-/** One call of a semaphore's `acquire()` or `tryAcquire()`. What is left out is the semaphore object's. */
+/**
+ * The options of one call of a semaphore's `acquire()` or `tryAcquire()`. An option that is left out is that of the
+ * semaphore object.
+ */
 export interface PermitOptions extends AcquireOptions {
   /**
-   * Gives up waiting when it aborts: the promise rejects with `signal.reason`,
-   * and what was granted meanwhile is released.
+   * Ends the wait when it aborts: the promise rejects with `signal.reason`, and a lock that was granted meanwhile is
+   * released.
    */
   readonly signal?: AbortSignal | undefined;
 }

@@ -3,19 +3,18 @@ import type { Lock } from './lock.js';
 import { Named } from './named.js';
 
 /**
- * A read-write lock, from `client.readWriteLock(name)`: many may hold its read
- * side, or one its write side.
+ * A read-write lock, from `client.readWriteLock(name)`: many owners can hold its read side, or one owner its write
+ * side.
  *
- * A waiting writer keeps new readers out, for two seconds at a time, so that
- * neither side starves. A holder of the write side may take the read side inside
- * it, `lock.read.lock({ within: writing })`, and keeps that when it gives the
- * write side back. The other way round is refused with `InvalidArgumentError`,
- * since it would wait for itself.
+ * A waiting writer keeps new readers out for two seconds at a time, so that neither side starves. A holder of the write
+ * side can acquire the read side inside it, `lock.read.lock({ within: writing })`, and keeps the read side when it
+ * releases the write side. The reverse is refused with `InvalidArgumentError`, because the caller would wait for its
+ * own read lock.
  */
 export class ReadWriteLock extends Named {
-  /** The side that many may hold. Its leases have no token. */
+  /** The side that many owners can hold. Its leases have no token. */
   readonly read: Lock;
-  /** The side that one holds alone. */
+  /** The side that one owner holds alone. */
   readonly write: Lock;
 
   /** @internal */

@@ -8,15 +8,13 @@ import { Named } from './named.js';
 import type { AcquireOptions, PermitOptions } from './options.js';
 
 /**
- * A semaphore, from `client.semaphore(name, limit)`: so many permits, each held
- * by a lease.
+ * A semaphore, from `client.semaphore(name, limit)`: a limited number of permits, held by leases.
  *
- * The limit is agreed on the server while any permit is held, and changed by
- * `client.setLimit`. Permits of a process that died come back when their lease
- * ends. Not reentrant: every call takes new permits. Its leases have no token.
+ * While any permit is held, the server keeps the limit; `client.setLimit` changes it. The permits of a process that
+ * died become free when their lease ends. Not reentrant: every call acquires further permits. Leases have no token.
  */
 export class Semaphore extends Named {
-  /** How many permits there are. */
+  /** The number of permits. */
   readonly limit: number;
   readonly #engine: Engine;
   readonly #address: string;
@@ -34,32 +32,32 @@ export class Semaphore extends Named {
   }
 
   /**
-   * Waits for permits and takes them, all or none, by one lease.
+   * Acquires permits, all or none, with one lease, and waits until they are free.
    *
-   * @param permits how many: 1 to 1,000, and no more than the limit; 1 unless said
-   * @returns the lease of all of them together
-   * @throws LockTimeoutError if too few were free for `waitMs`
-   * @throws MisconfiguredError while permits are held that agreed on another limit
+   * @param permits their number: 1 to 1,000, and no more than the limit; default 1
+   * @returns the lease of all these permits
+   * @throws LockTimeoutError if too few permits became free within `waitMs`
+   * @throws MisconfiguredError while permits are held under another limit
    * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
    * `onUnavailable` is `local`; with `skipped` true if it is `skip`
-   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
+   * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */
   acquire(permits?: number, options?: PermitOptions): Promise<Lease> {
-    // Never null: a refusal is thrown.
+    // Never null: a refusal throws.
     return this.#take(permits, options, undefined) as Promise<Lease>;
   }
 
   /**
-   * Takes permits, all or none, if they are free, or become free within
-   * `waitMs`, which is 0 unless this call gives it.
+   * Acquires permits, all or none, if they are free, or become free within `waitMs`. The default is 0, even if the
+   * semaphore object has a `waitMs`.
    *
-   * @param permits how many: 1 to 1,000, and no more than the limit; 1 unless said
-   * @returns the lease of all of them together, or `null` if too few are free, or they are skipped
-   * @throws MisconfiguredError while permits are held that agreed on another limit
+   * @param permits their number: 1 to 1,000, and no more than the limit; default 1
+   * @returns the lease of all these permits; `null` if too few are free, or the semaphore is skipped
+   * @throws MisconfiguredError while permits are held under another limit
    * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
    * `onUnavailable` is `local`
-   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
+   * @throws InvalidArgumentError for a name, number or word out of its range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */
   tryAcquire(permits?: number, options?: PermitOptions): Promise<Lease | null> {
@@ -67,8 +65,7 @@ export class Semaphore extends Named {
   }
 
   /**
-   * Releases the permits of `lease`, which was taken through this object or
-   * another one of the same semaphore.
+   * Releases the permits of `lease`, which was acquired through this object or another object of the same semaphore.
    *
    * @returns as `Lock.unlock` does
    * @throws as `Lock.unlock` does: `LockLostError`, `NotOwnerError`, `InvalidArgumentError`
@@ -78,23 +75,22 @@ export class Semaphore extends Named {
   }
 
   /**
-   * How many permits are free. Asks the server; the answer may be old when it
-   * arrives. While permits are held, their limit counts, not this object's.
+   * Asks the server how many permits are free. The answer can be out of date when it arrives. While permits are held,
+   * the limit on the server counts, not the limit of this object.
    *
    * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
+   * @throws InvalidArgumentError for a name or limit out of its range; nothing was sent
    */
   async available(): Promise<number> {
     return (await this.#engine.freePermits(this.#address)) ?? this.limit;
   }
 
   /**
-   * Permits as a lock object, as `client.multiLock` takes it. It has this
-   * object's options, cannot be entered again, and is locked if anybody holds any
-   * permit.
+   * Returns permits as a lock object, for `client.multiLock`. The lock has this object's options, is not reentrant, and
+   * counts as locked while any permit of the semaphore is held.
    *
-   * @param permits how many: 1 to 1,000, and no more than the limit; checked when it is used
-   * @throws InvalidArgumentError for something else than a number
+   * @param permits their number: 1 to 1,000, and no more than the limit; checked when the lock is used
+   * @throws InvalidArgumentError if `permits` is not a number
    */
   permits(permits: number): Lock {
     const wanted = permitsAddress(count(permits, 'permits', 'acquire'), this.limit, this.name);

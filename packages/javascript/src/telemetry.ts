@@ -1,40 +1,43 @@
-// What a client tells of its acquisitions and leases, if somebody records them. No type of OpenTelemetry is here, so
-// that a program without it needs none.
+// The interface by which a client reports its acquisitions and leases to telemetry. It uses no type of OpenTelemetry,
+// so that a program without OpenTelemetry does not need its types.
 
 import type { LostReason } from './errors.js';
 import type { NativeFailure } from './native.js';
 
-/** Who records what one client does. None of its methods throws, nor do those of what they give. */
+/** Records the calls of one client. Neither its methods nor the methods of the spans throw. */
 export interface Telemetry {
-  /** A caller waits for a lock from now on, in the context that is current now. */
+  /** Called when a caller starts to wait for a lock. The current context is that of the caller. */
   waits(lock: WantedLock): WaitSpan;
 }
 
-/** A lock that is waited for. */
+/** The lock for which a caller waits. */
 export interface WantedLock {
   readonly name: string;
   readonly address: string;
   readonly engine: { metricsGroup(name: string): string };
 }
 
-/** One wait, which ends once. */
+/** The span of one wait. It ends once. */
 export interface WaitSpan {
-  /** The lock was granted; gives what follows the lease. It keeps neither the lease nor the client. */
+  /**
+   * Called when the lock is granted. Returns the span of the hold, which must refer neither to the lease nor to the
+   * client.
+   */
   granted(lease: GrantedLease): HoldSpan;
-  /** It was not. */
+  /** Called when the acquisition failed. */
   failed(failure: NativeFailure): void;
-  /** The caller's signal aborted. */
+  /** Called when the caller's signal aborted. */
   cancelled(): void;
 }
 
-/** What is recorded of a lease. */
+/** The recorded properties of a lease. */
 export interface GrantedLease {
   readonly token: number | null;
   readonly degraded: boolean;
 }
 
-/** One lease from its grant on. */
+/** The span of one lease, from its grant on. */
 export interface HoldSpan {
-  /** It was released, or lost for a reason. The first call counts. */
+  /** Called when the lease was released, or lost for a reason. Only the first call counts. */
   end(outcome: string, lost?: LostReason): void;
 }

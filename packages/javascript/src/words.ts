@@ -1,4 +1,4 @@
-// The words and numbers of the core, which are known once its library is there.
+// The words and numbers of the core. They are known when its library is loaded.
 
 import { native, type Vocabulary } from './native.js';
 
@@ -7,13 +7,13 @@ let known: Vocabulary | undefined;
 /** @internal The request number of connecting. */
 export const CONNECT = 0;
 
-/** @internal All of them. */
+/** @internal Returns all words. */
 export function words(): Vocabulary {
   known ??= native.vocabulary();
   return known;
 }
 
-/** @internal The numbers of the rows that are told apart. */
+/** @internal Returns the codes of the rows that the inbox handles specially. */
 export function codes() {
   const code = (name: string) => words().codes.indexOf(name);
   return {

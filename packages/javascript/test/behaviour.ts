@@ -1,4 +1,4 @@
-// What every kind of lock does: the scenarios that all languages share, on each transport.
+// The behaviour of every kind of lock: the scenarios that all languages share, on each transport.
 //
 // See ci/behaviour/README.md for the steps.
 
@@ -21,22 +21,22 @@ import {
 } from './package.js';
 import { eventually } from './server.js';
 
-/** How a transport's clients reach its servers. */
+/** A transport of the tests, with its servers. */
 export interface Transport {
-  /** Starts what it needs. */
+  /** Starts the servers. */
   start(): Promise<Servers>;
 }
 
 /** The servers of a transport while it is used. */
 export interface Servers {
-  /** How many there are. */
+  /** The number of servers. */
   readonly count: number;
-  /** A client of the first server; for a RedLock, of all. */
+  /** Opens a client of the first server; for a RedLock, of all servers. */
   open(isRedlock: boolean, options: { leaseMs: number | undefined }): Promise<Client>;
   stop(): Promise<void>;
 }
 
-/** A scenario of the file. */
+/** A scenario of the file `scenarios.json`. */
 interface Scenario {
   readonly name: string;
   readonly kinds: readonly string[];
@@ -46,7 +46,7 @@ interface Scenario {
   readonly steps: readonly Step[];
 }
 
-/** A step, with all that any step may say. */
+/** A step, with the fields of all kinds of steps. */
 interface Step {
   readonly do: string;
   readonly client?: number;
@@ -74,7 +74,7 @@ interface Step {
   readonly limit?: number;
 }
 
-/** A call in the background. */
+/** A call that runs in the background. */
 interface Call {
   readonly lease: Promise<Lease>;
   readonly controller: AbortController;
@@ -103,7 +103,7 @@ const FACTORIES: Record<
   member: (client, name, options) => client.lock(`${name}:a`, options),
 };
 
-/** One scenario for one kind while it runs. */
+/** One run of a scenario with one kind of lock. */
 class Run {
   readonly #name = `behaviour-${randomUUID()}`;
   readonly #locks = new Map<string, Lock | Semaphore>();
@@ -116,7 +116,10 @@ class Run {
     readonly clients: readonly Client[],
   ) {}
 
-  /** Each step by its name. A task is nobody here: JavaScript has no implicit owner. */
+  /**
+   * The function of each step, by the step's name. The field `task` is ignored, because JavaScript has no implicit
+   * owner.
+   */
   readonly steps: Record<string, (step: Step) => Promise<void>> = {
     acquire: (step) => this.#settle(step, this.#acquire(step)),
     reenter: (step) => this.#settle(step, this.#acquire(step)),
@@ -157,7 +160,7 @@ class Run {
     leave: async (step) => {
       const lock = this.#lock(step);
       const leave = (lease: Lease) => (isSemaphore(lock) ? lock.release(lease) : lock.unlock(lease));
-      // Who holds nothing has what a refusal gave.
+      // A task that holds nothing passes the `null` of a refused attempt.
       if (step.lease === undefined) return assert.rejects(leave(null as never), InvalidArgumentError);
       const left = leave(this.#lease(step.lease));
       await fails(step, left);
@@ -169,7 +172,7 @@ class Run {
     valid: async (step) => assert.equal(this.#lease(step.lease).isValid, step.is),
     held: async (step) => {
       const lock = this.#lock(step);
-      // A semaphore does not say.
+      // A semaphore has no `isHeld()`.
       const held = isSemaphore(lock) ? step.lease !== undefined && this.#lease(step.lease).isValid : lock.isHeld();
       assert.equal(held, step.is);
     },
@@ -220,7 +223,7 @@ class Run {
       assert.equal(signal.reason.reason, lease.lostReason);
     },
     pause: (step) => sleep(step.ms),
-    // No task is anybody's.
+    // Tasks do not exist in JavaScript, so the end of one does nothing.
     end: async () => {},
     close: (step) => this.#client(step).close(),
   };
@@ -243,7 +246,7 @@ class Run {
     return isSemaphore(lock) ? (await lock.available()) < lock.limit : lock.isLocked();
   }
 
-  /** The lease that is asked for, or the error that the step wants. */
+  /** Stores the lease under its name, or checks that the step's error came. */
   async #settle(step: Step, asked: Promise<Lease | null>): Promise<void> {
     await fails(step, asked);
     if (step.error !== undefined) return;
@@ -256,7 +259,7 @@ class Run {
     return this.clients[step.client ?? 0] as Client;
   }
 
-  /** The lock object that the step names, or else a new one. */
+  /** Returns the lock object that the step names, or a new one if it names none. */
   #lock(step: Step): Lock | Semaphore {
     if (step.lock === undefined) return this.#newLock(step);
     const key = `${step.client ?? 0} ${step.lock}`;
@@ -280,7 +283,7 @@ class Run {
   }
 }
 
-/** Plays every scenario on each transport; with `onlyFirst` one for each kind. */
+/** Runs every scenario on each transport; with `onlyFirst`, one scenario for each kind. */
 export function play(transports: Readonly<Record<string, Transport>>, { onlyFirst = false } = {}): void {
   for (const [name, transport] of Object.entries(transports)) {
     describe(`on ${name}`, { concurrency: 4 }, () => {
@@ -335,7 +338,7 @@ async function playOne(scenario: Scenario, kind: string, servers: Servers): Prom
   }
 }
 
-/** It ends well, or with the kind of error that the step wants. */
+/** Checks that the call succeeds, or fails with the kind of error that the step names. */
 async function fails(step: Step, asked: Promise<unknown>): Promise<void> {
   if (step.error === undefined) return void (await asked);
   const error = await asked.then(

@@ -1,5 +1,5 @@
-// What releases come to whose client was closed: the close released the locks, and a `finally` of the program that
-// releases once more replaces no error.
+// Tests of releases after their client was closed: the close has released the locks, and a second release in a
+// `finally` of the program replaces no error.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -16,7 +16,7 @@ const KINDS: Record<string, (client: Client, name: string) => Lock | Semaphore> 
 };
 const LEASES = { 'a renewed lease': { renew: true }, 'a fixed lease': { leaseMs: 30_000 } };
 
-/** The scenarios; `open` gives a client of its own, of the same server. */
+/** Defines the tests. Each call of `open` makes a new client of the same server. */
 export function closing(open: () => Promise<Client>): void {
   let leases = 0;
 

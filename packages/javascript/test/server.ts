@@ -1,5 +1,5 @@
-// Servers for tests. A redis-server: on a free port, with nothing saved, to be paused, killed and looked into;
-// and the embedded one, `steadlock serve`.
+// Servers for tests: a redis-server on a free port, without persistence, that tests can pause, kill and inspect; and
+// the embedded server, `steadlock serve`.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -18,7 +18,7 @@ export const COMMAND = join(ROOT, 'target', 'release', 'steadlock');
 
 export class RedisServer implements AsyncDisposable {
   readonly url: string;
-  /** An ordinary client, to look at what is on the server and to tamper with it. */
+  /** An ordinary client, with which tests read and change the data on the server. */
   readonly store: Redis;
   readonly #port: number;
   readonly #folder: string;
@@ -36,7 +36,7 @@ export class RedisServer implements AsyncDisposable {
       retryStrategy: () => 20,
       maxRetriesPerRequest: null,
     });
-    // The client reconnects by itself; the error of a killed server is expected.
+    // The client reconnects by itself. Errors while a test has killed the server are expected.
     this.store.on('error', () => {});
   }
 
@@ -51,12 +51,15 @@ export class RedisServer implements AsyncDisposable {
     }
   }
 
-  /** Starts it again, with the same port and without data. */
+  /** Starts the server again, with the same port and without data. */
   async restart(): Promise<void> {
     assert.equal(await this.#run(), undefined);
   }
 
-  /** Gives the log of a server that ended instead of being ready. Asks no other server that may have its port. */
+  /**
+   * Starts the process. Returns the log if the process ended before it was ready. Reads readiness from the log and
+   * makes no connection, because another server can have taken the port.
+   */
   async #run(): Promise<string | undefined> {
     const args = ['--port', `${this.#port}`, '--save', '', '--appendonly', 'no', '--dir', this.#folder];
     const process = spawn('redis-server', [...args, ...this.#options], { stdio: ['ignore', 'pipe', 'ignore'] });
@@ -69,7 +72,7 @@ export class RedisServer implements AsyncDisposable {
     return log;
   }
 
-  /** It accepts connections and answers nothing. */
+  /** Stops the process: the server still accepts connections, but does not answer. */
   pause(): void {
     this.#process?.kill('SIGSTOP');
   }
@@ -78,7 +81,7 @@ export class RedisServer implements AsyncDisposable {
     this.#process?.kill('SIGCONT');
   }
 
-  /** Ends it at once; its port refuses connections. */
+  /** Kills the process. The port then refuses connections. */
   async kill(): Promise<void> {
     const process = this.#process;
     if (process === undefined) return;
@@ -86,12 +89,12 @@ export class RedisServer implements AsyncDisposable {
     await end(process, 'SIGKILL');
   }
 
-  /** The keys that there are, but for what clients say of themselves. */
+  /** Returns all keys but those with information about clients. */
   async keys(): Promise<string[]> {
     return (await this.store.keys('*')).filter((key) => !key.endsWith(':client'));
   }
 
-  /** How many script calls it has run. */
+  /** Returns how many script calls the server has run. */
   async scriptCalls(): Promise<number> {
     const stats = await this.store.info('commandstats');
     const calls = [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)];
@@ -109,7 +112,7 @@ export class RedisServer implements AsyncDisposable {
 export class EmbeddedServer implements AsyncDisposable {
   private constructor(
     readonly url: string,
-    /** Where its REST API is, if it has one. */
+    /** The URL of its REST API, if it has one. */
     readonly http: string,
     readonly process: ChildProcess,
   ) {}
@@ -133,7 +136,7 @@ export class EmbeddedServer implements AsyncDisposable {
   }
 }
 
-/** Ends a process, if it has not ended by itself. */
+/** Ends a process, unless it has ended by itself. */
 export async function end(process: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (process.exitCode !== null || process.signalCode !== null) return;
   const exit = once(process, 'exit');
@@ -141,7 +144,7 @@ export async function end(process: ChildProcess, signal: NodeJS.Signals): Promis
   await exit;
 }
 
-/** Waits until the condition holds, and says after how many milliseconds it did. */
+/** Waits until the condition holds, and returns after how many milliseconds it did. */
 export async function eventually(limitMs: number, condition: () => unknown): Promise<number> {
   const started = performance.now();
   for (;;) {
@@ -151,7 +154,7 @@ export async function eventually(limitMs: number, condition: () => unknown): Pro
   }
 }
 
-/** How long a promise takes to settle, in milliseconds. */
+/** Returns how long a promise takes to settle, in milliseconds. */
 export async function elapsed(promise: PromiseLike<unknown>): Promise<number> {
   const started = performance.now();
   await Promise.allSettled([promise]);
@@ -159,8 +162,8 @@ export async function elapsed(promise: PromiseLike<unknown>): Promise<number> {
 }
 
 /**
- * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might take
- * it before the server starts.
+ * Returns a port without a listener. The port is outside the range from which systems choose ports of outgoing
+ * connections: one of these could occupy it before the server starts.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

@@ -1,11 +1,8 @@
-/** What the native library exports: `bindings/node/src`. Private; users import `steadlock`. */
+/** The exports of the native library: see `bindings/node/src`. Private; users import `steadlock`. */
 
-/**
- * One client. Everything in it belongs to the thread of its JavaScript; the
- * engine's thread only calls `wake`.
- */
+/** A client. Only the thread of its JavaScript uses it; the engine's thread only calls `wake`. */
 export declare class NativeClient {
-  /** Asks for a lock, named by its address; returns the request's number. */
+  /** Requests the lock at an address. Returns the request number. */
   acquire(
     lock: string,
     waitMs: number | undefined | null,
@@ -17,51 +14,51 @@ export declare class NativeClient {
     onUnavailable: string | undefined | null,
     remainingMs: number | undefined | null,
   ): number;
-  /** Releases a lease; returns the request's number. The lease counts as released at once. */
+  /** Releases a lease. Returns the request number. The lease counts as released at once. */
   release(lease: number): number;
-  /** JavaScript has nothing any more of a lease that was lost. */
+  /** Forgets a lost lease, because JavaScript has no object of it any more. */
   forget(lease: number): void;
-  /** Extends a lease; returns the request's number. */
+  /** Extends a lease. Returns the request number. */
   extend(lease: number, byMs?: number | undefined | null): number;
-  /** Asks the server who holds a lock; returns the request's number. */
+  /** Asks the server for the holder of a lock. Returns the request number. */
   inspect(lock: string): number;
-  /** Takes a lock from its holder; returns the request's number. */
+  /** Removes the record of a lock's holder. Returns the request number. */
   forceRelease(lock: string): number;
-  /** Changes a semaphore's limit to that of the address; returns the request's number. */
+  /** Changes a semaphore's limit to that of the address. Returns the request number. */
   setLimit(lock: string): number;
-  /** What it has counted, in Prometheus' text format. */
+  /** Returns the metrics in Prometheus' text format. */
   metrics(): string | NativeFailure;
   /** The same as rows, for OpenTelemetry. */
   metricRows(): NativeMetric[] | NativeFailure;
   /** The label that a lock of this name has for its group in `metrics`. */
   metricsGroup(name: string): string | NativeFailure;
-  /** Closes; returns the request's number. */
+  /** Closes the client. Returns the request number. */
   close(): number;
   /**
-   * The client is closed: it calls no function any more, which would be open handles. What is asked of it later is
-   * answered at once, and JavaScript drains that by itself.
+   * Drops the functions of JavaScript, which would be open handles. Called for a closed client. Its later requests are
+   * answered at once, and JavaScript drains the answers without a wake-up.
    */
   endCalls(): void;
-  /** Nobody waits for the request any more. */
+  /** Cancels a request whose caller does not wait any more. */
   cancel(request: number): void;
-  /** What is left of a lease in milliseconds; 0 if it is not held. */
+  /** Returns the time that is left of a lease, in milliseconds; 0 if the lease is not held. */
   remainingMs(lease: number): number;
-  /** Whether a lease is held, by the clock of now. */
+  /** Whether a lease is valid at this moment. */
   isValid(lease: number): boolean;
-  /** Whether a caller that holds the lock of one address and waits for that of another one waits for itself. */
+  /** Whether a caller that holds the lock at `held` and waits for the lock at `wanted` waits for itself. */
   keepsOut(held: string, wanted: string): boolean;
-  /** The index of the reason for which a lease is lost; −1 if it is not. */
+  /** Returns the index of the reason for the loss of a lease; −1 if it is not lost. */
   lostReason(lease: number): number;
   /**
-   * Puts queued events into `buffer` as rows, and returns how many. A full
-   * buffer may leave some: drain again.
+   * Writes queued events into `buffer` as rows, and returns their number. If the buffer is full, more events can be
+   * left: drain again.
    */
   drain(buffer: Float64Array): number;
-  /** The error of the next refused or failed row. */
+  /** Returns the error of the next refused or failed row. */
   nextFailure(): NativeFailure | null;
-  /** Who holds the lock of the next row that says it is held. */
+  /** Returns the holder for the next state row of a held lock. */
   nextHolder(): NativeHolder | null;
-  /** What the next row says that something was observed; its words are made only if they are wanted. */
+  /** Returns the observation of the next observed row. Builds it only if `isWanted`, because texts take time. */
   nextObservation(isWanted: boolean): NativeObservation | null;
 }
 
@@ -69,13 +66,16 @@ export declare class NativeClient {
 export type ClientOptions = Readonly<Record<string, unknown>>;
 
 /**
- * Closes several clients at the end of the process, all at once.
+ * Closes several clients at the end of the process, all at the same time.
  *
- * Returns when their servers have answered, after `timeout_ms` at the most.
+ * Returns when their servers have answered, after `timeoutMs` at the latest.
  */
 export declare function closeAtExit(clients: Array<NativeClient>, timeoutMs: number): void;
 
-/** The error for a caller whose lease was lost for this reason, and perhaps forgotten: at its release, or before that. */
+/**
+ * Returns the error for a caller whose lease was lost for `reason`. `isForgotten` means that the lease needs no
+ * release. `atRelease` means that the caller is releasing the lease.
+ */
 export declare function lostError(
   name: string,
   reason: string,
@@ -83,46 +83,46 @@ export declare function lostError(
   atRelease: boolean,
 ): NativeFailure;
 
-/** Which program on which machine a client is. */
+/** The program and the machine of a client. */
 export interface NativeClientInfo {
   host: string;
   pid: number;
   program: string;
   language: string;
   version: string;
-  /** In seconds since 1970. */
+  /** The start of the client in seconds since 1970. */
   since: number;
   label: string;
 }
 
-/** One error. */
+/** An error. */
 export interface NativeFailure {
-  /** The kind's name, from which the class has its own. */
+  /** The name of the kind; the class name is this name followed by `Error`. */
   kind: string;
   message: string;
-  /** What the server or the network said, or why nothing came. */
+  /** The message of the server or of the network, or the reason why no reply came. */
   cause?: string;
   operation: string;
   /** The lock's name. */
   lockName?: string;
-  /** Who held the lock at the server's last answer. */
+  /** The holder of the lock by the server's last reply. */
   holder?: NativeHolder;
-  /** Why the lease was lost. */
+  /** The reason for the loss of the lease. */
   reason?: string;
-  /** The server that has to do with it. */
+  /** The server to which the error belongs. */
   node?: string;
-  /** Whether the same call may go well later. */
+  /** Whether the same call can succeed later. */
   retryable: boolean;
-  /** Whether the lock was skipped, since its server is unavailable. */
+  /** Whether the lock was skipped because its server is unavailable. */
   skipped: boolean;
 }
 
-/** Who holds a lock. */
+/** The holder of a lock. */
 export interface NativeHolder {
   owner: string;
-  /** What is left of the holder's lease; absent if its record has no TTL. */
+  /** The time that is left of the holder's lease, in milliseconds; absent if its record has no TTL. */
   remainingMs?: number;
-  /** Which program on which machine it is; absent if that is not known. */
+  /** The holder's program and machine; absent if they are not known. */
   client?: NativeClientInfo;
 }
 
@@ -151,20 +151,19 @@ export interface NativeObservation {
   fields: Record<string, string | number>;
 }
 
-/** What the function said. */
+/** The result of the function of an address map. */
 export interface NativeReached {
-  /** Left out for "as it is announced". */
+  /** The address to use; left out for the announced one. */
   address?: string;
-  /** Why it said nothing. */
+  /** The reason why the function gave no address. */
   failure?: string;
 }
 
 /**
- * Starts to connect. The answer comes as the row of request 0.
+ * Opens a client, which starts to connect. The result comes as the row of request 0.
  *
- * `wake` is called on JavaScript's thread whenever there is something to drain.
- * It does not keep the process alive. Nor does `addresses`, which says where an announced address
- * is reached, in place of a table.
+ * `wake` is called on JavaScript's thread whenever there are events to drain. `addresses` maps an announced address, in
+ * place of a table. Neither function keeps the process alive.
  */
 export declare function open(
   options: ClientOptions,
@@ -172,13 +171,13 @@ export declare function open(
   addresses?: ((announced: string) => NativeReached) | undefined | null,
 ): NativeClient | NativeFailure;
 
-/** A lock's name as messages show it. */
+/** Returns a lock's name as messages show it, without the userinfo of a URL. */
 export declare function shown(name: string): string;
 
-/** The words and numbers that rows are made of. */
+/** Returns the words of which rows are made, and the width of a row. */
 export declare function vocabulary(): Vocabulary;
 
-/** The words and numbers that rows are made of, told to JavaScript once. */
+/** The words of which rows are made, and the width of a row. JavaScript reads them once. */
 export interface Vocabulary {
   width: number;
   /** The names of the codes, by code. */
@@ -189,7 +188,7 @@ export interface Vocabulary {
   kinds: Array<string>;
   /** The names of all kinds of lock. */
   lockKinds: Array<string>;
-  /** What may become of an acquisition while its server is unavailable. */
+  /** The ways in which an acquisition can end while its server is unavailable. */
   policies: Array<string>;
   /** The options of a client. */
   optionNames: Array<string>;

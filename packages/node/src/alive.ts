@@ -1,39 +1,38 @@
-// Keeps the process alive while somebody waits for an answer, and only then:
-// neither an idle client nor a lock that is held does.
+// Keeps the process alive only while a caller waits for a reply. Neither an idle client nor a held lock keeps it alive.
 
 import { getEventListeners } from 'node:events';
 import { clearInterval, setInterval } from 'node:timers';
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-/** How often a process is looked at that waits for a lease to be lost and for nothing else. */
+/** The interval of checks, in milliseconds, in a process that only waits for the loss of a lease. */
 const LOOK_MS = 500;
 
 const timer = setInterval(() => {}, LONGEST_TIMER_MS).unref();
 let waiting = 0;
 
-/** One more caller waits. */
+/** Called when a caller starts to wait. */
 export function wait(): void {
   if (waiting === 0) timer.ref();
   waiting += 1;
 }
 
-/** A caller has its answer, or went away. */
+/** Called when a caller has its reply or was cancelled. */
 export function stopWaiting(): void {
   waiting -= 1;
   if (waiting === 0) timer.unref();
 }
 
-/** The signals that the program has of leases that are held. */
+/** The signals of held leases that the program has read. */
 const signals = new Set<AbortSignal>();
 let looking: NodeJS.Timeout | undefined;
 
-/** The program has the signal of a lease that is held. */
+/** Called when the program reads the signal of a held lease. */
 export function listenedTo(signal: AbortSignal): void {
   if (signals.size === 0) process.on('beforeExit', stayIfAwaited);
   signals.add(signal);
 }
 
-/** The lease is released or lost. */
+/** Called when the lease is released or lost. */
 export function noMoreListenedTo(signal: AbortSignal): void {
   if (!signals.delete(signal) || signals.size > 0) return;
   process.off('beforeExit', stayIfAwaited);
@@ -41,8 +40,8 @@ export function noMoreListenedTo(signal: AbortSignal): void {
 }
 
 /**
- * The event loop is empty. A program that is done ends now, also with locks that it holds. One whose module waits at its
- * top level for a lease to be lost is not done: Node would end it with code 13.
+ * Called when the event loop is empty. A program that is done ends now, even if it holds locks. But a program whose
+ * main module waits at its top level for the loss of a lease must stay alive: Node would end it with exit code 13.
  */
 function stayIfAwaited(): void {
   if (!isLossAwaited() || looking !== undefined) return;
@@ -61,8 +60,8 @@ function isLossAwaited(): boolean {
 }
 
 /**
- * Whether the main module waits at its top level. Node has this listener until the module has run to its end. A version
- * without it ends the process, as it does with anything else that no event can come from.
+ * Whether the main module waits at its top level. Node has this exit listener until the module has run to its end. A
+ * Node version without the listener ends the process, as it does for any other wait without pending events.
  */
 function isModuleWaiting(): boolean {
   return process.listeners('exit').some(({ name }) => name === 'handleProcessExit');

@@ -1,17 +1,17 @@
-// Which call of the program something belongs to.
+// The context of the program's calls: `AsyncLocalStorage`, and the `using()` blocks around a call.
 
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 
 import type { NativeClient } from './native.js';
 import { warn } from './program.js';
 
-/** @internal A context to run a call in. It ends once: until then it counts as open. */
+/** @internal A context in which a function can run. It counts as open until `end` is called, once. */
 export interface Context {
   run(call: () => void): void;
   end(): void;
 }
 
-/** @internal The context that is current now: that of the program's call, not that of an answer. */
+/** @internal Returns the current context: that of the program's call, not that of a reply. */
 export function contextOfNow(): Context {
   const resource = new AsyncResource('SteadlockLease', { requireManualDestroy: true });
   return {
@@ -22,31 +22,34 @@ export function contextOfNow(): Context {
   };
 }
 
-/** A lock that is held by a `using()` around the present call. */
+/** A lock that is held by a `using()` around the current call. */
 interface Held {
   readonly native: NativeClient;
   readonly address: string;
   readonly lease: { readonly isValid: boolean };
-  /** Where the program called `using()`. */
+  /** The place where the program called `using()`. */
   readonly place: Place;
   readonly around: Held | undefined;
 }
 
-/** A place in the program. The text of a stack is made only if somebody reads it. */
+/** A place in the program. JavaScript makes the text of the stack only when it is read. */
 type Place = { readonly stack?: string };
 
-/** Waiting for so long within a hold of the same lock is no accident. */
+/** A wait of this length inside a hold of the same lock is probably a deadlock. */
 const SUSPICIOUS_MS = 1_000;
 const MOST_WARNINGS = 100;
 
 const held = new AsyncLocalStorage<Held>();
 const warned = new Set<string>();
 
-/** @internal The place of the program's call of a function of this package, which calls this at once. */
+/**
+ * @internal Returns the place where the program called a function of this package. The function must call this one
+ * directly.
+ */
 export function placeOfNow(): Place {
-  // A stack of three lines: the usual ten take three times as long, at each `using()`.
+  // Three stack lines are enough, and take a third of the time of the usual ten, at each `using()`.
   const limit = Error.stackTraceLimit;
-  // Not by an assignment, which throws where a program froze what the language brings.
+  // An assignment would throw in a program that froze the built-in objects.
   Reflect.set(Error, 'stackTraceLimit', 3);
   const place = new Error();
   Reflect.set(Error, 'stackTraceLimit', limit);
@@ -65,8 +68,8 @@ export function whileHolding<T>(
 }
 
 /**
- * @internal A wait without limit begins. Warns if it has not ended a second later and a `using()` around it holds what
- * is waited for. Gives what tells that it has ended.
+ * @internal Called when a wait without a bound begins. Warns if the wait has not ended after a second and a `using()`
+ * around it holds the lock. Returns a function to call when the wait has ended.
  */
 export function watchForSelfWait(native: NativeClient, address: string, name: string): (() => void) | undefined {
   const outer = keptOutBy(native, address);
@@ -96,10 +99,10 @@ function tell(name: string, outer: string, inner: string): void {
   );
 }
 
-/** The first line of a stack that is not this package's. */
+/** Returns the first line of a stack that is outside this package. */
 function lineOf({ stack }: Place): string {
   const lines = (stack ?? '').split('\n').slice(1);
-  // A bundle that is a module has no such name.
+  // A bundle in the form of an ES module has no `__dirname`.
   const own = typeof __dirname === 'undefined' ? 'node_modules/steadlock' : __dirname;
   const line = lines.find((text) => !text.includes(own) && !text.includes('node:internal'));
   return line?.trim() ?? 'at an unknown place';

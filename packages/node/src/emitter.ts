@@ -3,10 +3,10 @@
 import { EventEmitter } from 'node:events';
 import type { ClientEvents } from './observations.js';
 
-/** What tells of a client's connections and leases. */
+/** Emits the events of a client's connections and leases. */
 export type Emitter = EventEmitter<ClientEvents>;
 
-/** @internal One that nobody listens to. */
+/** @internal Makes an emitter without listeners. */
 export function emitter(): Emitter {
   return new EventEmitter<ClientEvents>();
 }

@@ -1,28 +1,31 @@
-// At the end of the process what is held is released, and what was cancelled is cleaned up.
+// At the end of the process, held locks are released, and cancelled requests are cleaned up.
 
 import { type NativeClient, native } from './native.js';
 
 /**
- * How long servers that do not answer may keep the process from ending. Half a
- * second is the promise for the whole exit.
+ * How long servers without replies can delay the end of the process, in milliseconds. The documented limit for the
+ * whole exit is 500 ms.
  */
 const LIMIT_MS = 300;
 
 const open = new Set<NativeClient>();
 
-/** From now on this client is closed when the process ends. */
+/** Closes this client when the process ends. */
 export function closeAtExit(client: NativeClient): void {
   if (open.size === 0) process.on('exit', closeAll);
   open.add(client);
 }
 
-/** The client is closed already. */
+/** Removes a client that is closed already. */
 export function forgetAtExit(client: NativeClient): void {
   open.delete(client);
   if (open.size === 0) process.off('exit', closeAll);
 }
 
-/** The client is closed and has answered everything: nothing of it stays open, though it can still be asked. */
+/**
+ * Called when a client is closed and has answered every request. Frees its open handles; the client can still answer
+ * requests.
+ */
 export function endCalls(client: NativeClient): void {
   client.endCalls();
 }

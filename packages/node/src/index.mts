@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// The same module for `import`: one set of classes, however it is loaded.
+// The module for `import`. It exports the CommonJS module, so that there is one set of classes.
 
 export * from './index.js';

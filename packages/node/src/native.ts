@@ -1,4 +1,4 @@
-// Loads the native library that belongs to this machine.
+// Loads the native library for this machine.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -19,10 +19,10 @@ export type {
   Vocabulary,
 } from '../native/binding';
 
-/** What opening a client needs beside its options: the function of `addressMap`, if it is one. */
+/** The additional argument for opening a client: the function of `addressMap`, if it is a function. */
 export type Opening = ((announced: string) => NativeReached) | undefined;
 
-/** `linux-x64-gnu` and the like, as the build names its file. */
+/** Returns the name of this platform in the file names of the build, such as `linux-x64-gnu`. */
 function target(): string {
   const { platform, arch } = process;
   if (platform === 'linux') return `linux-${arch}-${cLibrary()}`;
@@ -30,8 +30,8 @@ function target(): string {
 }
 
 /**
- * The C library that this process runs on. A diagnostic report would say so too,
- * but it looks up the name of the peer of every open socket, and blocks meanwhile.
+ * Returns the C library of this process. A diagnostic report would contain it too, but making one blocks, because it
+ * looks up the host name of every socket's peer.
  */
 function cLibrary(): 'gnu' | 'musl' {
   try {
@@ -41,12 +41,12 @@ function cLibrary(): 'gnu' | 'musl' {
   }
 }
 
-/** @internal The C library among what is mapped into a process: musl is its own loader. */
+/** @internal Returns the C library in a list of mapped files. With musl, the loader is the C library. */
 export function cLibraryIn(maps: string): 'gnu' | 'musl' {
   return /\/ld-musl-[^/]*$/m.test(maps) ? 'musl' : 'gnu';
 }
 
-/** Those that npm has a package for. */
+/** The platforms for which npm has a package. */
 const TARGETS = [
   'darwin-arm64',
   'darwin-x64',
@@ -57,10 +57,10 @@ const TARGETS = [
   'win32-x64-msvc',
 ];
 
-/** Gives the native library for a machine, or `undefined` if it is not there. */
+/** Loads the native library for a platform; returns `undefined` if it is not there. */
 type Place = (name: string) => unknown;
 
-/** What was built in this folder; a bundle that is a module has none. */
+/** Loads the library that was built in this folder. A bundle in the form of an ES module has no folder. */
 const built: Place = (name) => {
   if (typeof __filename === 'undefined') return undefined;
   try {
@@ -71,8 +71,9 @@ const built: Place = (name) => {
 };
 
 /**
- * The package that npm installs beside this one on such a machine. Each is written out: tools that copy what a program
- * needs find it by these words, and bundlers pass over those that are not there, as they stand within `try`.
+ * Loads the library from the package that npm installs beside this one on such a machine. Each `require` is written
+ * out, because tools that copy the dependencies of a program search for these names. Inside `try`, bundlers tolerate
+ * packages that are missing.
  */
 const installed: Place = (name) => {
   try {
@@ -98,12 +99,12 @@ const installed: Place = (name) => {
   return undefined;
 };
 
-/** Of what is not there; throws the error of what is there. */
+/** Returns `undefined` if the module does not exist. Throws the error of a module that exists but does not load. */
 function unlessBroken(error: unknown): undefined {
   if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
 }
 
-/** @internal The native library for `name`, from the first of these places that has it. */
+/** @internal Returns the native library for the platform `name`, from the first place that has it. */
 export function load(name: string, ...places: Place[]): Binding {
   for (const place of places) {
     const found = tried(name, place);

@@ -1,4 +1,4 @@
-// Loads the API of OpenTelemetry, which the package itself does not depend on.
+// Loads the API of OpenTelemetry, which is not a dependency of the package.
 
 type Api = typeof import('@opentelemetry/api');
 
@@ -17,7 +17,7 @@ function load(): Api {
 
 export const api: Api = load();
 
-/** Does something with OpenTelemetry for somebody who must not notice if it fails; gives nothing then. */
+/** Calls OpenTelemetry. A failure does not reach the caller: this function reports it and returns `undefined`. */
 export function guarded<T>(what: () => T): T | undefined {
   try {
     return what();
@@ -25,7 +25,7 @@ export function guarded<T>(what: () => T): T | undefined {
     try {
       api.diag.error('steadlock: telemetry failed', error);
     } catch {
-      // Where failures are told is the program's own, and may fail too.
+      // The program can have set the logger of `diag`, which can fail too.
     }
     return undefined;
   }

@@ -6,7 +6,10 @@ import { errorOf } from './errors.js';
 import type { NativeMetric } from './native.js';
 import { guarded } from './opentelemetry-api.js';
 
-/** The instruments of one client: histograms, which are recorded, and the others, which read what it has counted. */
+/**
+ * The instruments of one client: histograms, into which spans record, and observable instruments, which read the
+ * client's counts.
+ */
 export class Meters {
   readonly waits: Histogram;
   readonly holds: Histogram;
@@ -14,7 +17,7 @@ export class Meters {
   readonly #observables: ReadonlyMap<string, Observable>;
   readonly #observe: BatchObservableCallback;
 
-  /** Throws the error of `Client.metrics` if the client counts nothing. */
+  /** Throws the error of `Client.metrics` if the client has no metrics. */
   constructor(meter: Meter, engine: Engine) {
     const observables = new Map<string, Observable>();
     const histograms = new Map<string, Histogram>();
@@ -36,12 +39,15 @@ export class Meters {
     meter.addBatchObservableCallback(this.#observe, [...observables.values()]);
   }
 
-  /** From now on the client's counts are read no more. */
+  /** Stops reading the client's counts. */
   stop(): void {
     guarded(() => this.#meter.removeBatchObservableCallback(this.#observe, [...this.#observables.values()]));
   }
 
-  /** What is called once for each collection. It must not keep a client that its program has dropped. */
+  /**
+   * Returns the callback that runs once for each collection. It must not keep a client alive that the program has
+   * dropped.
+   */
   #observing(client: WeakRef<Engine>): BatchObservableCallback {
     return (result) => {
       const engine = client.deref();

@@ -1,4 +1,4 @@
-// The spans of one client's waits and leases, and how long they were.
+// The spans of one client's waits and leases, and their durations.
 
 import type { Attributes, Context, Histogram, Span, Tracer } from '@opentelemetry/api';
 import { type ErrorKind, errorOf, type LostReason } from './errors.js';
@@ -7,7 +7,7 @@ import { type NativeFailure, native } from './native.js';
 import { api, guarded } from './opentelemetry-api.js';
 import type { GrantedLease, HoldSpan, Telemetry, WaitSpan, WantedLock } from './telemetry.js';
 
-/** How an acquisition ended, by the words of the metrics. */
+/** The outcome of an acquisition, as the metrics name it. */
 type Outcome =
   | 'granted'
   | 'degraded'
@@ -32,20 +32,20 @@ const OUTCOMES: Readonly<Record<ErrorKind, Outcome>> = {
   Forked: 'refused',
 };
 
-/** Outcomes of a wait that no caller has to take for an error. */
+/** The outcomes of a wait that are no error. */
 const WELL: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'cancelled'];
 
-/** Losses that nobody on this side brought about. */
+/** The reasons for a loss that the program itself did not cause. */
 const BAD: readonly LostReason[] = ['expired', 'removed', 'stolen'];
 
-/** Where spans and times go. */
+/** The receivers of spans and durations. */
 export interface Sinks {
   readonly tracer: Tracer;
   readonly waits: Histogram;
   readonly holds: Histogram;
 }
 
-/** Records the waits of one client. It does not keep the client. */
+/** Records the waits of one client, to which it has no reference. */
 export class Spans implements Telemetry {
   readonly #sinks: Sinks;
   readonly #groups = new Groups();
@@ -86,7 +86,7 @@ class Waiting implements WaitSpan {
     const attributes = { ...this.#named };
     if (token !== null) attributes['steadlock.token'] = token;
     if (degraded) attributes['steadlock.degraded'] = true;
-    // The context of the request: the current context is that of the code that woke this thread.
+    // Uses the context of the caller. The current context is that of the wake-up by the engine.
     const context = this.#context;
     const span = guarded(() => this.#sinks.tracer.startSpan('steadlock.hold', { attributes }, context));
     return new Holding(span, context, this.#sinks.holds, labels);
@@ -100,7 +100,7 @@ class Waiting implements WaitSpan {
     this.#end('cancelled');
   }
 
-  /** Gives the attributes that the times of this lock have. */
+  /** Ends the span and records the duration. Returns the attributes for durations of this lock. */
   #end(outcome: Outcome, failure?: NativeFailure): Attributes {
     const seconds = (performance.now() - this.#since) / 1e3;
     const span = this.#span;
@@ -140,7 +140,7 @@ class Holding implements HoldSpan {
     const span = this.#span;
     guarded(() => {
       span?.setAttribute('steadlock.outcome', outcome);
-      // A release may be the first to find a loss.
+      // A release can be the first to find a loss: its outcome is the reason then.
       const why = lost ?? BAD.find((reason) => reason === outcome);
       if (why === undefined) return;
       span?.setAttribute('steadlock.reason', why);
@@ -153,7 +153,9 @@ class Holding implements HoldSpan {
   }
 }
 
-/** The groups of locks by their names, as the core says. It is asked once for a name, as long as there are not too many. */
+/**
+ * A cache of the groups of lock names. It asks the core once for each name, and is emptied when it has too many names.
+ */
 class Groups {
   readonly #known = new Map<string, string>();
 

@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// The same module for `import`.
+// The module for `import`. It exports the CommonJS module.
 
 export * from './opentelemetry.js';

@@ -11,40 +11,40 @@ import { api } from './opentelemetry-api.js';
 import { Meters } from './opentelemetry-meters.js';
 import { Spans } from './opentelemetry-spans.js';
 
-/** Where spans and metrics go. What is left out is the global provider. */
+/** The receivers of spans and metrics. A provider that is left out is the global one. */
 export interface InstrumentOptions {
-  /** Has the spans. Default the global one. */
+  /** The provider for the spans. Default the global one. */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** Has the metrics. Default the global one, which has to be set before `instrument` is called. */
+  /** The provider for the metrics. Default the global one, which must be set before `instrument` is called. */
   readonly meterProvider?: MeterProvider | undefined;
 }
 
-/** What `instrument` began. */
+/** The result of `instrument`. */
 export interface Instrumentation {
   /**
-   * Ends it: new waits have no spans, and nothing that the client counts is read any more. Spans that have begun end as
-   * they would have. Idempotent.
+   * Ends the instrumentation: new waits have no spans, and the client's counts are not read any more. Spans that have
+   * begun end as usual. Idempotent.
    */
   uninstrument(): void;
 
-  /** Ends it at the end of a `using` block. */
+  /** Ends the instrumentation at the end of a `using` block. */
   [Symbol.dispose](): void;
 }
 
 /**
- * Tells OpenTelemetry what a client does, until the client is closed or `uninstrument` is called.
+ * Reports the spans and metrics of a client to OpenTelemetry, until the client is closed or `uninstrument` is called.
  *
  * - Spans: `steadlock.wait` from the call until the lock was granted or the wait ended otherwise, and `steadlock.hold`
- *   from the grant until the lease was released or lost. Both are children of the span that is current where the lock
- *   is asked for.
- * - Metrics: what `client.metrics()` has, by names as `steadlock.held`. docs/metrics.md says what there is.
+ *   from the grant until the lease was released or lost. Both are children of the span that is current when the lock is
+ *   requested.
+ * - Metrics: those of `client.metrics()`, with names such as `steadlock.held`. See docs/metrics.md for the list.
  *
- * If OpenTelemetry fails, no call of the client does: the failure goes to the API's `diag`.
+ * A failure of OpenTelemetry fails no call of the client. It goes to the API's `diag`.
  *
  * @param client a client that was made with `metrics: true`
  * @param options the providers, if they are not the global ones
- * @throws InvalidArgumentError for something else than a client, a client that was made without `metrics: true`, or one
- * that is instrumented already
+ * @throws InvalidArgumentError if `client` is not a client, was made without `metrics: true`, or is instrumented
+ * already
  */
 export function instrument(client: Client, options?: InstrumentOptions): Instrumentation {
   const engine = Client[ENGINE_OF](client);

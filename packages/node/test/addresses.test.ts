@@ -1,4 +1,5 @@
-// `addressMap`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`.
+// Tests of `addressMap`, with a node that announces an address without a server. `core/client/tests/addresses` tests
+// the rest.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -26,7 +27,7 @@ describe('a cluster whose node announces another address', () => {
   });
 
   async function works(addressMap: ConnectOptions['addressMap'], waitMs = 10_000): Promise<void> {
-    // Connecting ends before the wait does, so that its cause is known.
+    // Connecting must end before the wait, so that the error has the cause of its failure.
     const client = await connect(`redis+cluster://${here}`, { addressMap, connectTimeoutMs: waitMs / 2 });
     try {
       const lease = await client.lock('a').lock({ waitMs });
@@ -104,7 +105,7 @@ describe('a cluster whose node announces another address', () => {
   }
 });
 
-/** Throws an error whose name is odd. */
+/** Throws an error with an unusual `name`. */
 function raise(name: PropertyDescriptor): never {
   throw Object.defineProperty(new Error('hunter2'), 'name', name);
 }

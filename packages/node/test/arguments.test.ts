@@ -1,4 +1,4 @@
-// Bad input: a typed error each time, and nothing written.
+// Tests of bad input: each one gives a typed error, and writes nothing.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -85,7 +85,7 @@ describe('bad input', () => {
     }
     const addressMap = new URL('memory://') as unknown as Record<string, string>;
     await assert.rejects(connect('memory://', { addressMap }), InvalidArgumentError);
-    // Options of a class, and of another realm.
+    // Options objects of a class, of another realm, and without a prototype.
     class Given {
       get waitMs() {
         return 0;
@@ -132,7 +132,7 @@ describe('bad input', () => {
       assert.match(error.message, /not a Redis client; give the URL that the client connects to.*steadlock-web/);
       return true;
     });
-    // As node-redis makes them.
+    // An object like a client of node-redis.
     await assert.rejects(given({ duplicate() {}, sendCommand() {} }), /not a Redis client/);
     await assert.rejects(given({ url: new URL(server.url) }), /not an object; call connect\(url, options\)/);
     await assert.rejects(given({ host: 'localhost' }), /the URL must be a string or a URL, not object/);
@@ -210,7 +210,7 @@ describe('bad input', () => {
   });
 
   it('what was being done is told of every argument that is refused', async () => {
-    // What is held writes a token, and here nothing is written.
+    // A grant writes a token to its server, and nothing must be written to the test's server.
     await using elsewhere = await connect('memory://');
     const refused: [string, () => unknown][] = [
       ['connect', () => connect(server.url, { leaseMs: '100' as never })],

@@ -1,5 +1,5 @@
-// The scenarios that all languages share, on each transport. STEADLOCK_BEHAVIOUR=memory,serve,redis picks transports.
-// STEADLOCK_BEHAVIOUR_URLS gives servers, on which each kind plays one scenario.
+// The scenarios that all languages share, on each transport. STEADLOCK_BEHAVIOUR=memory,serve,redis chooses transports.
+// STEADLOCK_BEHAVIOUR_URLS names running servers, on which each kind runs one scenario.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -7,7 +7,7 @@ import { connect, redlock } from 'steadlock';
 import { play, type Transport } from './behaviour.js';
 import { EmbeddedServer, RedisServer } from './server.js';
 
-// RedLock has all three; the other kinds have the first.
+// RedLock uses all three servers; the other kinds use the first.
 const THREE = [1, 2, 3];
 
 function transport(start: () => Promise<{ urls: string[]; stop: () => Promise<unknown> }>): Transport {
@@ -38,7 +38,7 @@ const ALL: Record<string, Transport> = {
   redis: transport(() => started(RedisServer)),
 };
 
-// What stands in a URL has no blank.
+// A URL contains no space, so the list can be split at spaces.
 const urls = process.env.STEADLOCK_BEHAVIOUR_URLS?.split(' ');
 if (urls) {
   play({ urls: transport(async () => ({ urls, stop: async () => {} })) }, { onlyFirst: true });

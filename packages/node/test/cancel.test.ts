@@ -1,4 +1,4 @@
-// Aborting: the promise rejects at once, and nothing stays behind on the server.
+// Tests of aborts: the promise rejects at once, and nothing stays on the server.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -8,7 +8,7 @@ import { eventually, RedisServer } from './server.js';
 
 type Listener = () => void;
 
-/** A signal as polyfills, DOM emulators and other realms have it: of no class that Node knows. */
+/** A signal like those of polyfills, DOM emulators and other realms: not of Node's class. */
 class ForeignSignal {
   aborted = false;
   reason: unknown;
@@ -28,7 +28,7 @@ class ForeignSignal {
     for (const listener of this.listeners) listener();
   }
 
-  /** As the types want it. */
+  /** This object with the type of a signal. */
   get signal(): AbortSignal {
     return this as never;
   }
@@ -128,7 +128,7 @@ describe('an acquisition that is aborted', () => {
     controller.abort('enough');
     await assert.rejects(aborted, (reason) => reason === 'enough');
     server.resume();
-    // The request and its compensation are in order before this one.
+    // The aborted request and its compensating release reach the server before this request.
     const lease = await client.lock('a').lock({ waitMs: 2_000 });
     await lease.release();
     assert.equal(await server.store.exists('a'), 0);
@@ -164,7 +164,7 @@ describe('an acquisition that is aborted', () => {
     assert.equal(foreign.listeners.size, 1);
     foreign.abort('enough');
     await assert.rejects(aborted, (reason) => reason === 'enough');
-    // Aborted before, and by a polyfill that has no reasons.
+    // Signals that have aborted already; the first is from a polyfill without reasons.
     const old = new ForeignSignal();
     old.abort();
     const calls = await server.scriptCalls();

@@ -1,4 +1,4 @@
-// A client says which program on which machine it is, and others name it.
+// Tests of the information about clients: a client reports its program and machine, and other clients show them.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -23,7 +23,7 @@ const ROOT = join(__dirname, '..', '..');
 const VERSION = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version;
 const PROGRAM = basename(__filename);
 
-/** Whether it is this test's process, which began to connect at that time. */
+/** Checks that the information is about this process, whose client began to connect at `connectedAt`. */
 function isThisProcess(info: ClientInfo | null | undefined, label: string, connectedAt: number): void {
   assert.ok(info, 'its name is not known');
   const { since, ...rest } = info;
@@ -40,7 +40,7 @@ function isThisProcess(info: ClientInfo | null | undefined, label: string, conne
   assert.ok(Object.isFrozen(info));
 }
 
-/** Another client learns who holds a lock, and so does a waiter that times out, whose error is returned. */
+/** Checks that another client and a waiter that times out learn the holder. Returns the waiter's error. */
 async function namesTheHolder(
   open: (options: ConnectOptions) => Promise<Client>,
   waitMs: number,

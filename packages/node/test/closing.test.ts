@@ -1,4 +1,4 @@
-// Releases after `close()`.
+// Tests of releases after `close()`.
 
 import { randomUUID } from 'node:crypto';
 import { connect } from 'steadlock';

@@ -1,4 +1,4 @@
-// Clients that nobody needs any more: they are freed, and one that holds a lock says so.
+// Tests of clients that the program has dropped: they are freed, and a client that holds a lock warns.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -11,11 +11,11 @@ const MANY = 1_000;
 const AT_ONCE = 25;
 const MIB = 2 ** 20;
 
-/** Does something many times, a few at once, and checks that nothing of it is left. */
+/** Runs `what` many times, several at once, and checks that no client, thread or memory is left. */
 async function leavesNothing(what: () => Promise<void>): Promise<void> {
   const batch = () => Promise.all(Array.from({ length: AT_ONCE }, what));
   const rounds = MANY / AT_ONCE;
-  // Until the allocators have what they will ever need.
+  // Warms up until the allocators do not need more memory.
   for (let round = 0; round < 3 * rounds; round += 1) await batch();
   await eventually(20_000, () => nativeClients().left === 0);
   const before = { opened: nativeClients().opened, threads: threads(), memory: residentMemory() };
@@ -23,7 +23,7 @@ async function leavesNothing(what: () => Promise<void>): Promise<void> {
   await eventually(20_000, () => nativeClients().left === 0 && threads() <= before.threads);
   assert.ok(nativeClients().opened >= before.opened + MANY);
   const grownMib = (residentMemory() - before.memory) / MIB;
-  // A client takes some 100 kB: a thousand of them would show.
+  // A client needs about 100 kB, so leaked clients of these rounds would exceed this.
   assert.ok(grownMib < 16, `${grownMib.toFixed(1)} MiB more`);
 }
 
@@ -33,10 +33,10 @@ interface Warning {
   readonly message: string;
 }
 
-/** What Node warns of until the end of the block. */
+/** Collects Node's warnings until the end of the block. */
 function listening(): { warnings: Warning[] } & Disposable {
   const warnings: Warning[] = [];
-  // Not the error itself: as long as nobody reads its stack it keeps what is on it alive.
+  // Copies the fields instead of the error: an error keeps the objects on its stack alive until the stack is read.
   const onWarning = ({ name, message, ...more }: Error & { code?: string }) => {
     warnings.push({ name, message, code: more.code });
   };
@@ -81,13 +81,13 @@ describe('a client', () => {
     const drop = async () => {
       const client = await connect(server.url);
       await (await client.lock('idle').lock()).release();
-      // The lease expires, so nobody need release it.
+      // This lease expires and needs no release.
       await client.lock('lapses').tryLock({ leaseMs: 100 });
     };
     for (let round = 0; round < 5; round += 1) await drop();
     await sleep(200);
     await eventually(10_000, () => nativeClients().left === 0);
-    // The last connection is the test's own.
+    // The one line that is left is the test's own connection.
     await eventually(10_000, async () => /^[^\n]*\n?$/.test(String(await server.store.client('LIST'))));
     assert.deepEqual(heard.warnings, []);
   });
@@ -110,14 +110,14 @@ describe('a client', () => {
     assert.equal(warning?.name, 'SteadlockWarning');
     assert.equal(warning?.code, 'STEADLOCK_CLIENT_DROPPED');
     assert.match(warning?.message ?? '', /dropped while it held 2 locks, which stay held/);
-    // Garbage collection releases nothing: it goes on being renewed.
+    // Garbage collection releases nothing: the lock is still renewed.
     await sleep(900);
     collectGarbage();
     await sleep(100);
     assert.equal(await server.store.exists('forgotten'), 1);
     assert.equal(heard.warnings.length, 1);
     assert.equal(nativeClients().left, 1);
-    // What is lost is held no longer, and then the client goes too.
+    // After the loss of its locks the client is freed.
     await server.store.flushall();
     await eventually(10_000, () => nativeClients().left === 0);
     assert.equal(heard.warnings.length, 1);

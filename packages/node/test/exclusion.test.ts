@@ -1,4 +1,4 @@
-// Two clients on one server, as two services would be.
+// Tests of two clients on one server, like two services.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

@@ -1,4 +1,4 @@
-// How programs end: by themselves, soon, and with nothing left on the server.
+// Tests of the end of programs: they end by themselves and soon, and leave nothing on the server.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -1,4 +1,4 @@
-// What tests of garbage need: collecting it, and counting the native clients that are left.
+// Helpers for tests of garbage: they collect it, and count the native clients that are left.
 
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,18 +24,18 @@ native.open = (...given) => {
   return client;
 };
 
-/** How many native clients were opened, and how many of them are left. */
+/** Returns how many native clients were opened, and how many of them are left after a collection. */
 export function nativeClients(): { opened: number; left: number } {
   collectGarbage();
   return { opened: opened.length, left: opened.filter((client) => client.deref() !== undefined).length };
 }
 
-/** How many threads this process has; every native client has one. */
+/** Returns the number of threads of this process; every native client has one. */
 export function threads(): number {
   return readdirSync('/proc/self/task').length;
 }
 
-/** The resident memory of this process, in bytes, without garbage. */
+/** Returns the resident memory of this process in bytes, after a collection of garbage. */
 export function residentMemory(): number {
   collectGarbage();
   return process.memoryUsage.rss();

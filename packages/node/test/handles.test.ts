@@ -1,11 +1,11 @@
-// After `close()` nothing of a client is open: test runners look for what is, by the hooks of Node.
+// Tests that a client has no open handle after `close()`. Test runners search for open handles with `async_hooks`.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { run } from './run.js';
 import { RedisServer } from './server.js';
 
-/** What Jest does not count, and what ends by itself. */
+/** The resources that Jest does not count, and resources that end by themselves. */
 const PASSED_OVER = ['PROMISE', 'TIMERWRAP', 'Immediate', 'TickObject', 'Microtask', 'RANDOMBYTESREQUEST'];
 
 const LOOK = `

@@ -1,5 +1,5 @@
-// What the kinds of lock are like in Node, on the embedded store and on a real server alike. What they do is in the
-// behaviour suite.
+// Tests of the API of the kinds of lock in Node, on the embedded store and on a real server. The behaviour suite tests
+// what the kinds do.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -107,7 +107,8 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
             return granted.release();
           }),
         );
-        // A caller arrives when its request reaches the server, which answers one client in order.
+        // A waiter has arrived when its request reaches the server. The server answers one client in order, so the
+        // request of the waiter came before this reply.
         assert.equal(await lock.isLocked(), true);
       }
       await lease.release();
@@ -204,7 +205,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
         await first.release();
         assert.equal(await lock.holder(), null, kind);
         const second = await lock.lock();
-        // Each grant has an owner id of its own; answers that come together keep their order.
+        // Each grant has an owner id of its own, and replies that come together keep their order.
         const [again, free] = await Promise.all([lock.holder(), client.lock('holder-free').holder()]);
         assert.notEqual(again?.owner, holder.owner, kind);
         assert.equal(free, null);

@@ -1,7 +1,7 @@
-// Defects of other lock libraries, each made again and found.
+// Tests that known defects of other lock libraries are found.
 //
-// Each check passes on the real code, and fails once the defect is put in. The core proves the same for the defects
-// that are its own; here is the one that can be in a scope.
+// Each check passes with the real code, and fails when the defect is put in. The core has such tests for defects in the
+// core; this file has the defect that can be in a scope.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -9,10 +9,10 @@ import { describe, it } from 'node:test';
 import { type Client, connect, type Lease, LockLostError, UnavailableError } from 'steadlock';
 import { eventually } from './server.js';
 
-/** What a program raises of its own. */
+/** An error of the program itself. */
 class ProgramError extends Error {}
 
-/** A scope on the lock `door`, in which the program fails once `mishap` has come. */
+/** Runs a scope on the lock `door`, whose body throws after `mishap`. */
 async function failAfter(client: Client, mishap: (lease: Lease) => unknown): Promise<void> {
   await client.using('door', { leaseMs: 100 }, async (lease) => {
     await mishap(lease);
@@ -20,12 +20,12 @@ async function failAfter(client: Client, mishap: (lease: Lease) => unknown): Pro
   });
 }
 
-/** The lease is lost inside of the scope. */
+/** Waits until the lease is lost, inside the scope. */
 function lost(lease: Lease): Promise<unknown> {
   return eventually(5_000, () => lease.lostReason !== null);
 }
 
-/** The release at the end of the scope fails. */
+/** Makes the release at the end of the scope fail. */
 function unanswered(lease: Lease): void {
   Object.defineProperty(lease, 'release', { value: () => Promise.reject(new UnavailableError('no answer')) });
 }
@@ -47,7 +47,7 @@ describe('release error that masks the program’s own', () => {
   }
 });
 
-/** Runs `work` while every scope that is left believes that its body ended well. */
+/** Runs `work` with the defect: the end of every scope assumes that the body succeeded. */
 async function withDefect(client: Client, work: () => Promise<void>): Promise<void> {
   const lease = await client.lock('any').lock();
   const prototype = Object.getPrototypeOf(lease) as Record<symbol, Leave>;

@@ -1,4 +1,4 @@
-// An expired fixed lease leaves nothing behind.
+// Tests that a fixed lease leaves no memory behind after it has expired.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -12,7 +12,7 @@ function lost(...leases: Lease[]): Promise<unknown> {
   return eventually(5_000, () => leases.every((lease) => lease.lostReason === 'expired' && lease.signal.aborted));
 }
 
-/** Nobody else may take it. */
+/** Whether another owner holds the lock, so that an attempt is refused. */
 async function isTaken(client: Client, name: string): Promise<boolean> {
   return (await client.lock(name).tryLock()) === null;
 }

@@ -1,4 +1,4 @@
-// Clients that connect at their first use.
+// Tests of clients that connect at their first use.
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';

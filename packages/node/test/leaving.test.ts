@@ -1,4 +1,4 @@
-// Leaving a lock that was lost: the call says so, and says nothing that hides the program's own error.
+// Tests of the release of a lost lock: the call reports the loss, and does not hide the program's own error.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
@@ -10,7 +10,7 @@ const mistake = new Error('mine');
 describe('a lost lock', () => {
   let server: RedisServer;
   let client: Client;
-  /** Renewed soon, so that its losses are told soon. */
+  /** A client with short renewals, so that losses are reported soon. */
   let brisk: Client;
 
   before(async () => {
@@ -27,7 +27,7 @@ describe('a lost lock', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  /** Ways to lose a hold of `name`, each with the word of a release that finds it out. */
+  /** Two ways to lose a hold of `name`, by the outcome of the release that finds the loss. */
   const losses = {
     expired: (name: string) => server.store.del(name),
     stolen: (name: string) => server.store.multi().del(name).hset(name, 'thief', '1').pexpire(name, 60_000).exec(),
@@ -41,7 +41,7 @@ describe('a lost lock', () => {
       const lease = await lock.lock();
       await lose(lock.name);
       await assert.rejects(lock.unlock(lease), { ...lost, lockName: lock.name });
-      // The lease still tells the reason, without an error.
+      // `lease.release()` returns the outcome without an error.
       assert.equal(await lease.release(), word);
       const again = await client.lock(`word-${word}`).lock();
       await lose(again.name);
@@ -55,7 +55,7 @@ describe('a lost lock', () => {
       await eventually(5_000, () => lease.signal.aborted);
       const reason = word === 'expired' ? 'removed' : word;
       await assert.rejects(lock.unlock(lease), { ...lost, reason });
-      // The second call is idempotent, and returns the same.
+      // A second call has the same result.
       await assert.rejects(lock.unlock(lease), { ...lost, reason });
       assert.equal(await lease.release(), word);
     });
@@ -111,7 +111,7 @@ describe('a lost lock', () => {
   });
 
   describe('at the end of a scope', () => {
-    /** A body that fails with a lost lock, one that ends well with it, and one that fails with the lock held. */
+    /** A lock that is lost in the body: the release finds the loss, or it was reported before. */
     const bodies: Record<string, { lock: () => Lock; body: (lease: Lease) => Promise<void> }> = {
       'found out by the release': {
         lock: () => client.lock('scope'),
@@ -139,7 +139,7 @@ describe('a lost lock', () => {
           await body(lease);
           throw mistake;
         };
-        // The end of the block is not told that its body failed. JavaScript keeps both errors.
+        // The end of the block does not know that its body failed. JavaScript keeps both errors.
         await assert.rejects(fails, (error: SuppressedError) => {
           assert.equal(error.name, 'SuppressedError');
           assert.equal(error.suppressed, mistake);
@@ -154,7 +154,7 @@ describe('a lost lock', () => {
 
       it(`of try and finally keeps the body’s error, and is an error of its own: ${when}`, async () => {
         const outcomes: string[] = [];
-        /** The form of the README. */
+        /** The pattern of the README. */
         const scope = async (work: (lease: Lease) => Promise<void>) => {
           const one = lock();
           const lease = await one.lock({ waitMs: 5_000 });
@@ -170,7 +170,7 @@ describe('a lost lock', () => {
           throw mistake;
         });
         await assert.rejects(fails, (error) => error === mistake);
-        // A fixed lease whose loss was told is nobody's.
+        // A fixed lease whose loss was reported has no owner any more.
         const told = when === 'told before' ? NotOwnerError : LockLostError;
         await assert.rejects(scope(body), told);
         assert.deepEqual(outcomes, ['expired', 'expired']);

@@ -1,4 +1,4 @@
-// What a lock does, on the embedded store and on a real server alike.
+// Tests of locks, on the embedded store and on a real server.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

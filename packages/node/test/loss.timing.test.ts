@@ -1,4 +1,4 @@
-// Losing a lock: its holder is told in time, and a late release harms nobody.
+// Tests of the loss of a lock: its holder learns of it in time, and a late release affects no other owner.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -6,7 +6,7 @@ import { type Client, connect, type Lease, LockLostError, type LostReason, Unava
 import { elapsed, eventually, RedisServer } from './server.js';
 
 const LEASE_MS = 1_500;
-/** Lease / 3 for the next renewal, and half a second. */
+/** A third of the lease until the next renewal, and half a second for the report. */
 const LIMIT_MS = LEASE_MS / 3 + 500;
 
 describe('a lock that is taken away', () => {

@@ -1,4 +1,4 @@
-// The cost of each client of a process: a thread, descriptors and memory. The README has these figures.
+// Tests of the cost of each client in a process: a thread, descriptors and memory. The README has these figures.
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { eventually, RedisServer } from './server.js';
 
 const MANY = 200;
 const MIB = 2 ** 20;
-/** As many has a client, each opened when it is needed. */
+/** The number of a client's connections. The client opens each when it needs it. */
 const CONNECTIONS = 3;
 
 interface Cost {
@@ -23,13 +23,13 @@ function cost(): Cost {
   return { threads: threads(), descriptors, memoryMib: residentMemory() / MIB };
 }
 
-/** The difference between `before` and `after`, for each client. */
+/** Returns the difference between `before` and `after`, per client. */
 function each(before: Cost, after: Cost): Cost {
   const of = (what: keyof Cost) => (after[what] - before[what]) / MANY;
   return { threads: of('threads'), descriptors: of('descriptors'), memoryMib: of('memoryMib') };
 }
 
-/** Takes a lock that somebody waits for, so that all connections are in use. */
+/** Acquires a lock and waits for it with a second call, so that the client uses all its connections. */
 async function use(client: Client, name: string): Promise<void> {
   const lease = await client.lock(name).lock();
   await client.lock(name).tryLock({ waitMs: 1 });
@@ -39,7 +39,7 @@ async function use(client: Client, name: string): Promise<void> {
 describe('many clients of a process', { skip: process.platform !== 'linux' && 'it looks into /proc' }, () => {
   it('cost one thread, 8 descriptors and less than half a MiB each, and nothing once they are closed', async (test) => {
     await using server = await RedisServer.start();
-    // With the first client comes what all of them share.
+    // The first client creates the parts that all clients share.
     await using first = await connect(server.url);
     await use(first, 'first');
     const before = cost();
@@ -52,7 +52,7 @@ describe('many clients of a process', { skip: process.platform !== 'linux' && 'i
     const open = cost();
     const one = each(before, open);
     test.diagnostic(`of ${MANY} clients each has ${JSON.stringify(one)}; in all ${JSON.stringify(open)}`);
-    // The first one may have opened a connection meanwhile.
+    // The first client can have opened a connection meanwhile.
     assert.ok(Math.round(one.threads) <= 1, `${one.threads} threads`);
     assert.ok(Math.round(one.descriptors) <= 8, `${one.descriptors} descriptors`);
     assert.ok(one.memoryMib < 0.5, `${one.memoryMib} MiB`);

@@ -1,6 +1,6 @@
-// A client does not grow with what it has done.
+// Tests that the memory of a client does not grow with its past work.
 //
-// STEADLOCK_LONG=1 makes it 100,000 names and 100,000 expired leases (`npm run test:long`).
+// STEADLOCK_LONG=1 uses 100,000 names and 100,000 expired leases (`npm run test:long`).
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -13,16 +13,14 @@ const LEASES = IS_LONG ? 100_000 : 3_000;
 const AT_ONCE = 500;
 
 /**
- * How much more is still flat, in MiB: of JavaScript's heap, where 150 bytes for
- * each of the fewest names would be seen, and of the process, whose allocators
- * keep pages.
+ * The growth that still counts as flat, in MiB. The limit for JavaScript's heap would show 150 bytes for each of the
+ * fewest names. The limit for the process is higher, because its allocators keep pages.
  */
 const FLAT = { heap: 0.4, resident: 24 };
 
 /**
- * Runs `batch`, a function's text, for so many numbers and then for as many
- * more, and checks that memory stays where it was in between. In a process of its
- * own: the test runner remembers every promise of its own one for a while.
+ * Runs `batch`, the text of a function, for `count` numbers and then for as many more, and checks that the memory does
+ * not grow in between. Runs in a process of its own, because the test runner keeps each of its promises for a while.
  */
 async function staysFlat(count: number, batch: string): Promise<void> {
   await using server = await RedisServer.start();
@@ -70,7 +68,7 @@ describe('memory stays flat', () => {
   it(`over ${LEASES} leases that lapsed and that nobody released`, () =>
     staysFlat(
       LEASES,
-      // Half of them through one object, the others through one each.
+      // Half of the leases come from one shared object, the others from an object each.
       `async (numbers) => {
         globalThis.seats ??= client.semaphore('seats', ${2 * AT_ONCE}, { leaseMs: 100 });
         const signals = await Promise.all(numbers.map(async (number) => {

@@ -1,11 +1,11 @@
-// What a client counts, as Prometheus reads it.
+// Tests of the metrics of a client, in the format of Prometheus.
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type Client, connect, InvalidArgumentError, LockTimeoutError } from 'steadlock';
 import { eventually, RedisServer } from './server.js';
 
-/** The sum of the samples of a name that have these labels. */
+/** Returns the sum of a metric's samples that have these labels. */
 function number(client: Client, name: string, labels: Record<string, string> = {}): number {
   const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   return client

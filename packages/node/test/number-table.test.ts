@@ -1,4 +1,4 @@
-// The table beside a Map that is told the same.
+// Compares the table with a Map that gets the same calls.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -16,7 +16,7 @@ describe('a number table', () => {
       table.set(id, `v${id}`);
       map.set(id, `v${id}`);
       random = (random * 48_271) % 2_147_483_647;
-      // Four of five go within the last hundred; the others stay until the end.
+      // Four of five rounds delete one of the last hundred ids; the other ids stay until the end.
       const old = id - (random % 100);
       if (random % 5 !== 0) assert.equal(table.delete(old), map.delete(old), `${old}`);
       assert.equal(table.get(old), map.get(old), `${old}`);

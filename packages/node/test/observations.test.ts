@@ -1,4 +1,4 @@
-// What a client tells those who listen: losses, and servers that go and come back.
+// Tests of a client's events: losses, and servers that fail and come back.
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';

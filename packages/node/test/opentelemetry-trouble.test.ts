@@ -1,4 +1,4 @@
-// OpenTelemetry where things go wrong or happen at once: none of it changes what locks do.
+// Tests of OpenTelemetry with failures and concurrency: neither changes the behaviour of locks.
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
@@ -23,7 +23,7 @@ function fails(): never {
   throw new Error('telemetry is broken');
 }
 
-/** Takes a lock, waits for it in vain, loses it. */
+/** Acquires a lock, times out waiting for it, and loses it. */
 async function works(options: InstrumentOptions): Promise<void> {
   await using client = await connect('memory://', { metrics: true });
   using _instrumented = instrument(client, options);
@@ -102,7 +102,7 @@ it('many callers at once have their own spans, each of which ends once', async (
     const lock = client.lock('stock:42');
     const semaphore = client.semaphore('printers', 3);
     const leases: Lease[] = [];
-    /** Of each caller, by its span: how many waits and holds there are to be. */
+    /** The expected numbers of waits and holds of each caller, by the caller's span. */
     const wanted = new Map<string, string>();
     const callers = Array.from({ length: CALLERS }, (_, number) =>
       recorded.within(async () => {
@@ -123,7 +123,7 @@ it('many callers at once have their own spans, each of which ends once', async (
           await client.using(lock, async (within) => (await lock.lock({ within })).release());
           wanted.set(mine, '2 2');
         } else {
-          // Left to the end of the client.
+          // The close of the client ends these leases.
           leases.push(await client.lock(`mine:${number}`).lock());
           wanted.set(mine, '1 1');
         }
@@ -150,12 +150,12 @@ it('many callers at once have their own spans, each of which ends once', async (
       times.reduce((sum, count) => sum + count, 0),
       holds,
     );
-    // The client counts those too that were granted while their callers aborted.
+    // The client also counts grants that came while their callers aborted.
     const all = [...counted(client, 'steadlock_hold_seconds_count').values()].reduce((sum, count) => sum + count, 0);
     assert.ok(all >= holds && all <= holds + CALLERS / 4);
     const closed = recorded.told().filter(({ attributes }) => attributes['steadlock.reason'] === 'closed');
     assert.equal(closed.length, leases.length);
-    // That a span was ended twice would be among them.
+    // OpenTelemetry would complain of a span that was ended twice.
     assert.deepEqual(newComplaints(), []);
   }
 });

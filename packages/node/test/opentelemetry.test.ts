@@ -1,4 +1,4 @@
-// What OpenTelemetry is told of a client: spans and metrics.
+// Tests of the spans and metrics of a client in OpenTelemetry.
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, it } from 'node:test';
@@ -28,7 +28,7 @@ const WAIT: Told = {
   status: 'ok',
 };
 
-/** A client that is instrumented, and what is recorded of it. */
+/** Opens an instrumented client. Returns the client and its records. */
 async function instrumented(url = 'memory://', options?: ConnectOptions): Promise<[Client, Recorded]> {
   const client = await connect(url, { metrics: true, ...options });
   const recorded = new Recorded();
@@ -55,7 +55,7 @@ function hold(token: number | null, outcome: string, reason?: string): Told {
   };
 }
 
-/** What was recorded of waits and leases is what the client has counted. */
+/** Checks that the recorded waits and leases equal the client's counts. */
 async function agrees(client: Client, recorded: Recorded): Promise<void> {
   const waits = await recorded.numbers('steadlock.wait.duration');
   assert.deepEqual(waits, positive(counted(client, 'steadlock_acquisitions_total')));
@@ -94,7 +94,7 @@ describe('spans', () => {
     const second = await recorded.within((span) => {
       spanId = span.spanContext().spanId;
       const waits = lock.lock();
-      // Granted by what is done in no span.
+      // The release that leads to the grant runs outside of any span.
       outside(() => first.release());
       return waits;
     });
@@ -195,7 +195,7 @@ describe('spans', () => {
     assert.deepEqual(recorded.told(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
 
     await agrees(client, recorded);
-    // Refused before anything was sent: the client does not count it.
+    // The client does not count this acquisition, because it is refused before anything is sent.
     await assert.rejects(lock.lock({ leaseMs: 1 }), InvalidArgumentError);
     assert.deepEqual(recorded.told(), [wait('refused', 'InvalidArgumentError')]);
 
@@ -240,7 +240,7 @@ describe('spans', () => {
     assert.deepEqual(recorded.told(), [WAIT, hold(bounded.token, 'lost', 'max_hold')]);
     await bounded.release();
 
-    // Only its release finds that it was taken away.
+    // Only the release finds the loss.
     const late = await lock.lock({ leaseMs: 60_000 });
     await client.forceRelease(lock);
     assert.equal(await late.release(), 'expired');
@@ -312,7 +312,7 @@ describe('metrics', () => {
     const fixed = await client.fairLock('report').lock({ leaseMs: 60_000 });
     let before = '';
     let metrics = await recorded.metrics();
-    // Until nothing was counted meanwhile, as connections come back when they will.
+    // Reads until no count changes during the reading, because connections can come back at any time.
     while (before !== client.metrics()) {
       before = client.metrics();
       metrics = await recorded.metrics();
@@ -371,7 +371,7 @@ describe('metrics', () => {
     uninstrument();
     assert.equal(await recorded.isRead(), false);
     await client.using('report', () => {});
-    // What began before ends as ever.
+    // A span that has begun before ends as usual.
     await held.release();
     assert.deepEqual(recorded.told(), [WAIT, hold(held.token, 'released')]);
 

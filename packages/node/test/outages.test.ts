@@ -1,4 +1,4 @@
-// What becomes of acquisitions while a real server does not answer, and after that.
+// Tests of acquisitions while a real server does not answer, and afterwards.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -35,13 +35,13 @@ describe('while a server is unavailable', () => {
 
   afterEach(() => server[Symbol.asyncDispose]());
 
-  /** A client that finds out soon. */
+  /** Opens a client that notices an outage soon. */
   function quick(options?: ConnectOptions): Promise<Client> {
     const timeouts = { commandTimeoutMs: 300, connectTimeoutMs: 2_000 };
     return connect(server.url, { ...timeouts, breakerFailures: 3, breakerPauseMs: 400, ...options });
   }
 
-  /** Asks until the circuit breaker is open. */
+  /** Makes attempts until the circuit breaker is open. */
   async function isOpen(client: Client): Promise<void> {
     await eventually(SOON_MS, async () => {
       const error = await client
@@ -53,7 +53,7 @@ describe('while a server is unavailable', () => {
     });
   }
 
-  /** Asks until the server grants locks again. */
+  /** Makes attempts until the server grants locks again. */
   async function isClosed(client: Client): Promise<void> {
     await eventually(SOON_MS, async () => {
       const lease = await client
@@ -110,17 +110,17 @@ describe('while a server is unavailable', () => {
     const pair = await client.multiLock([client.lock('c'), client.fairLock('d')]).lock();
     assert.equal(pair.degraded, true);
     await pair.release();
-    // What only the server can count.
+    // Only the server can count permits and readers, so these kinds fail.
     await assert.rejects(client.semaphore('s', 2).acquire(), failed);
     await assert.rejects(client.readWriteLock('r').read.lock(), failed);
-    // Each call may have it otherwise.
+    // A call can override the setting.
     await assert.rejects(client.lock('b').lock({ onUnavailable: 'fail' }), failed);
 
     const next = client.lock('a').lock();
     await server.restart();
     await isClosed(client);
     assert.equal(await server.store.exists('a'), 0);
-    // It keeps others of this client out until it is released.
+    // The degraded lease excludes other callers of this client until it is released.
     assert.equal(await client.lock('a').tryLock(), null);
     assert.equal(await here.release(), 'released');
     const there = await next;
@@ -150,10 +150,10 @@ describe('while a server is unavailable', () => {
     assert.equal(await client.using(semaphore, notRun), undefined);
     assert.equal(await client.using('a', notRun), undefined);
     assert.equal(await client.using('a', { waitMs: SOON_MS, onUnavailable: 'skip' }, notRun), undefined);
-    // Its reason is the caller's own, whatever it is.
+    // The reason of an abort is thrown unchanged, even if it is a skipped error.
     const reason = await lock.lock().catch((error) => error);
     await assert.rejects(client.using('a', { signal: AbortSignal.abort(reason) }, notRun), reason);
-    // Nor is a question skipped, and a call may have it otherwise.
+    // A query is not skipped either, and a call can override the setting.
     await assert.rejects(lock.isLocked(), failed);
     await assert.rejects(lock.lock({ onUnavailable: 'fail' }), failed);
     await assert.rejects(client.using('a', { onUnavailable: 'fail' }, notRun), failed);
@@ -170,7 +170,7 @@ describe('while a server is unavailable', () => {
     const lock = client.lock('a', { onUnavailable: 'skip' });
     const waiting = [lock.lock(), lock.tryLock({ waitMs: 600_000 }), client.using(lock, () => assert.fail('it ran'))];
     const settled = Promise.allSettled(waiting);
-    // They wait: the server has refused the first of them.
+    // The calls wait now: the server has refused the first of them.
     await eventually(SOON_MS, async () => (await server.scriptCalls()) >= 2);
     server.pause();
     await isOpen(client);

@@ -1,4 +1,4 @@
-// The package as users get it: both module systems, its types, its words, and its README.
+// Tests of the package as users get it: both module systems, its types, its words, and its README.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ import { RedisServer } from './server.js';
 const exported: Record<string, unknown> = { ...steadlock };
 const ROOT = join(__dirname, '..', '..');
 
-/** What a user may write, in both module systems. */
+/** Code of a user, for both module systems. */
 const SAMPLE = `
 const client: Client = await connect('memory://', { leaseMs: 10_000, retryIntervalMs: [500, 750] });
 const providers: InstrumentOptions = { tracerProvider: trace.getTracerProvider(), meterProvider: undefined };
@@ -93,7 +93,7 @@ console.log(local, perhaps, degraded, surely);
 `;
 
 describe('the package', () => {
-  // Inside the package, so that its own name resolves.
+  // The folder is inside the package, so that the package's own name resolves.
   const folder = mkdtempSync(join(ROOT, 'build', 'sample-'));
   after(() => rmSync(folder, { recursive: true }));
 
@@ -206,7 +206,7 @@ describe('the package', () => {
       assert.match(error.code, /^STEADLOCK(_[A-Z]+)+$/);
       assert.equal(error.lockName, 'name');
       assert.equal(error.skipped, false);
-      // Cancelling is the host's own in Node, so that this kind has no class.
+      // A cancelled call rejects with the reason of its signal, so this kind has no class.
       if (kind === 'Cancelled') continue;
       assert.equal(error.constructor, exported[`${kind}Error`], kind);
       assert.equal(error.name, `${kind}Error`);

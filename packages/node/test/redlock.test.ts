@@ -1,4 +1,4 @@
-// A lock that a majority of three redis-servers holds.
+// Tests of a lock that a majority of three redis-servers holds.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -23,7 +23,7 @@ describe('a lock on a majority of primaries', () => {
 
   afterEach(() => Promise.all(servers.map((server) => server[Symbol.asyncDispose]())));
 
-  /** On how many of the servers that run there is anything of a lock. */
+  /** Returns how many of the running servers have a key of a lock. */
   async function keys(...running: RedisServer[]): Promise<number> {
     const keys = await Promise.all((running.length > 0 ? running : servers).map((server) => server.keys()));
     return keys.filter(({ length }) => length > 0).length;
@@ -39,7 +39,7 @@ describe('a lock on a majority of primaries', () => {
     await eventually(5_000, async () => (await keys()) === 3);
     assert.ok(await two.lock('a').isLocked());
     assert.equal(await two.lock('a').tryLock(), null);
-    // The two names of the one lock.
+    // `lock` and `mutex` return the same lock.
     await assert.rejects(two.mutex('a').lock({ waitMs: 50 }), LockTimeoutError);
     const next = two.lock('a').lock({ waitMs: 5_000 });
     await lease.extend(40_000);
@@ -53,7 +53,7 @@ describe('a lock on a majority of primaries', () => {
   it('goes on with one server down, and is unavailable within the wait with two', async () => {
     await using client = await redlock(urls);
     const held = await client.lock('before').lock();
-    // A majority grants it; a release that is to be sure of one more needs the third.
+    // The third record must exist: after the kill of one server, a certain release needs the other two.
     await eventually(5_000, async () => (await keys()) === 3);
     await servers[1].kill();
     assert.ok(held.isValid);

@@ -1,4 +1,4 @@
-// The program's own code in the midst of ours: it aborts, throws, closes, or turns the event loop.
+// Tests of the program's code that runs during our code: it aborts, throws, closes the client, or runs the event loop.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -9,12 +9,12 @@ import { run } from './run.js';
 type Native = typeof import('../dist/native');
 const { native } = createRequire(require.resolve('steadlock'))('./native.js') as Native;
 
-/** Time passes, and JavaScript learns of nothing. */
+/** Blocks the thread, so that time passes and JavaScript handles no event. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-/** Waits, which a lease that is held does not keep the process alive for. */
+/** Waits for a promise and keeps the process alive meanwhile, because a held lease does not. */
 async function awaken<T>(promise: Promise<T>): Promise<T> {
   const alive = setInterval(() => {}, 1_000);
   try {
@@ -24,7 +24,7 @@ async function awaken<T>(promise: Promise<T>): Promise<T> {
   }
 }
 
-/** How many callers wait for a lock, as the client counts. */
+/** Returns how many callers wait for a lock, by the client's metrics. */
 function waiting(client: Client): number {
   const counts = client.metrics().matchAll(/^steadlock_waiting\{.*\} (\d+)$/gm);
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
@@ -92,7 +92,7 @@ describe('code of the program in the midst of an acquisition', () => {
       throw new Error('not implemented');
     };
     await assert.rejects(client.lock('a').lock({ signal }), /not implemented/);
-    // What was cancelled is counted as such before the next answer comes.
+    // The client counts the cancelled request before the next reply comes.
     await client.lock('a').isLocked();
     assert.equal(waiting(client), 0);
     await held.release();
@@ -174,7 +174,7 @@ describe('code of the program that is told of a loss', () => {
   });
 
   it('may turn the event loop: each answer is taken once, in its order', async () => {
-    // As loops inside of the loop do, of Electron's dialogs and others.
+    // Simulates nested event loops, such as those of Electron's dialogs.
     let turn = () => {};
     const open = native.open;
     native.open = (options, wake, opening) => {
@@ -200,7 +200,7 @@ describe('code of the program that is told of a loss', () => {
         turn();
       });
     });
-    // All of them lapse before JavaScript learns of the first.
+    // All leases expire before JavaScript learns of the first loss.
     block(300);
     const last = leases.at(-1)?.signal;
     if (!last?.aborted) await awaken(new Promise((resolve) => last?.addEventListener('abort', resolve)));

@@ -1,4 +1,4 @@
-// Programs in a process of their own.
+// Runs programs in a process of their own.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ export interface Ended {
   readonly code: number | null;
   readonly output: string;
   readonly errors: string;
-  /** From the program's last line of output to its end. */
+  /** The time from the program's last output to its end. */
   readonly lingeredMs: number;
 }
 

@@ -1,4 +1,4 @@
-// Scopes: `using()`, `await using`, and closing.
+// Tests of scopes: `using()`, `await using`, and closing.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -51,7 +51,7 @@ describe('a scope', () => {
         await server.store.del('lost');
       }),
       (error) => {
-        // The core's words: how it was lost, and what to do about it.
+        // The message is the core's: how the lease was lost, and what the program should do.
         assert.ok(error instanceof LockLostError, `${error}`);
         assert.deepEqual([error.operation, error.lockName, error.reason], ['release', 'lost', 'expired']);
         assert.equal(error.cause, 'its deadline passed, or its record was gone before that');

@@ -1,5 +1,5 @@
-// No message, representation, cause or stack repeats a secret, in whatever wrong place it was given:
-// `ci/secrets/shapes.json`, tested on the Node API.
+// Tests that no message, representation, cause or stack repeats a secret that was passed in a wrong place. The secrets
+// are in `ci/secrets/shapes.json`.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ interface Shapes {
 const file = join(__dirname, '..', '..', '..', '..', 'ci', 'secrets', 'shapes.json');
 const shapes: Shapes = JSON.parse(readFileSync(file, 'utf8'));
 
-/** Everything that a program could print of a value. */
+/** Returns everything that a program could print of a value. */
 function everything(value: unknown, seen = new Set<unknown>()): string {
   if (value === undefined || value === null || seen.has(value)) return '';
   seen.add(value);
@@ -27,7 +27,7 @@ function everything(value: unknown, seen = new Set<unknown>()): string {
   try {
     text += JSON.stringify(value);
   } catch {
-    // It cannot be printed so.
+    // JSON cannot represent this value.
   }
   if (value instanceof Error) {
     const { lockName } = value as { lockName?: string };
@@ -57,7 +57,7 @@ async function openRedlock(listen: Listen, urls: unknown): Promise<void> {
   await client?.close();
 }
 
-/** Takes a lock, and does what can fail. */
+/** Acquires a lock, and makes the calls that can fail. */
 async function use(listen: Listen, make: (client: Client) => unknown): Promise<void> {
   const client = await connect('memory://');
   // biome-ignore lint/suspicious/noExplicitAny: locks of every kind
@@ -150,7 +150,7 @@ const wrappers: ((text: string) => unknown)[] = [
   (text) => Symbol(text),
 ];
 
-/** What to give in a place, with what must not be seen after. */
+/** Generates the texts for one argument, each with the parts that must not appear. */
 function* given(kind: 'urls' | 'names' | 'keys'): Generator<[text: string, marks: string[]]> {
   if (kind === 'keys') {
     for (const { text } of shapes.keys) yield [text, ['hunter2']];
@@ -181,7 +181,7 @@ describe('secrets', () => {
       const isRead = place.startsWith('connect') || place.startsWith('redlock, ');
       let number = 0;
       for (const [text, marks] of given(kind)) {
-        // Where a URL is not read, one URL of every secret will do, in every type.
+        // For an argument that is not parsed as a URL, every 29th text is enough, in every type.
         const isTurn = number++ % 29 === 0;
         if (kind === 'urls' && !isRead && !isTurn) continue;
         for (const wrap of isTurn ? wrappers : wrappers.slice(0, 1)) {

@@ -1,4 +1,4 @@
-// A `using()` inside of a `using()` of the same lock, which waits for itself.
+// Tests of a `using()` inside a `using()` of the same lock, which waits for itself.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -55,7 +55,7 @@ describe('a using() inside of a using()', () => {
         client.using('outer', { within: lease }, () => 'entered again'),
         client.using('outer', { waitMs: 1_200 }, () => 'it ends').catch(() => 'it ended'),
       ];
-      // In the context of the body, which is over by then.
+      // Runs in the context of the body, after the body has ended.
       late = over.then(() => client.using('outer', () => 'after the end'));
       await sleep(1_300);
       await elsewhere.release();

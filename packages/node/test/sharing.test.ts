@@ -1,4 +1,4 @@
-// Several callers share one lock object: a caller without a lease of its own releases nothing.
+// Tests of one lock object with several callers: a caller without a lease of its own releases nothing.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -8,7 +8,7 @@ import { eventually, RedisServer } from './server.js';
 
 const AT_ONCE = 100;
 
-/** Every kind of lock that one holds alone. */
+/** Every kind of lock that one owner holds alone. */
 const KINDS: Record<string, (client: Client, name: string) => Lock> = {
   lock: (client, name) => client.lock(name),
   mutex: (client, name) => client.mutex(name),
@@ -18,7 +18,7 @@ const KINDS: Record<string, (client: Client, name: string) => Lock> = {
   'permits of a semaphore': (client, name) => client.semaphore(name, 2).permits(2),
 };
 
-/** What is no lease. */
+/** Values that are no lease. */
 const NO_LEASES = [undefined, null, {}, 'lease', 5, Object.create(null)];
 
 for (const transport of ['memory', 'redis'] as const) {
@@ -83,7 +83,7 @@ for (const transport of ['memory', 'redis'] as const) {
       await assert.rejects(semaphore.release(lease), NotOwnerError);
       await assert.rejects(other.lock('nothing').unlock(lease), NotOwnerError);
       if (server) {
-        // That of the lease from elsewhere.
+        // The one call is the release of the lease from the other client.
         assert.equal(sent - (calls as number), 1);
         assert.equal(await server.scriptCalls(), sent);
       }
@@ -118,7 +118,7 @@ for (const transport of ['memory', 'redis'] as const) {
       const fixed = await lock.lock({ leaseMs: 150 });
       assert.equal(lock.isHeld(), true);
       assert.equal(client.lock('held').isHeld(), false);
-      // The clock alone ends it: nothing of this thread has run that could have been told.
+      // Only the clock ends the lease: this thread has not run the event loop, so it got no event.
       const until = performance.now() + 200;
       while (performance.now() < until);
       assert.equal(lock.isHeld(), false);
@@ -127,7 +127,7 @@ for (const transport of ['memory', 'redis'] as const) {
       assert.equal(await lock.unlock(inner), 'released');
       assert.equal(lock.isHeld(), true);
       await other.forceRelease(other.lock('held'));
-      // For longer than it lasts: only that asks the server for sure.
+      // The length must exceed the rest of the lease: only such an extension certainly makes a server call.
       await assert.rejects(renewed.extend(60_000), { reason: 'removed' });
       await eventually(5_000, () => !lock.isHeld());
       await renewed.release();

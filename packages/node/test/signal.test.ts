@@ -1,5 +1,4 @@
-// The signal of a lease: in whose context its listeners run, what its reason says, and what a program that waits for it
-// alone does.
+// Tests of a lease's signal: the context of its listeners, its reason, and a program that only waits for it.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -62,7 +61,7 @@ describe('the signal of a lease', () => {
     const ended = await run(program, server.url, (output) => {
       if (!output.includes('held') || isTaken) return;
       isTaken = true;
-      // Later than the end of a program that nothing keeps alive.
+      // By this time a program that nothing keeps alive would have ended.
       setTimeout(() => server.store.del('awaited'), 1_000);
     });
     assert.deepEqual([ended.code, ended.output, ended.errors], [0, 'held\nremoved\n', '']);

@@ -1,4 +1,4 @@
-// What a program finds on the objects that it gets, whatever the declarations say.
+// Tests of the properties that a program finds on the public objects, independent of the type declarations.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ interface Table {
   readonly groups: { readonly types: { node: string }; readonly concepts: { node: string[] | string }[] }[];
 }
 
-/** What JavaScript itself looks for. */
+/** Names that JavaScript itself looks up. */
 const HOOKS = ['constructor', 'toJSON'];
 
 describe('the surface', () => {
@@ -58,7 +58,7 @@ describe('the surface', () => {
       for (let at: object = object; ![Object.prototype, Error.prototype].includes(at); at = Object.getPrototypeOf(at)) {
         for (const name of Object.getOwnPropertyNames(at)) found.add(name);
       }
-      // Of every error of JavaScript.
+      // Every error of JavaScript has these.
       for (const name of ['stack', 'message', 'name']) found.delete(name);
       assert.deepEqual(
         [...found].filter((name) => !named.has(name)),

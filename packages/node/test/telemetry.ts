@@ -1,4 +1,4 @@
-// What tests of telemetry need: providers that keep in memory what they are told, and what is to be told.
+// Helpers for tests of telemetry: providers that keep records in memory, and the expected records.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -36,14 +36,14 @@ interface Table {
   readonly spans: readonly { readonly name: string; readonly attributes: readonly string[] }[];
 }
 
-/** What every language records. */
+/** The table of the records, the same for every language. */
 export const TABLE = JSON.parse(
   readFileSync(join(__dirname, '..', '..', '..', '..', 'ci', 'api', 'metrics.json'), 'utf8'),
 ) as Table;
 
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
 
-/** What OpenTelemetry and we complained of, such as a span that was ended twice. */
+/** The warnings and errors of OpenTelemetry and of this package, such as a span that was ended twice. */
 const complaints: unknown[][] = [];
 const complain = (...what: unknown[]) => void complaints.push(what);
 diag.setLogger(
@@ -51,12 +51,12 @@ diag.setLogger(
   { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
 );
 
-/** What was complained of since the last time. */
+/** Returns the warnings and errors since the last call. */
 export function newComplaints(): unknown[][] {
   return complaints.splice(0);
 }
 
-/** A span, as far as tests look at it. */
+/** The parts of a span that tests compare. */
 export interface Told {
   readonly name: string;
   readonly attributes: Attributes;
@@ -68,7 +68,7 @@ class Reader extends MetricReader {
   protected override async onForceFlush(): Promise<void> {}
 }
 
-/** Providers of both sorts. */
+/** Providers for spans and for metrics. */
 export class Recorded {
   readonly #exporter = new InMemorySpanExporter();
   readonly #reader = new Reader();
@@ -78,7 +78,7 @@ export class Recorded {
   });
   readonly meterProvider = new MeterProvider({ readers: [this.#reader, this.#changes] });
 
-  /** Does something within a span of the program's own, which ends after it. */
+  /** Runs `what` in a span of the program. Ends the span afterwards. */
   within<T>(what: (span: Span) => Promise<T>): Promise<T> {
     return this.tracerProvider.getTracer('program').startActiveSpan('program', async (span) => {
       try {
@@ -89,12 +89,12 @@ export class Recorded {
     });
   }
 
-  /** Our spans that have ended, in that order. */
+  /** Returns this package's spans, in the order in which they ended. */
   spans(): ReadableSpan[] {
     return this.#exporter.getFinishedSpans().filter(({ instrumentationScope: { name } }) => name === 'steadlock');
   }
 
-  /** The same, without what is of no interest; they are forgotten then. */
+  /** Returns the same spans, reduced to the compared parts, and forgets them. */
   told(): Told[] {
     const spans = this.spans().map(({ name, attributes, status }) => {
       return { name, attributes, status: status.code === SpanStatusCode.ERROR ? ('error' as const) : ('ok' as const) };
@@ -103,28 +103,31 @@ export class Recorded {
     return spans;
   }
 
-  /** All metrics, read now. */
+  /** Reads all metrics now. */
   async metrics(): Promise<MetricData[]> {
     const { resourceMetrics, errors } = await this.#reader.collect();
     assert.deepEqual(errors, []);
     return resourceMetrics.scopeMetrics.flatMap(({ scope, metrics }) => (scope.name === 'steadlock' ? metrics : []));
   }
 
-  /** Whether a reading of the client's counts has anything. What was read once is repeated by other readers. */
+  /**
+   * Whether a reading of the client's counts contains data. Uses a reader of changes, because other readers repeat what
+   * they have read once.
+   */
   async isRead(): Promise<boolean> {
     const { resourceMetrics } = await this.#changes.collect();
     const metrics = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
     return metrics.some(({ descriptor: { name }, dataPoints }) => name === 'steadlock.held' && dataPoints.length > 0);
   }
 
-  /** What a metric says, by its attributes; of a histogram, how many were recorded. */
+  /** Returns the numbers of a metric by attributes; for a histogram, the counts of its records. */
   async numbers(name: string): Promise<Map<string, number>> {
     const metric = (await this.metrics()).find(({ descriptor }) => descriptor.name === name);
     return metric === undefined ? new Map() : numbersOf(metric);
   }
 }
 
-/** The numbers of a metric by its attributes, in order; of a histogram, how many were recorded. */
+/** Returns the numbers of a metric by attributes, in order; for a histogram, the counts of its records. */
 export function numbersOf(metric: MetricData): Map<string, number> {
   if (metric.dataPointType === DataPointType.SUM) {
     return sorted(metric.dataPoints.map(({ attributes, value }) => [keyOf(attributes), value]));
@@ -133,7 +136,9 @@ export function numbersOf(metric: MetricData): Map<string, number> {
   return sorted(metric.dataPoints.map(({ attributes, value }) => [keyOf(attributes), value.count]));
 }
 
-/** The same, as `Client.metrics` says it, or said it. Groups of tests need no escapes. */
+/**
+ * Returns the same numbers from `Client.metrics`, or from an earlier text of it. The groups in tests need no escapes.
+ */
 export function counted(from: Client | string, name: string): Map<string, number> {
   const text = typeof from === 'string' ? from : from.metrics();
   const lines = text.split('\n').filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
@@ -146,17 +151,17 @@ export function counted(from: Client | string, name: string): Map<string, number
   );
 }
 
-/** Only what is not zero. */
+/** Returns the numbers that are not zero. */
 export function positive(numbers: Map<string, number>): Map<string, number> {
   return new Map([...numbers].filter(([, number]) => number !== 0));
 }
 
-/** The context without any span. */
+/** Runs `what` in the context without a span. */
 export function outside<T>(what: () => T): T {
   return context.with(ROOT_CONTEXT, what);
 }
 
-/** The span that is current. */
+/** Returns the id of the current span. */
 export function current(): string | undefined {
   return trace.getActiveSpan()?.spanContext().spanId;
 }

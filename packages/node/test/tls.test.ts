@@ -1,4 +1,4 @@
-// `rediss://` with client certificates. What each refusal says is tested in `core/client/tests/tls.rs`.
+// Tests of `rediss://` with client certificates. `core/client/tests/tls.rs` tests the message of each refusal.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-// The watchdog: it works beside the event loop, not on it.
+// Tests that the watchdog works on its own thread, not on the event loop.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

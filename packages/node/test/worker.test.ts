@@ -1,4 +1,4 @@
-// Worker threads: each has a client of its own, and may end at any time.
+// Tests of worker threads: each has a client of its own, and can end at any time.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,14 +1,17 @@
-// Keeps the program alive while somebody waits for an answer, and only then, where programs end by themselves.
+// Keeps the program alive only while a caller waits for a reply, on hosts whose programs end by themselves.
 
 import { globals, IS_WORKERS, keepAlive, type Timer } from './runtime.js';
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Made at the first wait: some hosts refuse timers before the first request. Then it belongs to nobody's request. */
+/**
+ * The timer is made at the first wait, because some hosts refuse timers before their first request. Where timers belong
+ * to a request (Cloudflare Workers), `endsByItself` is false, and no timer is made.
+ */
 let timer: Timer | undefined;
 let waiting = 0;
 
-/** One more caller waits. */
+/** Called when a caller starts to wait. */
 export function wait(): void {
   waiting += 1;
   if (waiting > 1 || !endsByItself()) return;
@@ -16,20 +19,23 @@ export function wait(): void {
   keepAlive(timer, true);
 }
 
-/** A caller has its answer, or went away. */
+/** Called when a caller has its reply or was cancelled. */
 export function stopWaiting(): void {
   waiting -= 1;
   if (waiting === 0 && timer !== undefined) keepAlive(timer, false);
 }
 
-/** Whether the program ends when no timer and no connection is left. */
+/** Whether the program ends when it has no timer and no connection any more. */
 function endsByItself(): boolean {
   const { Deno, process } = globals;
   return Deno !== undefined || (process?.versions?.node !== undefined && !IS_WORKERS);
 }
 
-/** The program has a signal of a lease. Hosts of this package do not say who listens to it. */
+/**
+ * Called when the program reads the signal of a lease. Does nothing: the hosts of this package do not show whether a
+ * signal has listeners.
+ */
 export function listenedTo(_signal: AbortSignal): void {}
 
-/** The lease is released or lost. */
+/** Called when the lease is released or lost. Does nothing. */
 export function noMoreListenedTo(_signal: AbortSignal): void {}

@@ -1,6 +1,6 @@
-// What crosses between JavaScript and the core: `bindings/wasm/src`.
+// The data that crosses the border between JavaScript and the core: see `bindings/wasm/src`.
 
-/** One client of the core. The numbers that it gives are those of requests, whose answers come by `drain`. */
+/** A client of the core. Most methods return a request number, and the reply to the request comes by `drain`. */
 export interface NativeClient {
   acquire(
     lock: string,
@@ -63,7 +63,7 @@ export interface NativeClientInfo {
   readonly program: string;
   readonly language: string;
   readonly version: string;
-  /** In seconds since 1970. */
+  /** The start of the client in seconds since 1970. */
   readonly since: number;
   readonly label: string;
 }

@@ -1,17 +1,18 @@
-// What a client tells once its core has failed. WebAssembly that trapped may be in any state, so it is asked nothing any
-// more: what waits fails, and what is held is lost, though its record stays on the server until its lease ends.
+// Replaces the core of a client after a failure. WebAssembly that trapped can be in any state, so no call may reach it
+// any more: pending requests fail, and held leases count as lost, although their records stay on the server until they
+// expire.
 
 import type { NativeFailure } from './binding.js';
 import { codes, words } from './words.js';
 
-/** What is asked after the failure. The core counts its own requests from 0. */
+/** The first request number after the failure. The core counts its own requests from 0. */
 const FIRST_REQUEST = 2 ** 52;
 
 export class Broken {
-  /** How many numbers a row has. */
+  /** The number of columns of a row. */
   static readonly WIDTH = 4;
 
-  /** What everybody gets. */
+  /** The error of every call after the failure. */
   static readonly FAILURE: NativeFailure = {
     kind: 'Unavailable',
     message: 'the WebAssembly module of steadlock-web failed; make a client anew, in a fresh program if it fails again',
@@ -32,14 +33,14 @@ export class Broken {
     this.#rows = [...losses, ...failures];
   }
 
-  /** Takes a request, which fails. */
+  /** Accepts a request, which then fails. Returns the request number. */
   refuse(): number {
     this.#requests += 1;
     this.#rows.push([codes().failed, this.#requests, 0, 0]);
     return this.#requests;
   }
 
-  /** As a client's `drain`. */
+  /** Works like a client's `drain`. */
   drain(buffer: Float64Array): number {
     const rows = this.#rows.splice(0, Math.floor(buffer.length / Broken.WIDTH));
     rows.forEach((row, at) => {

@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// The same for where a bundler may leave the core's file behind: then it comes from a script, which is loaded only then.
-// Not for browsers: a bundle of one file would make every page load it.
+// The entry for hosts where a bundler can leave the core's file behind. If the file is missing, the core is loaded from
+// a script, and only then. Not for browsers: in a bundle of one file, every page would load that script.
 
 import { unpack } from './unpack.js';
 import { useInlined } from './wasm.js';

@@ -8,24 +8,25 @@ import type { RedisClient } from './redis-client.js';
 import { textOf } from './thrown.js';
 import { isNamed, load, Unreachable } from './wasm.js';
 
-/** What only a client that opens connections itself could do. */
+/** The options that only a client with its own connections can support. */
 const FOREIGN = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
 
-/** How a client works. What is left out has the default. `renew` is false unless it is given. */
+/** The options of a client. An option that is left out has its default. The default of `renew` is false. */
 export type ConnectOptions = Omit<AllOptions, (typeof FOREIGN)[number]>;
 
 /**
- * Makes a client of the program's own Redis client, and asks its server whether it runs scripts.
+ * Makes a client that uses the program's own Redis client, and checks that the server runs scripts.
  *
- * Leases are fixed unless `renew` is true, here, of the lock or of the call: this package renews by the host's timers,
- * which a busy event loop and a page in the background delay, and which end with the request that a serverless host
- * made them for.
+ * Leases are fixed unless `renew` is true here, for the lock or for the call. This package renews leases with the
+ * host's timers. A busy event loop or a page in the background delays these timers, and on a serverless host they end
+ * with the request that made them.
  *
- * @param redis the program's client: one that an adapter made, or a few lines of your own, see `RedisClient`
- * @throws UnavailableError if the server did not answer within `connectTimeoutMs`, or the core's file could not be fetched
- * @throws MisconfiguredError if the server refuses to run scripts, if keys are renamed on the way to it or answers are
- *   turned into something else on the way back, or if the core's file is not beside its script, as in some bundles
- * @throws InvalidArgumentError for something else than a `RedisClient`, or an option out of range
+ * @param redis the program's client: the result of an adapter, or your own implementation, see `RedisClient`
+ * @throws UnavailableError if the server did not answer within `connectTimeoutMs`, or the core's file could not be
+ * fetched
+ * @throws MisconfiguredError if the server refuses to run scripts, if keys or replies are changed on their way, or if
+ * the core's file is not beside its script, as in some bundles
+ * @throws InvalidArgumentError if `redis` is no `RedisClient`, or for an option out of its range
  */
 export async function connect(redis: RedisClient, options?: ConnectOptions): Promise<Client> {
   const client = redisClient(redis);
@@ -34,17 +35,17 @@ export async function connect(redis: RedisClient, options?: ConnectOptions): Pro
 
 /**
  * Makes a client of several independent primaries, an odd number from 3 to 15, none a replica of another. Every lock of
- * it is a RedLock: a majority of them holds it, and it goes on while a minority is down.
+ * this client is a RedLock: a majority of the primaries holds it, so it survives the failure of a minority.
  *
- * `lock(name)` and `mutex(name)` both give it, and mean the same lock; other kinds are refused with
- * `InvalidArgumentError` when they are used. It is not reentrant, and its leases have no token.
+ * `lock(name)` and `mutex(name)` both return a RedLock, and are the same lock; other kinds are refused with
+ * `InvalidArgumentError` when they are used. A RedLock is not reentrant, and its leases have no token.
  *
- * @param clients a `RedisClient` for each primary; their names differ. That they lead to different servers is for the
- *   program to make sure of: two that share one would count twice
+ * @param clients a `RedisClient` for each primary, with different names. The program must make sure that they lead to
+ * different servers: a server with two clients would count twice
  * @param options as for `connect`, the same for each primary
  * @throws UnavailableError if no majority can be reached within `connectTimeoutMs`
- * @throws MisconfiguredError if a name is listed twice, or a server refuses to run scripts
- * @throws InvalidArgumentError for an even number of primaries, or an option out of range
+ * @throws MisconfiguredError if two clients have the same name, or a server refuses to run scripts
+ * @throws InvalidArgumentError for an even number of primaries, or an option out of its range
  */
 export async function redlock(clients: readonly RedisClient[], options?: ConnectOptions): Promise<Client> {
   if (!Array.isArray(clients)) throw wrong('the clients', 'an array', clients, 'connect');
@@ -70,7 +71,10 @@ async function open(
   return new Client(await Engine.open(clientOptions(servers, given), clients));
 }
 
-/** A page without a network may have it later; a file that a bundler left behind does not come by itself. */
+/**
+ * Returns the error for a core that could not be loaded. A page without a network can succeed later, so that is
+ * `Unavailable`; a file that a bundler left behind stays missing, so that is `Misconfigured`.
+ */
 function notLoaded(error: unknown): SteadlockError {
   const details = { operation: 'connect', cause: textOf(error) } as const;
   if (error instanceof Unreachable) {

@@ -1,6 +1,6 @@
-// Which call of the program something belongs to. What the hosts of this package have in common cannot say it.
+// The context of the program's calls. Not every host of this package has such contexts, so these functions do nothing.
 
-/** @internal A context to run a call in. */
+/** @internal A context in which a function can run. */
 export interface Context {
   run(call: () => void): void;
   end(): void;
@@ -8,12 +8,12 @@ export interface Context {
 
 const ONLY: Context = { run: (call) => call(), end: () => {} };
 
-/** @internal The only one that there is. */
+/** @internal Returns the only context. */
 export function contextOfNow(): Context {
   return ONLY;
 }
 
-/** @internal The place of the program's call that is under way, which nobody reads here. */
+/** @internal Returns no place, because this package does not warn of waits for oneself. */
 export function placeOfNow(): undefined {
   return undefined;
 }
@@ -29,7 +29,7 @@ export function whileHolding<T>(
   return body();
 }
 
-/** @internal A wait without limit begins. */
+/** @internal Called when a wait without a bound begins. Does nothing. */
 export function watchForSelfWait(_native: unknown, _address: string, _name: string): (() => void) | undefined {
   return undefined;
 }

@@ -1,10 +1,10 @@
-// One client of the core, and what its engine needs of the host: turns, timers, and the program's Redis clients.
+// A client of the core, and the services of the host for its engine: turns, timers, and the program's Redis clients.
 //
 //   a call of JavaScript ─► the core ─► a turn, soon ─► what is to be sent ─► the program's Redis client
 //                              ▲                                                    │
 //                              └─────── an answer, a message, or a time has come ◄──┘
 //
-// The core never calls JavaScript. Each input asks for a turn of the engine, which all inputs of one tick share.
+// The core never calls JavaScript. After each call of the core a turn is scheduled; all calls of one tick share it.
 
 import type { NativeClient, NativeFailure, NativeHolder, NativeObservation } from './binding.js';
 import { Broken } from './broken.js';
@@ -22,11 +22,11 @@ export class DrivenClient implements NativeClient {
   readonly #wake: () => void;
   #isTurnWanted = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When the timer fires. */
+  /** The time at which the timer fires. */
   #timerAt = 0;
-  /** Since the core failed: a trap leaves it in no state to be asked anything. */
+  /** Set after the core failed: after a trap no call may reach the core. */
   #broken: Broken | undefined;
-  /** What was asked and not answered, and the leases that are held: for the day that the core fails. */
+  /** The pending requests and the held leases, to be ended if the core fails. */
   readonly #requests: Set<number>;
   readonly #leases = new Set<number>();
   readonly #codes = codes();
@@ -128,7 +128,7 @@ export class DrivenClient implements NativeClient {
     return this.#ask(undefined, (core) => core.nextObservation(isWanted));
   }
 
-  /** Asks the core for something, and wants a turn. */
+  /** Submits a request to the core, and schedules a turn. */
   #submit(ask: (core: Core) => number): number {
     const request = this.#ask(undefined, ask) ?? (this.#broken as Broken).refuse();
     this.#requests.add(request);
@@ -136,13 +136,16 @@ export class DrivenClient implements NativeClient {
     return request;
   }
 
-  /** Tells the core something, and wants a turn. */
+  /** Reports something to the core, and schedules a turn. */
   #tell(what: (core: Core) => void): void {
     this.#ask(undefined, what);
     this.#wantTurn();
   }
 
-  /** What is left of a lease. Who asks may notice first that the machine slept, as timers did too: a turn tells all. */
+  /**
+   * Returns `left`. If nothing is left, schedules a turn: after a sleep of the machine, timers are late too, and this
+   * caller can be the first to notice the loss. The turn reports it.
+   */
   #noticing<T extends number | boolean>(left: T): T {
     if (!left) this.#wantTurn();
     return left;
@@ -177,7 +180,7 @@ export class DrivenClient implements NativeClient {
     else this.#setTimer(this.#ask(undefined, (core) => core.dueInMs()));
   }
 
-  /** Sets the timer, unless it fires soon enough: a turn too many does no harm. */
+  /** Sets the timer, unless it fires early enough. An additional turn does no harm. */
   #setTimer(inMs: number | undefined): void {
     if (inMs === undefined) return;
     const at = performance.now() + inMs;
@@ -191,7 +194,7 @@ export class DrivenClient implements NativeClient {
       },
       Math.min(Math.ceil(inMs), LONGEST_TIMER_MS),
     );
-    // A waiter keeps the program alive; a renewal does not.
+    // Only waiting callers keep the program alive; renewals do not.
     keepAlive(this.#timer, false);
   }
 
@@ -201,7 +204,7 @@ export class DrivenClient implements NativeClient {
     this.#servers.end();
   }
 
-  /** What the core says of requests and leases. */
+  /** Follows the rows of the core, to know the pending requests and the held leases. */
   #note(buffer: Float64Array, at: number): void {
     const [code, id, lease] = [buffer[at], buffer[at + 1] as number, buffer[at + 2] as number];
     const { lost, granted, observed } = this.#codes;
@@ -210,7 +213,7 @@ export class DrivenClient implements NativeClient {
     if (code === granted) this.#leases.add(lease);
   }
 
-  /** The core trapped: every waiting caller is told, and nobody relies on a lease any more. */
+  /** Handles a trap of the core: all pending requests fail, and all leases are lost. */
   #fail(error: unknown): void {
     this.#broken = new Broken(error, this.#requests, this.#leases);
     this.#wantTurn();

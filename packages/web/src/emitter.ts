@@ -2,7 +2,7 @@ import type { ClientEvents } from './observations.js';
 
 type Listener<Name extends keyof ClientEvents> = (...observation: ClientEvents[Name]) => void;
 
-/** What tells of a client's connections and leases, with the methods that Node's `EventEmitter` has for it. */
+/** Emits the events of a client's connections and leases. Has the main methods of Node's `EventEmitter`. */
 export class Emitter {
   readonly #listeners = new Map<keyof ClientEvents, Listener<keyof ClientEvents>[]>();
 
@@ -12,7 +12,7 @@ export class Emitter {
     return this;
   }
 
-  /** Calls `listener` at the next event of this name, and no more. */
+  /** Calls `listener` at the next event of this name only. */
   once<Name extends keyof ClientEvents>(name: Name, listener: Listener<Name>): this {
     const once: Listener<Name> = (...observation) => {
       this.off(name, once);
@@ -21,7 +21,7 @@ export class Emitter {
     return this.on(name, once);
   }
 
-  /** Calls it no more. */
+  /** Removes a listener. */
   off<Name extends keyof ClientEvents>(name: Name, listener: Listener<Name>): this {
     const listeners = this.#listeners.get(name) ?? [];
     const at = listeners.lastIndexOf(listener);
@@ -40,13 +40,13 @@ export class Emitter {
     return listeners.length > 0;
   }
 
-  /** @internal The events that somebody listens to. */
+  /** @internal Returns the names of the events that have listeners. */
   eventNames(): string[] {
     return [...this.#listeners].filter(([, listeners]) => listeners.length > 0).map(([name]) => name);
   }
 }
 
-/** @internal One that nobody listens to. */
+/** @internal Makes an emitter without listeners. */
 export function emitter(): Emitter {
   return new Emitter();
 }

@@ -1,4 +1,5 @@
-// No host tells of its end in time for a call to a server: a lock that is held then is free when its lease expires.
+// No host of this package reports its end early enough for a server call. Locks that are held then expire with their
+// leases.
 
 import type { NativeClient } from './native.js';
 
@@ -6,5 +7,5 @@ export function closeAtExit(_client: NativeClient): void {}
 
 export function forgetAtExit(_client: NativeClient): void {}
 
-/** The client is closed and has answered everything. Here that leaves nothing open. */
+/** Called when a client is closed and has answered every request. Does nothing, because no handle is open. */
 export function endCalls(_client: unknown): void {}

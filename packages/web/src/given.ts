@@ -1,36 +1,41 @@
-// Looks at clients and options when adapters are given them, so that a mistake is told where it is made.
+// Checks the arguments of adapters at once, so that the error comes from the call with the mistake.
 
 import { wrong } from './arguments.js';
 import { InvalidArgumentError, MisconfiguredError } from './errors.js';
 import { textOf } from './thrown.js';
 
-/** The key of what the client behind an adapter says of itself. A symbol of all copies: bundlers may make several. */
+/**
+ * The key of the information about the client behind an adapter. `Symbol.for` makes it the same in all copies of this
+ * module, of which bundlers can make several.
+ */
 export const BEHIND: unique symbol = Symbol.for('steadlock-web.behind') as never;
 
-/** The client behind an adapter, as it shows itself beside a `RedisClient`. */
+/** The information about the client behind an adapter. */
 export interface Behind {
-  /** Throws if it cannot be used as it is: it was closed, or is not connected. */
+  /** Throws if the client cannot be used: it was closed, or is not connected. */
   check(): void;
-  /** The last error that it told of, if somebody listens to its errors. */
+  /** Returns the last error that the client emitted, if the program listens to its errors. */
   lastError?(): unknown;
 }
 
-/** The client behind an adapter. */
+/** Returns the information about the client behind an adapter. */
 export function behind(client: object): Behind | undefined {
   return (client as { readonly [BEHIND]?: Behind })[BEHIND];
 }
 
-/** The error for a client of the wrong sort, or of nothing. */
+/** Returns the error for a missing client or a client of the wrong library. */
 export function invalid(message: string): InvalidArgumentError {
   return new InvalidArgumentError(message, { operation: 'connect' });
 }
 
-/** The error for a client that is set up in a way that locks cannot work with. */
+/** Returns the error for a client with a configuration that does not work with locks. */
 export function misconfigured(message: string): MisconfiguredError {
   return new MisconfiguredError(message, { operation: 'connect' });
 }
 
-/** Whether an object has functions of all these names. One that throws when it is looked at, as some proxies do, is refused. */
+/**
+ * Whether an object has functions of all these names. Refuses an object whose properties throw, such as some proxies.
+ */
 export function has(value: unknown, ...names: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false;
   try {
@@ -40,12 +45,12 @@ export function has(value: unknown, ...names: readonly string[]): boolean {
   }
 }
 
-/** The error for a value of the wrong type. */
+/** Returns the error for a value of the wrong type. */
 export function mistaken(what: string, wanted: string, value: unknown): InvalidArgumentError {
   return wrong(what, wanted, value, 'connect');
 }
 
-/** An adapter's options, of these names and types only; `number` is one that is more than 0. */
+/** Checks the names and types of an adapter's options. A `number` must be 1 or more. */
 export function adapterOptions<T extends object>(given: T, types: Readonly<Record<keyof T, string>>): T {
   if (typeof given !== 'object' || given === null) throw mistaken('the options', 'an object', given);
   for (const [name, value] of Object.entries(given)) {
@@ -59,7 +64,7 @@ export function adapterOptions<T extends object>(given: T, types: Readonly<Recor
   return given;
 }
 
-/** Where a client of some library is meant for another adapter, or for none: what to do. */
+/** Returns advice for a client that belongs to another adapter or to none. */
 export function strayClient(value: unknown): string | undefined {
   if (has(value, 'then')) return 'a promise; await it first';
   const of = (library: string, adapter: string, path: string, what = 'it') =>
@@ -70,7 +75,7 @@ export function strayClient(value: unknown): string | undefined {
   if (has(value, 'call', 'defineCommand')) return of('ioredis', 'ioredis', 'ioredis');
   if (has(value, 'internal_send_command'))
     return 'a client of redis 3 or older, which gives no promises; take a newer one';
-  // Those of Deno have its name in one case only, and take a command otherwise.
+  // Deno's clients have `evalsha` in lower case only, and their `sendCommand` has other arguments.
   if (has(value, 'sendCommand', 'evalsha'))
     return "a client of Deno's own; give its URL to `deno` of steadlock-web/deno";
   if (has(value, 'sendCommand')) return of('node-redis', 'nodeRedis', 'node-redis');
@@ -83,12 +88,13 @@ interface Emitter {
   on(event: string, listener: (error: unknown) => void): unknown;
 }
 
-/** The last error of each client. */
+/** The last error that each client emitted. */
 const lastErrors = new WeakMap<object, { error: unknown }>();
 
 /**
- * Notes what a client tells of its connection, as its calls may only wait meanwhile. A client whose errors nobody listens
- * to ends the program, or writes them to the console; that stays so.
+ * Stores the errors that a client emits about its connection, because its calls may only wait meanwhile. Adds no
+ * listener to a client without one: such a client ends the program at an error, or writes it to the console, and that
+ * must not change.
  */
 export function noteErrors(client: object): () => unknown {
   const emitter = client as Emitter;

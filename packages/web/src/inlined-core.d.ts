@@ -1,3 +1,3 @@
-/** The core, gzipped, in Base64: written by `build-wasm.mjs`. */
+/** The core, gzipped and in Base64. `build-wasm.mjs` writes this module. */
 declare const core: string;
 export default core;

@@ -1,5 +1,5 @@
 /**
- * The core within a script, for bundles without a file beside them: `import 'steadlock-web/inlined'`, before the first
+ * The core inside a script, for bundles without further files: `import 'steadlock-web/inlined'`, before the first
  * `connect`. It makes a bundle about 265 kB larger, and needs a host that compiles WebAssembly at run time.
  */
 

@@ -1,4 +1,4 @@
-// The core as the shared code knows it.
+// The core in the form that the shared code uses.
 
 import type { ClientOptions, NativeClient, NativeFailure, Vocabulary } from './binding.js';
 import { Broken } from './broken.js';
@@ -17,11 +17,11 @@ export type {
   Vocabulary,
 } from './binding.js';
 
-/** What opening a client needs beside its options: the program's own clients, by the numbers of their servers. */
+/** The additional argument for opening a client: the program's own Redis clients, by the numbers of their servers. */
 export type Opening = readonly RedisClient[];
 
 export const native = {
-  /** Opens a client on the program's own ones, which `wake` is called for whenever there is something to drain. */
+  /** Opens a client that uses the program's own Redis clients. `wake` is called whenever there are events to drain. */
   open(options: ClientOptions, wake: () => void, clients: Opening): NativeClient | NativeFailure {
     try {
       const opened = loaded().open(options);
@@ -29,14 +29,16 @@ export const native = {
       const told = { isLazy: options.lazy ?? false, keyPrefix: options.keyPrefix ?? '' };
       return new DrivenClient(opened, clients, scripts(), told, wake);
     } catch (error) {
-      // It trapped: an earlier failure left it in no state to be used.
+      // The core trapped, because an earlier failure left it in an unusable state.
       return { ...Broken.FAILURE, operation: 'connect', cause: `${error}` };
     }
   },
   vocabulary: (): Vocabulary => loaded().vocabulary(),
   lostError: (name: string, reason: string, isForgotten: boolean, atRelease: boolean): NativeFailure =>
     loaded().lostError(name, reason, isForgotten, atRelease),
-  /** A lock's name as messages show it. Before the first client nobody has a lock, and what is named stays unsaid. */
+  /**
+   * Returns a lock's name as messages show it. Before the core is loaded there is no lock, and the name is not shown.
+   */
   shown: (name: string): string => core()?.shown(name) ?? '…',
 };
 

@@ -1,8 +1,8 @@
-// Which host this is, for those who ask who holds a lock.
+// The identity of this program, for the information about holders.
 
 import { globals, IS_WORKERS } from './runtime.js';
 
-/** @internal The program's name, where the host knows one. */
+/** @internal Returns the program's name, if the host knows it; otherwise `web`. */
 export function programName(): string {
   const script = globals.process?.argv?.[1];
   return (typeof script === 'string' && script.split(/[\\/]/).at(-1)) || 'web';

@@ -1,33 +1,35 @@
-/** An answer of a script: `null`, a number, a string, or a list of these. Bytes are taken for UTF-8. */
+/** A reply of a script: `null`, a number, a string, or a list of these. Bytes are decoded as UTF-8. */
 export type Reply = null | undefined | number | bigint | string | Uint8Array | readonly Reply[];
 
 /**
- * What Steadlock asks of the program's own Redis client. The adapters make one of each usual client; for another, write
- * these few lines.
+ * The interface to the program's own Redis client. Adapters make one from each usual client; for another client,
+ * implement it yourself.
  */
 export interface RedisClient {
-  /** The server as messages name it, without user and password: `127.0.0.1:6379`. Default `redis`. */
+  /** The name of the server in messages, without user and password: `127.0.0.1:6379`. Default `redis`. */
   readonly name?: string | undefined;
   /**
-   * Whether the server is a node of a cluster: then releases are told on its sharded channels, on which the other
-   * languages listen, and those of `lock` and `fairLock` on ordinary ones too. Default false.
+   * Whether the server is a node of a cluster. Notifications of releases are then also published on its sharded
+   * channels, to which the other languages subscribe; those of `lock` and `fairLock` are on ordinary channels too.
+   * Default false.
    */
   readonly cluster?: boolean | undefined;
   /**
    * Runs a script, as `EVAL script keys.length ...keys ...args`, or `EVALSHA` with `sha1` and `EVAL` on `NOSCRIPT`.
    *
-   * What the server refuses is to reject with an error whose `name` is `ReplyError` and whose `message` is the server's
-   * own: then the script did nothing. Every other rejection counts as "nobody knows whether it ran". There is no need
-   * to give up after a time: Steadlock does, by `commandTimeoutMs`, and takes no notice of what comes later.
+   * If the server refuses the script, the promise must reject with an error whose `name` is `ReplyError` and whose
+   * `message` is the server's own. The script then had no effect. After any other rejection, Steadlock assumes that the
+   * script may have run. A time limit is not necessary: Steadlock stops waiting after `commandTimeoutMs`, and ignores a
+   * later result.
    *
-   * @returns the script's answer
+   * @returns the script's reply
    */
   eval(script: string, keys: readonly string[], args: readonly string[], sha1: string): PromiseLike<Reply> | Reply;
   /**
-   * Listens to a channel, and calls `onMessage` with each message. Left out, waiters poll from time to time, and
-   * notice a release up to `retryIntervalMs` later.
+   * Subscribes to a channel, and calls `onMessage` with each message. Without this method waiters poll, and notice a
+   * release up to `retryIntervalMs` later.
    *
-   * @returns once the server has confirmed it: a function that ends it, or nothing
+   * @returns when the server has confirmed: a function that ends the subscription, or nothing
    */
   subscribe?(channel: string, onMessage: (message: string) => void): PromiseLike<Unsubscribe> | Unsubscribe;
 }
@@ -35,7 +37,7 @@ export interface RedisClient {
 /** Ends a subscription. */
 export type Unsubscribe = (() => unknown) | undefined;
 
-/** What a server refused, for a `RedisClient` of one's own: `throw new ReplyError(text)`. */
+/** The refusal of a server, for your own `RedisClient`: `throw new ReplyError(text)`. */
 export class ReplyError extends Error {
   /** @param message the server's own text, such as `WRONGTYPE Operation against a key …` */
   constructor(message: string) {

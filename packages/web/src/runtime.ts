@@ -1,4 +1,4 @@
-// What hosts of JavaScript have in common and no library of TypeScript describes for all of them.
+// The globals and timers of JavaScript hosts, for which no TypeScript library has common types.
 
 interface Process {
   readonly argv?: readonly string[];
@@ -21,16 +21,16 @@ interface Globals {
   readonly navigator?: { readonly userAgent?: string };
 }
 
-/** What is there, of what may be there. */
+/** The globals, each of which can be missing. */
 export const globals: Globals = globalThis as never;
 
-/** Whether it is Cloudflare Workers, whose timers belong to a request, and whose clock stands still between two I/Os. */
+/** Whether the host is Cloudflare Workers. There timers belong to a request, and the clock advances only at I/O. */
 export const IS_WORKERS = globals.navigator?.userAgent === 'Cloudflare-Workers';
 
-/** What `setTimeout` gives: a number, or an object of Node and Bun. */
+/** The result of `setTimeout`: a number, or an object in Node and Bun. */
 export type Timer = ReturnType<typeof setTimeout> | { ref(): void; unref(): void };
 
-/** A timer keeps the program alive from now on, or does not any more, where programs end by themselves. */
+/** Sets whether a timer keeps the program alive, on hosts whose programs end by themselves. */
 export function keepAlive(timer: Timer, isWanted: boolean): void {
   if (globals.Deno && typeof timer === 'number') {
     if (isWanted) globals.Deno.refTimer(timer);
@@ -41,7 +41,7 @@ export function keepAlive(timer: Timer, isWanted: boolean): void {
   }
 }
 
-/** Waits without keeping the program alive; never ends if the signal aborts. */
+/** Waits without keeping the program alive. If the signal aborts, the promise stays pending for ever. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);

@@ -1,4 +1,5 @@
-// The servers of one client: what is sent to them by the program's Redis clients, and what they say.
+// The servers of one client. Sends items with the program's Redis clients, and reports replies and messages to the
+// core.
 
 import { behind } from './given.js';
 import type { NativeClient as Core } from './glue.js';
@@ -6,13 +7,13 @@ import type { RedisClient, Unsubscribe } from './redis-client.js';
 import { pause } from './runtime.js';
 import { isServers, textOf } from './thrown.js';
 
-/** A script, as the core numbers them. */
+/** A script. The core refers to scripts by their position. */
 export interface Script {
   readonly text: string;
   readonly sha1: string;
 }
 
-/** Something to send: `bindings/wasm/src/transmit.rs`. */
+/** An item to send: see `bindings/wasm/src/transmit.rs`. */
 export type Transmit =
   | {
       readonly what: 'call';
@@ -24,34 +25,40 @@ export type Transmit =
     }
   | { readonly what: 'subscribe' | 'unsubscribe'; readonly node: number; readonly channel: string };
 
-/** Why a server could not be asked. */
+/** The reason why a server could not be called. */
 interface Failure {
   readonly text: string;
-  /** Another try would fail the same way. */
+  /** Whether another attempt would fail in the same way. */
   readonly isLasting: boolean;
 }
 
 interface Conditions {
-  /** Tells the core what was seen. */
+  /** Reports an event to the core. */
   readonly tell: (what: (core: Core) => void) => void;
   readonly connectTimeoutMs: number;
-  /** Nothing is asked of the servers before the first use. */
+  /** Whether no server call may be made before the first use. */
   readonly isLazy: boolean;
-  /** The text before each lock's name. */
+  /** The prefix of each lock's name. */
   readonly keyPrefix: string;
 }
 
-/** Shows whether a server runs scripts, and what becomes of keys, numbers and texts on the way. */
+/**
+ * The script of the probe. Its reply shows whether the server runs scripts, and whether keys, numbers and texts arrive
+ * unchanged.
+ */
 const PROBE = { text: "return {KEYS[1] or '',1,'1'}", sha1: 'dc80a49f00fd502d7312166af54683a3fb154016' };
-/** Refusals of a key, by a server that may run scripts all the same: the user has other keys, or another node has it. */
+/**
+ * The codes of errors that only refuse the key: the user may use other keys, or another node has the key. The server
+ * can run scripts all the same.
+ */
 const OF_THE_KEY = new Set(['NOPERM', 'MOVED', 'ASK', 'CLUSTERDOWN', 'TRYAGAIN']);
-/** As much as a message shows of a key. */
+/** The number of characters of a key that a message shows. */
 const LONGEST_KEY = 80;
 
-/** Errors of a server that another try would get too. */
+/** The codes of server errors that another attempt would get too. */
 const LASTING = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
 
-/** The wait before a server is tried again, in milliseconds; it doubles up to the longest. */
+/** The pause before another attempt to reach a server, in milliseconds. It doubles up to the longest pause. */
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 
@@ -59,15 +66,15 @@ export class Servers {
   readonly #clients: readonly RedisClient[];
   readonly #scripts: readonly Script[];
   readonly #conditions: Conditions;
-  /** A key that is never written, and that may be named by all who may use the records of locks. */
+  /** The key of the probe. It is never written, and every user with access to the records of locks may use it. */
   readonly #probedKey: string;
-  /** The servers of a lazy client that were probed, or are, by the first call to each. */
+  /** The probes of a lazy client's servers. The first call to a server starts its probe. */
   readonly #probed = new Map<number, Promise<string | undefined>>();
-  /** By server and channel. */
+  /** The subscriptions, by server and channel. */
   readonly #subscriptions = new Map<string, Subscription>();
   #isOver = false;
 
-  /** The servers that publish on a cluster's sharded channels too. */
+  /** The numbers of the servers that also publish on a cluster's sharded channels. */
   readonly sharded: Uint16Array;
 
   constructor(clients: readonly RedisClient[], scripts: readonly Script[], conditions: Conditions) {
@@ -78,7 +85,7 @@ export class Servers {
     this.sharded = Uint16Array.from(clients.flatMap(({ cluster }, node) => (cluster ? [node] : [])));
   }
 
-  /** Finds out which servers can be called. */
+  /** Starts to check which servers can be called. */
   connect(): void {
     this.#clients.forEach((client, node) => {
       if (this.#conditions.isLazy) this.#open(client, node);
@@ -86,7 +93,7 @@ export class Servers {
     });
   }
 
-  /** Nothing more is sent, and what was subscribed to is not any more. */
+  /** Ends all subscriptions, and sends nothing any more. */
   end(): void {
     this.#isOver = true;
     for (const key of [...this.#subscriptions.keys()]) this.#unsubscribe(key);
@@ -128,7 +135,7 @@ export class Servers {
         if (!subscription.isOver) this.#tell((core) => core.subscribed(node, channel));
         return;
       } catch {
-        // Until it succeeds, waiters ask from time to time.
+        // Waiters poll until the subscription succeeds.
         await pause(LONGEST_PAUSE_MS);
       }
     }
@@ -139,7 +146,7 @@ export class Servers {
     this.#subscriptions.delete(key);
   }
 
-  /** Asks a server until it answers; the first failure that no time heals, or the end of its time, is told. */
+  /** Probes a server until it answers. Reports the first lasting failure, or the end of the connect timeout. */
   async #probe(client: RedisClient, node: number): Promise<void> {
     const deadline = performance.now() + this.#conditions.connectTimeoutMs;
     let failure: Failure = { text: `no answer within ${this.#conditions.connectTimeoutMs} ms`, isLasting: false };
@@ -158,14 +165,14 @@ export class Servers {
       } else {
         this.#tell((core) => core.closed(node, text));
       }
-      // Of several servers a majority is enough, and the client goes on trying the others.
+      // With several servers a majority is enough, so the probes of the others go on.
       if (hasGivenUp && isOnly) return;
-      // The last time is at the deadline, and not a pause behind it.
+      // The last attempt must be at the deadline, not one pause after it.
       await pause(isOnly ? Math.min(pauseMs, Math.max(deadline - performance.now(), 0)) : pauseMs);
     }
   }
 
-  /** Asks once, and waits no longer than that for the answer. */
+  /** Probes once, and waits up to `limitMs` for the reply. */
   async #ask(client: RedisClient, limitMs: number): Promise<'served' | 'late' | Failure> {
     const over = new AbortController();
     const late = pause(limitMs, over.signal).then(() => 'late' as const);
@@ -183,7 +190,7 @@ export class Servers {
     }
   }
 
-  /** The defect of a client whose server answers; nothing if all is well. */
+  /** Returns the defect of a client whose server answers; `undefined` if there is none. */
   async #defect(client: RedisClient, key = this.#probedKey): Promise<string | undefined> {
     try {
       return defectOf(await client.eval(PROBE.text, key === '' ? [] : [key], [], PROBE.sha1), key);
@@ -193,7 +200,10 @@ export class Servers {
     }
   }
 
-  /** The defect of the client, asked before the first call; the call itself shows whether a server answers. */
+  /**
+   * Returns the defect of a lazy client, checked before its first call. Ignores failures of the probe: the call itself
+   * shows whether the server answers.
+   */
   #probeAtFirstUse(client: RedisClient, node: number): Promise<string | undefined> {
     const known = this.#probed.get(node);
     if (known !== undefined) return known;
@@ -217,12 +227,12 @@ export class Servers {
   }
 }
 
-/** One that is wanted, until it ends. */
+/** A subscription, until it is ended. */
 class Subscription {
   isOver = false;
   #unsubscribe: Unsubscribe;
 
-  /** The server has it. */
+  /** Called when the server has confirmed the subscription. */
   isConfirmed(unsubscribe: Unsubscribe): void {
     this.#unsubscribe = unsubscribe;
     if (this.isOver) void this.#leave();
@@ -237,16 +247,16 @@ class Subscription {
     try {
       await this.#unsubscribe?.();
     } catch {
-      // What fails to end is heard, and nobody minds.
+      // If unsubscribing fails, messages still arrive, and the core ignores them.
     }
   }
 }
 
 const NO_ANSWER = 'the Redis client gave no answer of a script';
-/** The first word of the core's own refusals, which it repeats to callers. */
+/** The first word of the core's own refusals. The core passes the rest of the text to the caller. */
 const NOT_SENT = 'STEADLOCK_ARGUMENT';
 
-/** The defect that an answer to the probe shows. */
+/** Returns the defect that the reply to the probe shows. */
 function defectOf(answer: unknown, key: string): string | undefined {
   const [seen, number, text] = Array.isArray(answer) ? (answer as unknown[]) : [];
   const name = seen instanceof Uint8Array ? new TextDecoder().decode(seen) : seen;
@@ -263,19 +273,19 @@ function defectOf(answer: unknown, key: string): string | undefined {
 }
 
 /**
- * Whether an adapter says that its client is of the wrong sort, or in no state to be asked. By the name: bundlers may make
- * several copies of a class.
+ * Whether an adapter reports that its client has the wrong type or cannot be used. Compares the names of the classes,
+ * because bundlers can make several copies of a class.
  */
 function isMistake(error: unknown): boolean {
   return error instanceof Error && /^(InvalidArgument|Misconfigured)Error$/.test(error.name);
 }
 
-/** The first word of a server's error. */
+/** Returns the first word of a server's error. */
 function codeOf(text: string): string {
   return text.split(' ', 1)[0] as string;
 }
 
-/** No answer came. What the client told of its connection meanwhile says more than that. */
+/** Returns the failure of a probe without a reply. Adds the last error that the client emitted, which says more. */
 function lateOf(client: RedisClient, failure: Failure): Failure {
   const error = behind(client)?.lastError?.();
   return error === undefined || failure.text.includes(': ')

@@ -1,18 +1,20 @@
-// Errors as a program's client threw them, which may be anything.
+// Errors of the program's Redis client. They can be values of any type.
 
-/** The server has no room for the connection; this passes when other clients leave. */
+/** The error of a server at its connection limit. The state passes when other clients disconnect. */
 const FULL = 'ERR max number of clients';
 
-/** Whether it is what a server refused, and not what became of a connection. */
+/** Whether the error is a refusal of the server, and not a failure of the connection. */
 export function isServers(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError' && !error.message.startsWith(FULL);
 }
 
-/** As many causes of causes as a message shows, and as much of all. */
+/** The limits of a message: the depth of nested causes, and the length of the text. */
 const DEEPEST_CAUSE = 4;
 const LONGEST_TEXT = 500;
 
-/** An error as a text. It may be anything. A server's own words come alone, all else with what caused it. */
+/**
+ * Returns the text of an error of any type. Adds the causes, except to a refusal of the server, whose text is complete.
+ */
 export function textOf(error: unknown, depth = 0): string {
   try {
     if (!(error instanceof Error)) return `${error}`.slice(0, LONGEST_TEXT);
@@ -20,7 +22,8 @@ export function textOf(error: unknown, depth = 0): string {
     if (depth === DEEPEST_CAUSE || isServers(error)) return text;
     const { cause, errors = [] } = error as { readonly cause?: unknown; readonly errors?: readonly unknown[] };
     const causes = [...errors, cause ?? ''].map((one) => textOf(one, depth + 1)).filter((one) => !text.includes(one));
-    // Of a name that leads to several addresses each attempt failed; that they did says `AggregateError`, and no more.
+    // For a host name with several addresses, `AggregateError` has an error for each failed attempt and an empty
+    // message. Its name alone says nothing, so it is left out.
     if (error.message !== '' || causes.length === 0) causes.unshift(text);
     return [...new Set(causes)].join(': ').slice(0, LONGEST_TEXT);
   } catch {

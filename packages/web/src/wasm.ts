@@ -1,9 +1,9 @@
-// Loads the core, once.
+// Loads the core once.
 
 import * as glue from './glue.js';
 import { globals } from './runtime.js';
 
-/** The core as WebAssembly, as a host gives it. */
+/** The forms in which a host can provide the core. */
 export type Core = WebAssembly.Module | BufferSource | Response | URL | string;
 
 let source: Core | undefined;
@@ -12,35 +12,38 @@ let isInlinedFirst = false;
 let loading: Promise<void> | undefined;
 let isLoaded = false;
 
-/** @internal Its file could not be asked for now; the next call may succeed. */
+/** @internal The core's file could not be requested. A later call can succeed. */
 export class Unreachable extends Error {}
 
 /**
- * Says where the core is, if it is not beside this package's files: its WebAssembly module, which some hosts want to be
- * imported, or its bytes, or its address (relative to the page). To be called before the first `connect`; later calls
- * change nothing.
+ * Sets the source of the core, if it is not beside this package's files: its WebAssembly module, which some hosts
+ * require to be imported, or its bytes, or its address (relative to the page). Call it before the first `connect`;
+ * later calls have no effect.
  */
 export function useCore(core: Core): void {
   source = core;
 }
 
-/** @internal Whether the program says where the core is. */
+/** @internal Whether the program has set the source of the core. */
 export function isNamed(): boolean {
   return source !== undefined;
 }
 
-/** @internal Says which script has the core in it, for where its file is not beside this one; `isFirst` asks for no file. */
+/**
+ * @internal Sets the script that contains the core, for bundles without the core's file. With `isFirst`, the file is
+ * not tried before the script.
+ */
 export function useInlined(bytes: () => Promise<BufferSource>, isFirst: boolean): void {
   inlined = bytes;
   isInlinedFirst ||= isFirst;
 }
 
-/** @internal The core, once it is loaded. */
+/** @internal Returns the core, if it is loaded. */
 export function core(): typeof glue | undefined {
   return isLoaded ? glue : undefined;
 }
 
-/** @internal Loads the core, unless it is loaded. A failure is that of this call: the next one tries again. */
+/** @internal Loads the core, unless it is loaded. If this call fails, the next call tries again. */
 export async function load(): Promise<void> {
   if (isLoaded) return;
   loading ??= find().finally(() => {
@@ -55,7 +58,7 @@ async function find(): Promise<void> {
   try {
     await instantiate(new URL('./steadlock.wasm', import.meta.url));
   } catch (error) {
-    // Bundlers put scripts elsewhere, and not all of them take the file along.
+    // Bundlers move scripts, and not all of them copy the file too.
     if (inlined === undefined) throw error;
     await instantiate(await inlined());
   }
@@ -81,14 +84,14 @@ async function read(url: URL): Promise<Response | BufferSource> {
 
 async function bodyOf(response: Response): Promise<BufferSource> {
   if (response.ok) return response.arrayBuffer();
-  // One that a program made itself has no address.
+  // A `Response` that the program made has no URL.
   const answer = `${response.url ? new URL(response.url).pathname : 'it'} was answered with ${response.status}`;
   throw response.status >= 500 || response.status === 429 ? new Unreachable(answer) : new Error(answer);
 }
 
 async function readFile(url: URL): Promise<BufferSource> {
   type Files = { readFileSync(url: URL): Uint8Array<ArrayBuffer> };
-  // Named so that no bundler for browsers looks for it.
+  // The name is in a variable so that bundlers for browsers do not resolve it.
   const name = 'node:fs';
   const files = (globals.process?.getBuiltinModule?.(name) ?? (await import(/* webpackIgnore: true */ name))) as Files;
   return files.readFileSync(url);

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// The same for a host that compiles no WebAssembly at run time, and wants it to be imported.
+// The entry for hosts that do not compile WebAssembly at run time and require its import.
 
 import core from './steadlock.wasm';
 import { useCore } from './wasm.js';

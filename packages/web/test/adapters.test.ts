@@ -1,4 +1,4 @@
-// The adapters on a real server: what a script gives, what a server refuses, and messages of any text.
+// Tests of the adapters on a real server: replies of scripts, refusals of the server, and messages of any text.
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
@@ -17,7 +17,7 @@ import { EmbeddedServer, eventually, RedisServer } from './server.js';
 type Address = { readonly hostname: string; readonly port: number };
 type Socket = import('../src/adapters/resp.js').Socket;
 
-/** `tcp.ts`, which is no export of the package. */
+/** The module `tcp.ts`, which the package does not export. */
 interface Tcp {
   tcp(url: string | URL, open: (address: Address) => Socket, options?: TcpOptions): TcpClient;
 }
@@ -27,7 +27,7 @@ const ADAPTERS = `${ROOT}packages/web/dist/adapters`;
 const { tcp } = (await import(`${ADAPTERS}/tcp.js`)) as Tcp;
 const { Decoder, encode } = (await import(`${ADAPTERS}/resp.js`)) as Resp;
 
-/** What Deno and Workers use, on Node's sockets. */
+/** Makes a client with the adapter of Deno and Workers, on Node's sockets. */
 function onSockets(url: string, timeoutMs?: number, onDial = () => {}) {
   const open = ({ hostname, port }: { hostname: string; port: number }) => {
     onDial();
@@ -283,7 +283,7 @@ describe('upstash', () => {
         fetch: async (_, init) => {
           asked.push(init ?? {});
           if (status > 0) return new Response(JSON.stringify(body), { status });
-          // As a socket does, it keeps the program alive.
+          // The timer keeps the program alive, as a socket does.
           const socket = setTimeout(() => assert.fail('it was not given up'), 5_000);
           return new Promise<Response>((_, reject) => {
             init?.signal?.addEventListener('abort', () => {

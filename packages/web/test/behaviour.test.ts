@@ -1,5 +1,5 @@
-// The scenarios that all languages share: on redis-server through ioredis, by message and by poll, and on `steadlock
-// serve` through its REST API. STEADLOCK_BEHAVIOUR=redis,poll,http picks some.
+// The scenarios that all languages share: on redis-server through ioredis, with messages and with polls, and on
+// `steadlock serve` through its REST API. STEADLOCK_BEHAVIOUR=redis,poll,http chooses transports.
 
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
@@ -9,11 +9,11 @@ import { upstash } from 'steadlock-web/upstash';
 import { play, type Transport } from './behaviour.js';
 import { EmbeddedServer, RedisServer } from './server.js';
 
-// RedLock has all three; the other kinds have the first.
+// RedLock uses all three servers; the other kinds use the first.
 const THREE = [1, 2, 3];
 
 interface Started {
-  /** What reaches each server. */
+  /** The client for each server. */
   readonly clients: RedisClient[];
   readonly stop: () => Promise<unknown>;
 }
@@ -25,7 +25,7 @@ function transport(start: () => Promise<Started>): Transport {
       return {
         count: clients.length,
         open(isRedlock, { leaseMs }) {
-          // The scenarios are those of packages that renew by themselves.
+          // The scenarios assume that leases are renewed by default.
           const options = { leaseMs, renew: true };
           return isRedlock ? redlock(clients, options) : connect(clients[0] as RedisClient, options);
         },

@@ -1,4 +1,4 @@
-// Releases after `close()`, through a client of the program's own.
+// Tests of releases after `close()`, with the program's own Redis client.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

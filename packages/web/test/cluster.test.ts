@@ -1,4 +1,4 @@
-// A cluster behind ioredis: locks of every shard, and releases of which each side learns from the other.
+// Tests of a cluster with ioredis: locks on every shard, and notifications of releases between both packages.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -13,7 +13,7 @@ const native = (await import(`${ROOT}packages/node/dist/index.js`)) as Native;
 
 const NODES = 3;
 const SLOTS = 16_384;
-/** Longer than a test: only a message wakes a waiter. */
+/** The polls are further apart than a test lasts, so only a message wakes a waiter. */
 const NO_POLL = { retryIntervalMs: [60_000, 60_000] as const };
 
 describe('a cluster behind ioredis', () => {
@@ -93,7 +93,7 @@ async function meet(node: RedisServer, other: RedisServer): Promise<void> {
   await node.store.call('CLUSTER', 'MEET', hostname, port, bus);
 }
 
-/** Whether somebody listens to a channel of this lock, on whichever node. */
+/** Whether a channel of this lock has a subscriber, on any node. */
 async function isListenedTo(nodes: RedisServer[], name: string): Promise<boolean> {
   const asked = nodes.flatMap(({ store }) =>
     ['CHANNELS', 'SHARDCHANNELS'].map((what) => store.call('PUBSUB', what, `*${name}*`) as Promise<string[]>),

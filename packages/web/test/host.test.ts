@@ -1,5 +1,5 @@
-// What this package does otherwise than Node's: leases that are fixed unless they are asked to be renewed, an
-// invocation's remaining time, and a host's Redis client that fails in every way.
+// Tests of the differences from the Node package: leases that are fixed by default, the remaining time of an
+// invocation, and a Redis client of the host that fails in many ways.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -40,13 +40,13 @@ after(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-/** A name that nothing else uses. */
+/** Returns a new name. */
 function fresh(): string {
   clients += 1;
   return `host-${clients}`;
 }
 
-/** A client whose calls `around` may change. */
+/** Opens a client; `around` can replace calls of its Redis client. */
 async function open(around: Partial<RedisClient> = {}, options?: ConnectOptions): Promise<Client> {
   return connect({ ...ioredis(redis, subscriber), ...around }, options);
 }
@@ -102,7 +102,7 @@ describe('leases', () => {
     const waited = performance.now() - started;
     assert.ok(waited >= 295 && waited < 550, `${waited}`);
     await atOnce.release();
-    // Half of it would have been for the wait.
+    // Half of the remaining time is reserved for the wait, so the lease gets the other half.
     const granted = await lock.lock({ remainingMs: 2_000, renew: true });
     assert.ok(granted.remainingMs <= 1_000, `${granted.remainingMs}`);
     await once(granted.signal, 'abort');
@@ -238,7 +238,7 @@ describe('a client that fails', () => {
       await eventually(5_000, () => ran >= 2);
       const waiting = other[kind](name).lock({ waitMs: 10_000 });
       await held?.release();
-      // A waiter that nobody is any more would be passed over after 3 s.
+      // If the aborted request were still in the queue, the server would skip it only after 3 s.
       const tookMs = await elapsed(waiting);
       assert.ok(tookMs < 2_000, `${kind}: ${tookMs} ms`);
       await (await waiting).release();
@@ -430,7 +430,7 @@ describe('a core that fails', () => {
       5_000,
       async () => ((await redis.pubsub('NUMSUB', `redisson_lock__channel:{${wanted}}`))[1] as number) > 0,
     );
-    // As a trap does, it ends a call of the core in the middle.
+    // The exception ends a call of the core in the middle, as a trap does.
     const clock = test.mock.method(performance, 'now', () => {
       throw new Error('trapped');
     });
@@ -443,7 +443,7 @@ describe('a core that fails', () => {
     await assert.rejects(client.lock(fresh()).lock(), UnavailableError);
     await assert.rejects(lease.release(), UnavailableError);
     await client.close();
-    // Others go on.
+    // Other clients still work.
     assert.equal(await theirs.release(), 'released');
   });
 });

@@ -1,4 +1,5 @@
-// A client that renames keys locks beside everybody else. It is refused, whatever renames them.
+// Tests of clients that rename keys: their locks would exclude no other service, so they are refused, whether the
+// client or a proxy renames.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -24,7 +25,7 @@ after(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-/** Puts a prefix before every key, as clients and proxies do. */
+/** Adds a prefix to every key, as some clients and proxies do. */
 function renaming(client: RedisClient): RedisClient {
   return {
     ...client,
@@ -56,13 +57,13 @@ describe('keys that are renamed', () => {
         (error) => error instanceof MisconfiguredError && error.operation === 'connect' && advice.test(error.message),
       );
     }
-    // What its message says works.
+    // The advice of the error message works.
     const prefixed = new Redis(server.url, { keyPrefix: 'app:' });
     const plain = prefixed.duplicate({ keyPrefix: '' });
     await using client = await connect(ioredis(plain, prefixed));
     const lease = await client.lock('of-a-duplicate').lock();
     assert.equal(await redis.exists('of-a-duplicate'), 1);
-    // The one that listens may have a prefix: it is not put before channels.
+    // The subscriber can have a prefix, because ioredis does not add it to channels.
     await using other = await connect(ioredis(redis));
     const waiting = client.lock('heard', { waitMs: 10_000 });
     const held = await other.lock('heard').lock();
@@ -82,7 +83,7 @@ describe('keys that are renamed', () => {
         return ioredis(redis).eval(...call);
       },
     };
-    // The script is known from here on.
+    // From here on the server knows the script.
     await (await connect(counted)).close();
     calls = 0;
     await (await connect(counted)).close();
@@ -157,11 +158,11 @@ describe('keys that are renamed', () => {
     for (const answer of [null, 1, 'OK', [], ['', 1], {}, [['a'], 1]] as never[]) {
       await assert.rejects(connect({ eval: () => answer }), (error) => error instanceof MisconfiguredError);
     }
-    // Numbers as text, as ioredis gives with `stringNumbers`.
+    // Replies have numbers as text, as from ioredis with `stringNumbers`.
     const text: RedisClient['eval'] = async (...call) =>
       ((await ioredis(redis).eval(...call)) as never[]).map((item) => `${item}`);
     await assert.rejects(connect({ eval: text }), /numbers/);
-    // Text as bytes, as node-redis gives where it is told to.
+    // Replies have text as bytes, as from node-redis if it is so configured.
     const bytes: RedisClient['eval'] = async (...call) =>
       ((await ioredis(redis).eval(...call)) as unknown[]).map((item) =>
         typeof item === 'string' ? new TextEncoder().encode(item) : item,

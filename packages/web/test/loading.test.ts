@@ -1,4 +1,4 @@
-// Where the core is found: beside its script, in a script where a bundler left the file behind, or not at all.
+// Tests of the core's source: beside its script, inside a script if a bundler left the file behind, or missing.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -27,7 +27,7 @@ describe('the core', () => {
     await server[Symbol.asyncDispose]();
   });
 
-  /** What a program says that was bundled, where nothing else is. */
+  /** Bundles a program, runs the bundle in a folder without other files, and returns its output. */
   async function told(format: Format, platform: Platform, first = '', fetched = ''): Promise<string> {
     const program = `${first}
 import { connect } from 'steadlock-web';

@@ -1,5 +1,5 @@
-// What adapters and `connect` are given by mistake: each client in each adapter, closed, unconnected, of no type at all.
-// Every one is refused at once, by an error that says what to do.
+// Tests of wrong arguments of adapters and of `connect`: each client in each adapter, closed, unconnected, or of no
+// type at all. Each is refused at once, with an error that says what to do.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ import { EmbeddedServer, eventually, freePort, RedisServer } from './server.js';
 type Address = { readonly hostname: string; readonly port: number };
 type Socket = import('../src/adapters/resp.js').Socket;
 
-/** `tcp.ts`, which is no export of the package. */
+/** The module `tcp.ts`, which the package does not export. */
 interface Tcp {
   tcp(url: string | URL, open: (address: Address) => Socket, options?: TcpOptions): TcpClient;
 }
@@ -32,7 +32,7 @@ const { tcp } = (await import(`${ROOT}packages/web/dist/adapters/tcp.js`)) as Tc
 
 let server: RedisServer;
 let rest: EmbeddedServer;
-/** Every client that a program may have. */
+/** Every kind of client that a program can have. */
 let clients: Record<string, unknown>;
 const ends: (() => unknown)[] = [];
 
@@ -126,7 +126,7 @@ before(async () => {
   };
 });
 
-/** Of clients that take a callback and give nothing. */
+/** The methods of clients that take a callback and return nothing. */
 const CALLBACKS = { connect() {}, get() {}, sendCommand() {}, subscribe() {}, unsubscribe() {} };
 
 after(async () => {
@@ -154,7 +154,10 @@ const DOORS: Record<string, Given> = {
   connect: (client) => client,
 };
 
-/** What is right, or is the same as nothing; all else is refused. A cluster that is not there is not asked. */
+/**
+ * The valid arguments, and those that count as left out; all others are refused. A test with the cluster that does not
+ * exist is skipped.
+ */
 const WELL: Record<string, readonly string[]> = {
   ioredis: [
     'a Redis of ioredis',
@@ -162,7 +165,7 @@ const WELL: Record<string, readonly string[]> = {
     'a Cluster of ioredis',
     'a proxy of a Redis of ioredis',
   ],
-  // A prefix is one of keys, and not of channels.
+  // A prefix applies to keys, and not to channels.
   'ioredis, as subscriber': [
     'a Redis of ioredis that connects at its first use',
     'a Cluster of ioredis',
@@ -220,7 +223,7 @@ const NAMES = [
   'an array',
 ];
 
-/** How connecting ends by such a client, and after how long. */
+/** Connects with a client. Returns the result, and checks that it came soon. */
 async function told(door: Given, client: unknown): Promise<unknown> {
   const started = performance.now();
   try {
@@ -362,7 +365,7 @@ describe('a server that is down', () => {
   it('is told of once connectTimeoutMs is over', async () => {
     const failing: RedisClient = { eval: () => Promise.reject(new Error('down')) };
     const started = performance.now();
-    // Its attempts are further and further apart: the last one is at the end, and not behind it.
+    // The pauses between attempts grow, but the last attempt is at the deadline, not after it.
     await assert.rejects(connect(failing, { connectTimeoutMs: 1_600 }), UnavailableError);
     const tookMs = performance.now() - started;
     assert.ok(tookMs >= 1_590 && tookMs < 2_500, `${tookMs} ms`);

@@ -1,4 +1,4 @@
-// The package as users get it: its names beside those of the Node package, its size, and its files.
+// Tests of the package as users get it: its names compared with those of the Node package, its size, and its files.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -12,7 +12,7 @@ import * as web from 'steadlock-web';
 import { ROOT } from './package.js';
 
 const PACKAGE = join(ROOT, 'packages', 'web');
-/** Gzipped, with the glue: what a page loads. */
+/** The limit for the files that a page loads: the core and the glue, gzipped. */
 const LIMIT_BYTES = 212_500;
 
 type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never;
@@ -40,7 +40,7 @@ const SAME: true[] = [
   true satisfies Same<web.LostReason, node.LostReason>,
   true satisfies Same<web.ReleaseOutcome, node.ReleaseOutcome>,
   true satisfies Same<web.OnUnavailable, node.OnUnavailable>,
-  // What opens connections is the program's own client.
+  // The program's own client has the options for connections.
   true satisfies Same<
     Names<web.ConnectOptions> | 'addressMap' | 'tlsCaFile' | 'tlsCertFile' | 'tlsKeyFile' | 'tlsServerName',
     Names<node.ConnectOptions>
@@ -80,7 +80,7 @@ describe('the package', () => {
         );
       }
     }
-    // Also before a client was made, when the core is not loaded yet.
+    // The same holds before the first client, when the core is not loaded yet.
     const program = `import * as web from 'steadlock-web';
       for (const name of ${JSON.stringify(Object.keys(classes))}) try { new web[name]() } catch (error) { console.log(error.name, error.message) }`;
     const options = { cwd: PACKAGE, encoding: 'utf8' } as const;
@@ -93,7 +93,7 @@ describe('the package', () => {
   });
 
   it('is small', async () => {
-    // As a page loads it: what its bundler makes of the package and one adapter, and the core.
+    // The files of a page: the bundle of the package with one adapter, and the core.
     const { outputFiles } = await build({
       stdin: {
         contents: "export * from 'steadlock-web'; export { upstash } from 'steadlock-web/upstash';",
@@ -123,7 +123,7 @@ describe('the package', () => {
       exports: Record<string, string | Record<string, string>>;
       typesVersions: Record<'*', Record<string, string[]>>;
     };
-    // Who resolves as Node 10 did finds the same types.
+    // Tools that resolve like Node 10 find the same types.
     for (const [path, entry] of Object.entries(exports))
       if (typeof entry !== 'string' && path !== '.') assert.deepEqual(typesVersions['*'][path.slice(2)], [entry.types]);
     for (const file of Object.values(exports).flatMap((entry) =>

@@ -1,4 +1,4 @@
-// One story in every runtime that the package is for, each with an adapter that fits it.
+// Runs the same story in every supported runtime, each with a suitable adapter.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -39,7 +39,7 @@ describe('the same story', { concurrency: 2 }, () => {
     });
   }
 
-  // One after another: they share a thread, which the last one keeps busy.
+  // These tests run one after another, because they share a thread, which the last test keeps busy.
   describe('in workerd', { concurrency: 1 }, () => {
     let folder: string;
     let port: number;
@@ -96,7 +96,7 @@ function bin(name: string): string {
   return join(PACKAGE, 'node_modules', '.bin', name);
 }
 
-/** A Worker as Cloudflare's tools bundle it: with the condition `workerd`, and WebAssembly beside it. */
+/** Bundles a Worker as Cloudflare's tools do: with the condition `workerd`, and the WebAssembly file beside it. */
 async function bundle(folder: string): Promise<string[]> {
   await build({
     entryPoints: [join(RUNTIMES, 'worker.mjs')],
@@ -114,7 +114,7 @@ async function bundle(folder: string): Promise<string[]> {
 }
 
 function configuration(files: readonly string[], port: number): string {
-  // The first module is the one that is run.
+  // workerd runs the first module.
   const modules = [...files].sort((one, other) => Number(other === 'worker.mjs') - Number(one === 'worker.mjs'));
   const module = (file: string) =>
     `(name = "${file}", ${file.endsWith('.wasm') ? 'wasm' : 'esModule'} = embed "${file}")`;

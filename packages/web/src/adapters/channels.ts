@@ -1,6 +1,6 @@
-// Who listens to which channel, where a client has one listener for all.
+// The subscriptions of a Redis client that has one listener for all channels.
 
-/** What subscribes. */
+/** The part of a Redis client that subscribes. */
 export interface Subscriber {
   subscribe(channel: string): PromiseLike<unknown>;
   unsubscribe(channel: string): PromiseLike<unknown>;
@@ -16,21 +16,22 @@ export class Channels {
     this.#subscriber = subscriber;
   }
 
-  /** A message came. */
+  /** Passes a message to the listeners of its channel. */
   heard(channel: string, message: string): void {
     for (const listener of this.#listeners.get(channel) ?? []) listener(message);
   }
 
-  /** Listens; gives what ends it, once the server has confirmed it. */
+  /** Subscribes to a channel. When the server has confirmed, returns a function that ends the subscription. */
   async subscribe(channel: string, onMessage: Listener): Promise<() => Promise<void>> {
-    // Each has an entry of its own, though two give the same function.
+    // Each subscription needs an entry of its own, even if two pass the same function.
     const listener: Listener = (message) => onMessage(message);
     const listeners = this.#listeners.get(channel) ?? new Set();
     this.#listeners.set(channel, listeners.add(listener));
     try {
       await this.#subscriber.subscribe(channel);
     } catch (error) {
-      // Others that listened have gone meanwhile.
+      // If this was the last listener, the channel must be unsubscribed: the others can have left while this one was
+      // registered.
       if (this.#remove(channel, listener)) this.#subscriber.unsubscribe(channel).then(undefined, () => {});
       throw error;
     }
@@ -39,7 +40,7 @@ export class Channels {
     };
   }
 
-  /** Whether nobody listens to the channel any more. */
+  /** Removes a listener. Returns whether the channel has no listener any more. */
   #remove(channel: string, listener: Listener): boolean {
     const listeners = this.#listeners.get(channel);
     listeners?.delete(listener);

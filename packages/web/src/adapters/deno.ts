@@ -1,4 +1,4 @@
-/** For Deno, without any other client: `connect(deno('redis://127.0.0.1:6379'))`. */
+/** The adapter for Deno, which needs no other client: `connect(deno('redis://127.0.0.1:6379'))`. */
 
 import { invalid } from '../given.js';
 import type { Socket } from './resp.js';
@@ -12,11 +12,12 @@ interface Deno {
 }
 
 /**
- * A `RedisClient` on `Deno.connect`, with two connections that are opened at their first use, and again when they end.
- * Needs the permission `--allow-net`.
+ * Returns a `RedisClient` on `Deno.connect`. Its two connections are opened at their first use, and opened again after
+ * they end. Needs the permission `--allow-net`.
  *
- * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS; `valkey` may stand for `redis`
- * @throws InvalidArgumentError for something else, and where there is no Deno
+ * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS; `valkey` is accepted in place of
+ * `redis`
+ * @throws InvalidArgumentError for a malformed URL or another scheme, and if the host is not Deno
  */
 export function deno(url: string | URL, options?: TcpOptions): TcpClient {
   const { Deno } = globalThis as unknown as { readonly Deno?: Deno };

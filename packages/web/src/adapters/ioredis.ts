@@ -1,11 +1,11 @@
-/** For `ioredis`, on one server or a cluster: `connect(ioredis(redis, redis.duplicate()))`. */
+/** The adapter for `ioredis`, with one server or a cluster: `connect(ioredis(redis, redis.duplicate()))`. */
 
 import { BEHIND, type Behind, has, invalid, misconfigured, noteErrors, strayClient } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
 import { Channels } from './channels.js';
 import { runScript } from './script.js';
 
-/** What is asked of a `Redis` or `Cluster` of ioredis. */
+/** The used part of a `Redis` or `Cluster` of ioredis. */
 export interface IoRedis {
   readonly options?: object;
   readonly isCluster?: boolean;
@@ -13,23 +13,23 @@ export interface IoRedis {
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
 }
 
-/** What is asked of the one that listens. */
+/** The used part of the client that subscribes. */
 export interface IoRedisSubscriber {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
 }
 
-/** Where a `Redis` is connected to; a `Cluster` says nothing of the kind. */
+/** The server of a `Redis`. A `Cluster` has no such options. */
 interface Place {
   readonly host?: string;
   readonly port?: number;
   readonly path?: string;
-  /** The service, of those that sentinels watch. */
+  /** The name of the service that sentinels watch. */
   readonly name?: string;
 }
 
-/** Options that change keys and answers; a `Cluster` has it from the options of its nodes too. */
+/** Options that change keys or replies. A `Cluster` can have them in the options for its nodes too. */
 interface Changes {
   readonly keyPrefix?: { readonly length: number };
   readonly stringNumbers?: boolean;
@@ -37,12 +37,12 @@ interface Changes {
 }
 
 /**
- * A `RedisClient` of ioredis. The connections stay yours: close them after the client.
+ * Returns a `RedisClient` of ioredis. The program keeps its connections, and must close them after the client.
  *
- * @param redis runs the scripts
- * @param subscriber another one, which listens and can do nothing else meanwhile; left out, waiters poll
- * @throws InvalidArgumentError for something else than clients of ioredis, or one client for both
- * @throws MisconfiguredError if it has a `keyPrefix` or `stringNumbers`
+ * @param redis the client that runs the scripts
+ * @param subscriber another client, for subscriptions only; without it, waiters poll
+ * @throws InvalidArgumentError if an argument is no client of ioredis, or if both are the same client
+ * @throws MisconfiguredError if the client has a `keyPrefix` or `stringNumbers`
  */
 export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisClient {
   refuseOthers(redis, subscriber);
@@ -78,7 +78,7 @@ export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisCl
   return Object.assign(client, { [BEHIND]: itself });
 }
 
-/** Other sorts of clients have some of the same methods, and do something else by them. */
+/** Refuses clients of other libraries. Some have methods of the same names that work differently. */
 function refuseOthers(redis: unknown, subscriber: unknown): void {
   if (!has(redis, 'call') || (redis as { isPipeline?: boolean }).isPipeline) {
     throw invalid(`the client must be a Redis or Cluster of ioredis, not ${strayClient(redis) ?? 'that'}`);
@@ -93,11 +93,14 @@ function refuseOthers(redis: unknown, subscriber: unknown): void {
   }
 }
 
-/** What ioredis says itself, on connections that take nothing else while they listen. */
+/** The start of ioredis' error for a command on a connection that subscribes. */
 const LISTENS = 'Connection in subscriber mode';
 const IS_SUBSCRIBER = 'a client that listens can do nothing else; give another as subscriber, as `redis.duplicate()`';
 
-/** Names would differ from those of other services, and numbers would be none. */
+/**
+ * Refuses two options: with `keyPrefix` the names would differ from those of other services, and with `stringNumbers`
+ * numbers would be text.
+ */
 function refuseChanges(redis: IoRedis): void {
   const { keyPrefix, stringNumbers, redisOptions = {} } = (redis.options ?? {}) as Changes;
   const copy = redis.isCluster ? 'a Cluster without it' : "`redis.duplicate({ keyPrefix: '' })`";
@@ -112,7 +115,7 @@ function refuseChanges(redis: IoRedis): void {
   }
 }
 
-/** One set of listeners for each subscriber, however often it is given. */
+/** The channels of each subscriber. A subscriber that is passed several times has one set of listeners. */
 const known = new WeakMap<IoRedisSubscriber, Channels>();
 
 function channelsOf(subscriber: IoRedisSubscriber): Channels {

@@ -1,29 +1,31 @@
-/** For `redis`, the node-redis package: `connect(nodeRedis(client, await client.duplicate().connect()))`. */
+/**
+ * The adapter for `redis`, the package of node-redis: `connect(nodeRedis(client, await client.duplicate().connect()))`.
+ */
 
 import { BEHIND, type Behind, has, invalid, noteErrors, strayClient } from '../given.js';
 import type { RedisClient } from '../redis-client.js';
 import { refused, runScript } from './script.js';
 
-/** What is asked of a client of node-redis. */
+/** The used part of a client of node-redis. */
 export interface NodeRedis {
   readonly options?: { readonly socket?: object | undefined; readonly url?: string | undefined } | undefined;
   readonly isOpen?: boolean;
   sendCommand(command: string[]): Promise<unknown>;
 }
 
-/** What is asked of the one that listens. */
+/** The used part of the client that subscribes. */
 export interface NodeRedisSubscriber {
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
   unsubscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
 }
 
 /**
- * A `RedisClient` of node-redis. The connections stay yours: close them after the client.
+ * Returns a `RedisClient` of node-redis. The program keeps its connections, and must close them after the client.
  *
- * @param client runs the scripts; connected
- * @param subscriber another one, connected, which listens and can do nothing else meanwhile; left out, waiters poll
- * @throws InvalidArgumentError for something else than clients of one server, as those of a cluster or of sentinels, or
- *   one client for both
+ * @param client the client that runs the scripts; it must be connected
+ * @param subscriber another connected client, for subscriptions only; without it, waiters poll
+ * @throws InvalidArgumentError if an argument is no client of node-redis for one server, such as one for a cluster or
+ * for sentinels, or if both are the same client
  */
 export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): RedisClient {
   refuseOthers(client, subscriber);
@@ -59,7 +61,9 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
   return Object.assign(made, { [BEHIND]: itself });
 }
 
-/** Those of a cluster and of sentinels have a `sendCommand` too, with other arguments. */
+/**
+ * Refuses other clients. The clients for a cluster and for sentinels have a `sendCommand` too, with other arguments.
+ */
 function refuseOthers(client: unknown, subscriber: unknown): void {
   for (const [what, value, names] of [
     ['client', client, ['sendCommand']],
@@ -91,8 +95,8 @@ function strayOf(value: unknown, names: readonly string[]): string | undefined {
 }
 
 /**
- * Whether it is the server's: by its class, or by its form, as a minifier gives classes other names. Errors of node-redis
- * itself begin otherwise: "Socket closed unexpectedly".
+ * Whether the error is a reply of the server. Checks the class, and also the form of the message, because a minifier
+ * can rename classes. Errors of node-redis itself have another form: "Socket closed unexpectedly".
  */
 function isRefusal(error: Error): boolean {
   for (let at = Object.getPrototypeOf(error); at !== null; at = Object.getPrototypeOf(at)) {

@@ -1,9 +1,9 @@
-// Redis' protocol (RESP2), as far as scripts and channels need it, over any pair of streams.
+// Redis' protocol (RESP2) over any pair of streams, as far as scripts and channels need it.
 
 import { type Reply, ReplyError } from '../redis-client.js';
 import { keepAlive } from '../runtime.js';
 
-/** What a host gives for a connection. */
+/** A connection of a host. */
 export interface Socket {
   readonly readable: ReadableStream<Uint8Array>;
   readonly writable: WritableStream<Uint8Array>;
@@ -16,17 +16,17 @@ interface Waiting {
 }
 
 /**
- * One connection. Commands go out at once, and are answered in their order. One that is not answered in time ends it:
- * a caller behind it would wait as long, and a new connection may be answered.
+ * A connection to the server. Commands are sent at once, and answered in their order. A command without a reply in time
+ * ends the connection: the following commands would wait as long, and a new connection may work.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #waiting: Waiting[] = [];
   readonly #onMessage: (channel: string, message: string) => void;
-  /** Why it has ended. */
+  /** The error that ended the connection. */
   #end: unknown;
-  /** Resolves once it has ended. */
+  /** Resolves when the connection has ended. */
   readonly ended: Promise<void>;
 
   constructor(socket: Socket, onMessage: (channel: string, message: string) => void = () => {}) {
@@ -36,7 +36,7 @@ export class Connection {
     this.ended = this.#read();
   }
 
-  /** Sends a command. Rejects with a `ReplyError`, or with what became of the connection. */
+  /** Sends a command. Rejects with a `ReplyError`, or with the error that ended the connection. */
   run(withinMs: number, ...command: string[]): Promise<Reply> {
     if (this.#end !== undefined) return Promise.reject(this.#end);
     return new Promise((resolve, reject) => {
@@ -56,12 +56,12 @@ export class Connection {
     });
   }
 
-  /** Ends it; waiting callers get the error. */
+  /** Ends the connection. Waiting callers get the error. */
   close(error: unknown = new Error('the connection was closed')): void {
     if (this.#end !== undefined) return;
     this.#end = error;
     for (const { reject } of this.#waiting.splice(0)) reject(error);
-    // It may be closed already.
+    // The socket can be closed already.
     Promise.resolve()
       .then(() => this.#socket.close())
       .catch(() => {});
@@ -93,7 +93,7 @@ export class Connection {
   }
 }
 
-/** A command as bytes. */
+/** Encodes a command. */
 export function encode(command: readonly string[]): Uint8Array {
   const parts = command.map((word) => {
     const bytes = utf8.encode(word);
@@ -109,7 +109,7 @@ export function encode(command: readonly string[]): Uint8Array {
   return bytes;
 }
 
-/** Replies out of bytes, which come in pieces of any size. */
+/** Decodes replies from bytes, which arrive in pieces of any size. */
 export class Decoder {
   #bytes = new Uint8Array();
 
@@ -120,7 +120,7 @@ export class Decoder {
     this.#bytes = all;
   }
 
-  /** The next reply that is there whole. */
+  /** Returns the next complete reply. */
   next(): { readonly value: Reply | ReplyError } | undefined {
     const read = this.#reply(0);
     if (read === undefined) return undefined;
@@ -162,7 +162,7 @@ export class Decoder {
     while (items.length < length) {
       const item = this.#reply(end);
       if (item === undefined) return undefined;
-      // An error among replies is none of a script of ours.
+      // Scripts of Steadlock never return an error inside a list.
       items.push(item.value instanceof ReplyError ? item.value.message : item.value);
       end = item.end;
     }

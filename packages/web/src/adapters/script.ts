@@ -1,11 +1,11 @@
-// How adapters run a script.
+// The script call that the adapters share.
 
 import { type Reply, ReplyError } from '../redis-client.js';
 
-/** Runs a command; what the server refuses rejects with an error whose message is the server's own. */
+/** Runs a command. If the server refuses it, rejects with an error that has the server's message. */
 export type Run = (...command: string[]) => PromiseLike<unknown>;
 
-/** Runs a script by its SHA-1, and by its text where the server does not know it yet. */
+/** Runs a script by its SHA-1, and by its text if the server does not know it yet. */
 export async function runScript(
   run: Run,
   { script, sha1 }: { script: string; sha1: string },
@@ -21,7 +21,7 @@ export async function runScript(
   }
 }
 
-/** The error of a client, as Steadlock tells a server's refusal from what became of a connection. */
+/** Converts a client's error so that Steadlock can tell a refusal of the server from a failure of the connection. */
 export function refused(error: unknown, isRefusal: (error: Error) => boolean): unknown {
   return error instanceof Error && isRefusal(error) ? new ReplyError(error.message) : error;
 }

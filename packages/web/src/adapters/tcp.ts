@@ -1,4 +1,5 @@
-// A `RedisClient` over connections that a host opens: one for scripts and one that listens, each at its first use.
+// A `RedisClient` over connections that a host opens: one for scripts and one for subscriptions, each opened at its
+// first use.
 
 import { adapterOptions, BEHIND, type Behind, invalid, mistaken } from '../given.js';
 import type { RedisClient, Reply, Unsubscribe } from '../redis-client.js';
@@ -7,29 +8,33 @@ import { Channels } from './channels.js';
 import { Connection, type Socket } from './resp.js';
 import { runScript } from './script.js';
 
-/** Where a server is. */
+/** The address of a server. */
 export interface Address {
   readonly hostname: string;
   readonly port: number;
   readonly tls: boolean;
 }
 
-/** A `RedisClient` that has connections of its own. */
+/** A `RedisClient` with its own connections. */
 export interface TcpClient extends RedisClient {
-  /** Closes them. Calls under way reject. */
+  /** Closes the connections. Pending calls reject. */
   close(): void;
 }
 
-/** How connections are used. */
+/** The options of the connections. */
 export interface TcpOptions {
   /**
-   * When a connection is given up that does not answer, and the next call opens another, in milliseconds. Default 3,000,
-   * as a client's `commandTimeoutMs`. With leases that are renewed, give a third of the shortest at the most.
+   * The time after which a connection without a reply is closed, so that the next call opens another, in milliseconds.
+   * Default 3,000, as a client's `commandTimeoutMs`. With auto-renewed leases, use at most a third of the shortest
+   * lease.
    */
   readonly timeoutMs?: number | undefined;
 }
 
-/** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`; `valkey` may stand for `redis`. */
+/**
+ * @internal Returns a client of `redis://[user:password@]host[:port][/db]`, or `rediss://`; `valkey` is accepted in
+ * place of `redis`.
+ */
 export function tcp(
   url: string | URL,
   open: (address: Address) => Promise<Socket> | Socket,
@@ -70,7 +75,7 @@ export function tcp(
 
 type Dial = (onMessage?: (channel: string, message: string) => void) => Promise<Connection>;
 
-/** Opens a socket; one that comes too late is closed. */
+/** Opens a socket within the time limit. Closes a socket that comes too late. */
 async function inTime(
   open: (address: Address) => Promise<Socket> | Socket,
   address: Address,
@@ -89,7 +94,7 @@ async function inTime(
   }
 }
 
-/** One connection, opened again at the next use when it has ended. */
+/** A connection that is opened again at the next use after it has ended. */
 class Reopened {
   readonly #dial: Dial;
   #connection: Promise<Connection> | undefined;
@@ -115,7 +120,7 @@ class Reopened {
     return this.#isClosed;
   }
 
-  /** The one that there is. */
+  /** The connection, if there is one. */
   get current(): Promise<Connection> | undefined {
     return this.#connection;
   }
@@ -126,7 +131,7 @@ class Reopened {
   }
 }
 
-/** The connection that listens. When it ends, it is opened again as long as somebody listens. */
+/** The connection for subscriptions. After it has ended, it is opened again if there are subscriptions. */
 class Listening {
   readonly #connections: Reopened;
   readonly #channels: Channels;
@@ -171,11 +176,11 @@ class Listening {
 
   async #unsubscribe(channel: string): Promise<void> {
     this.#wanted.delete(channel);
-    // Without a connection there is nothing to end.
+    // Without a connection there is no subscription to end.
     await (await this.#connections.current)?.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
   }
 
-  /** Listens again to what it listened to. Meanwhile waiters ask from time to time. */
+  /** Subscribes again to all channels. Meanwhile waiters poll. */
   async #again(): Promise<void> {
     if (this.#isReturning) return;
     this.#isReturning = true;
@@ -183,14 +188,14 @@ class Listening {
     this.#isReturning = false;
   }
 
-  /** Whether it listens to all that is wanted, by one connection. */
+  /** Subscribes to all wanted channels. Returns whether all subscriptions are on one connection. */
   async #isBack(): Promise<boolean> {
     try {
       const connections = new Set<Connection>();
       for (const channel of [...this.#wanted]) {
         const connection = await this.#ask(channel);
         connections.add(connection);
-        // Nobody wanted it any more meanwhile.
+        // The channel was unsubscribed meanwhile.
         if (!this.#wanted.has(channel)) await connection.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
       }
       return connections.size <= 1;
@@ -202,12 +207,12 @@ class Listening {
 
 const PAUSE_MS = 500;
 
-/** No message repeats a URL: it may hold a password. */
+/** No message repeats a URL, because it can contain a password. */
 const FORM =
   'the URL is redis://[user:password@]host[:port][/db], or rediss://, where valkey may stand for redis, without quotes ' +
   'around it and with special characters escaped, as / by %2F';
 
-/** A URL and its user, password and path, decoded; nothing if it is none. */
+/** Returns a URL with its user, password and path, decoded; `undefined` if the text is no URL. */
 function read(text: string): readonly [url: URL, user: string, password: string, path: string] | undefined {
   try {
     const url = new URL(text);
@@ -221,13 +226,15 @@ function read(text: string): readonly [url: URL, user: string, password: string,
 function parse(url: string | URL): { address: Address; greeting: string[][] } {
   if (typeof url !== 'string' && !(url instanceof URL)) throw mistaken('the URL', 'a string', url);
   const given = `${url}`;
-  // The scheme decides how a URL is read; of these two every host knows what follows.
-  // As the other packages have it, blanks around it do not count. `URL` would drop some of those inside.
+  // The rest of the URL is parsed with the scheme `http`, because every host parses that scheme in the same way. As in
+  // the other packages, whitespace around the URL is dropped. Whitespace inside is refused, because `URL` would drop
+  // some of it.
   const [, scheme, rest] = /^(rediss?|valkeys?):\/\/([^#\s\p{Cc}\p{Cf}]*)$/iu.exec(given.trim()) ?? [];
   const parts = rest === undefined ? undefined : read(`http://${rest}`);
   if (parts === undefined) throw invalid(FORM);
   const [parsed, user, password, path] = parts;
-  // Other services may use the same URL: a client that reads it otherwise locks in another database.
+  // Other services can use the same URL. An unknown parameter is refused, because a service that understands it
+  // differently would lock in another database.
   const databases = [path, ...parsed.searchParams.values()].filter((text) => text !== '');
   const [database] = databases;
   const isKnown = [...parsed.searchParams.keys()].every((key) => key === 'db') && databases.length <= 1;

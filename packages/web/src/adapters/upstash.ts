@@ -1,4 +1,7 @@
-/** For Upstash, and for whatever speaks its REST API, such as `steadlock serve --http`. Needs nothing but `fetch`. */
+/**
+ * The adapter for Upstash and for other servers with its REST API, such as `steadlock serve --http`. Needs only
+ * `fetch`.
+ */
 
 import { adapterOptions, invalid, mistaken, strayClient } from '../given.js';
 import type { RedisClient, Unsubscribe } from '../redis-client.js';
@@ -6,40 +9,43 @@ import { ReplyError } from '../redis-client.js';
 import { pause } from '../runtime.js';
 import { runScript } from './script.js';
 
-/** Where the REST API is. */
+/** The options of the REST API. */
 export interface UpstashOptions {
-  /** `UPSTASH_REDIS_REST_URL`. */
+  /** The URL: the value of `UPSTASH_REDIS_REST_URL`. */
   readonly url: string | URL;
-  /** `UPSTASH_REDIS_REST_TOKEN`; left out where none is needed. */
+  /** The token: the value of `UPSTASH_REDIS_REST_TOKEN`. Leave it out if the server needs none. */
   readonly token?: string | undefined;
   /**
-   * Listens to releases by server-sent events: one open request for each lock that is waited for, two for a fair one.
-   * Default false.
+   * Whether to receive notifications of releases by server-sent events. Needs one open request for each lock that has
+   * waiters, and two for a fair lock. Default false.
    */
   readonly subscribe?: boolean | undefined;
   /**
-   * How many of these requests there are at once; a waiter beyond that polls. A browser opens six connections to a
-   * server, of all its pages together, and so does a Worker: once events have them all, no call gets through. Default 3.
+   * The maximum number of these requests at a time; further waiters poll. A browser opens at most six connections to a
+   * server, for all its pages together, and so does a Worker: if events used all six, no call could be sent. Default 3.
    */
   readonly maxStreams?: number | undefined;
-  /** When a call is given up that has no answer, in milliseconds, so that no requests pile up. Default 10,000. */
+  /**
+   * The time after which a call without a reply is given up, in milliseconds, so that requests do not pile up. Default
+   * 10,000.
+   */
   readonly timeoutMs?: number | undefined;
-  /** Default the host's. */
+  /** The function to use for requests. Default the host's `fetch`. */
   readonly fetch?: typeof fetch | undefined;
 }
 
 /**
- * A `RedisClient` of Upstash's REST API. Each call is one request.
+ * Returns a `RedisClient` of Upstash's REST API. Each call is one HTTP request.
  *
- * @throws InvalidArgumentError for an option of the wrong type, as of an environment variable that is not set, and for a
- *   URL that is not http:// or https://
+ * @throws InvalidArgumentError for an option of the wrong type, for example from an environment variable that is not
+ * set, and for a URL that is not http:// or https://
  */
 export function upstash(options: UpstashOptions): RedisClient {
   const { url, token, maxStreams, timeoutMs } = checked(options);
-  // Secret managers and environment files add line ends.
+  // `checked` has trimmed the values, because secret managers and environment files add line ends.
   const base = url.href.replace(/\/+$/, '');
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
-  // Called as a function: the browser's insists on it.
+  // Browsers refuse `fetch` as a method of another object, so this calls it as a plain function.
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => fetch(...request));
   const run = async (...command: string[]) => {
     const response = await send(base, {
@@ -72,7 +78,7 @@ export function upstash(options: UpstashOptions): RedisClient {
   };
 }
 
-/** The type of every option. */
+/** The types of the options. */
 const TYPES: Record<keyof UpstashOptions, string> = {
   url: 'string',
   token: 'string',
@@ -91,7 +97,7 @@ function checked(options: UpstashOptions) {
   return { url: restUrl(url), token: token?.trim(), maxStreams, timeoutMs };
 }
 
-/** No message repeats the URL: it may hold a password. */
+/** Parses the URL. No message repeats it, because it can contain a password. */
 function restUrl(text: string): URL {
   const form = (what: string) => invalid(`url must ${what}, as https://example.upstash.io`);
   let url: URL;
@@ -105,14 +111,17 @@ function restUrl(text: string): URL {
   return url;
 }
 
-/** What the server says of a command. Others speak too: a proxy, with a status of its own. */
+/**
+ * Returns the error for a refused command. Not every error is the server's: a proxy can answer with a status of its
+ * own.
+ */
 function refusal(status: number, error: string): Error {
   if (status === 401 || status === 403) return new ReplyError(`NOAUTH ${error}`);
-  // 429: too much was asked for, and later it is answered.
+  // Status 429 means too many requests: a later call can succeed, so this is no refusal of the command.
   return status < 500 && status !== 429 ? new ReplyError(error) : new Error(error);
 }
 
-/** Requests that are answered with server-sent events: `data: subscribe,CHANNEL,1`, then `data: message,CHANNEL,TEXT`. */
+/** The open requests with server-sent events: `data: subscribe,CHANNEL,1`, then `data: message,CHANNEL,TEXT`. */
 class Streams {
   #free: number;
   readonly #timeoutMs: number;
@@ -124,7 +133,10 @@ class Streams {
     this.#ask = ask;
   }
 
-  /** Listens; gives what ends it. Rejects if there are enough already. */
+  /**
+   * Subscribes to a channel, and returns a function that ends the subscription. Rejects at the maximum number of
+   * requests.
+   */
   async open(channel: string, onMessage: (message: string) => void): Promise<Unsubscribe> {
     if (this.#free === 0) throw new Error('there are enough streams');
     this.#free -= 1;
@@ -146,7 +158,7 @@ class Streams {
     return () => ending.abort();
   }
 
-  /** The lines of a stream, from its confirmation on. */
+  /** Returns the lines of a stream that follow the confirmation. */
   async #begin(channel: string, signal: AbortSignal): Promise<AsyncGenerator<string, void>> {
     const response = await this.#ask(channel, signal);
     if (!response.ok || response.body === null) {
@@ -161,7 +173,7 @@ class Streams {
     }
   }
 
-  /** Hands messages on. A stream that ends by itself is begun again; meanwhile waiters poll. */
+  /** Passes messages on. If the stream ends by itself, opens it again; meanwhile waiters poll. */
   async #hear(
     channel: string,
     lines: AsyncGenerator<string, void>,
@@ -174,7 +186,7 @@ class Streams {
         current ??= await this.#begin(channel, signal);
         for await (const line of current) if (line.startsWith(head)) onMessage(line.slice(head.length));
       } catch {
-        // Cut off, or not to be had yet.
+        // The stream broke, or could not be opened yet.
       }
       current = undefined;
       if (!signal.aborted) await pause(PAUSE_MS);
@@ -182,7 +194,7 @@ class Streams {
   }
 }
 
-/** The wait before a stream is begun again. */
+/** The pause before a stream is opened again, in milliseconds. */
 const PAUSE_MS = 500;
 
 async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {

@@ -1,6 +1,6 @@
-// What every runtime is to do: one story, of which each line is told.
+// The story that every runtime runs. Each step adds a line.
 
-/** Runs it with the package and what makes a `RedisClient`; gives the lines. */
+/** Runs the story with the package and two `RedisClient`s. Returns the lines. */
 export async function story({ connect, LockLostError, LockTimeoutError, UnavailableError }, redis, unreachable) {
   const lines = [];
   const name = `story-${crypto.randomUUID()}`;
@@ -62,7 +62,7 @@ export async function story({ connect, LockLostError, LockTimeoutError, Unavaila
   return lines;
 }
 
-/** What it comes to everywhere. */
+/** The expected lines, the same in every runtime. */
 export const TOLD = [
   'granted true true',
   'refused true',

@@ -1,7 +1,7 @@
-// A Worker that plays the story at each request, over TCP; with ?http=URL over a REST API. /frozen tells what its clock
-// does while it computes.
+// A Worker that runs the story at each request: over TCP, or with ?http=URL over a REST API. /frozen reports what its
+// clock does during a computation.
 
-// By their names, so that a bundler may leave out all that they do not need.
+// Named imports let a bundler leave out unused code.
 import { connect, LockLostError, LockTimeoutError, UnavailableError } from 'steadlock-web';
 import { upstash } from 'steadlock-web/upstash';
 import { workers } from 'steadlock-web/workers';
@@ -25,7 +25,7 @@ export default {
   },
 };
 
-/** A lease of 400 ms, and a computation that takes longer. */
+/** Acquires a lease of 400 ms, and computes for longer than that. */
 async function frozen(redis) {
   const client = await connect(redis);
   const lease = await client.lock(`frozen-${crypto.randomUUID()}`, { leaseMs: 400 }).lock();
