@@ -39,8 +39,7 @@ impl Wake for Nobody {
 pub fn open(given: &JsValue) -> JsValue {
     let has_events = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&has_events);
-    let open = |options| Host::open_driven(options, Box::new(move || told.store(true, Ordering::Relaxed)));
-    match options(given).and_then(open) {
+    match Host::open_driven(options(given), Box::new(move || told.store(true, Ordering::Relaxed))) {
         Ok((host, engine)) => NativeClient {
             client: Client::new(host),
             engine: RefCell::new(engine),

@@ -12,8 +12,11 @@ import * as web from 'steadlock-web';
 import { ROOT } from './package.js';
 
 const PACKAGE = join(ROOT, 'packages', 'web');
-/** The limit for the files that a page loads: the core and the glue, gzipped. */
-const LIMIT_BYTES = 212_500;
+/**
+ * The limit for the files that a page loads: the core and the glue, gzipped. One kilobyte of it is the price of one
+ * source: the core tells the names of the options, and has the metrics as rows.
+ */
+const LIMIT_BYTES = 214_000;
 
 type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never;
 type Names<T> = keyof T;
