@@ -16,29 +16,29 @@ use crate::convert;
 use crate::ending;
 use crate::wait::{self, Waits, wait};
 
-/// One connection to one server, or one to each of several primaries, with its engine thread.
+/// A client of one server, or of several primaries, with its engine thread.
 ///
-/// Every operation comes twice: `name()` blocks without the GIL and gives the
-/// result, `submit_name()` gives a request number whose result `drain()` brings.
+/// Every operation exists twice: `name()` blocks without the GIL and returns the result; `submit_name()` returns a
+/// request number, and `drain()` delivers the result.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Client {
     host: Host,
     bell: Arc<Bell>,
-    /// What a `drain` took that was struck while it made exceptions; the next one gives it.
+    /// The events of a `drain` that an interrupt ended while it made exceptions. The next `drain` returns them.
     taken: Mutex<Vec<Event>>,
     waits: Waits,
 }
 
-/// A request number with its result or exception.
+/// A request number, with its result or exception.
 type Completed<'py> = (u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// A lease's number with the reason of its loss.
+/// A lease's number, with the reason for its loss.
 type Lost = (u64, &'static str);
 
-/// Something for the log: its level, its text, and what it says by name.
+/// A line for the log: its level, its text, and its facts as named fields.
 type Line<'py> = (&'static str, String, Bound<'py, PyDict>);
 
-/// What `drain` gives.
+/// The result of `drain`.
 type Drained<'py> = (Vec<Completed<'py>>, Vec<Lost>, Vec<Line<'py>>);
 
 #[pymethods]
@@ -126,13 +126,13 @@ impl Client {
         })
     }
 
-    /// A file descriptor that is readable while `drain()` has something to give, and a number that no other one has.
-    /// After a fork it is another one, and after the program has closed it.
+    /// Returns a file descriptor that is readable while `drain()` has events, and a unique number for it. After a fork
+    /// there is a new descriptor, and also after the program has closed the old one.
     fn fd(&self) -> PyResult<(RawFd, u64)> {
         Ok(self.bell.fd()?)
     }
 
-    /// Takes what has happened: results of submitted requests, lost leases, and lines for the log.
+    /// Takes the queued events: results of submitted requests, lost leases, and lines for the log.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         self.bell.silence();
         if ending::is_for_this_thread() {
@@ -141,7 +141,7 @@ impl Client {
         let mut events = mem::take(&mut *self.taken());
         self.host.drain(&mut events);
         drained(py, &events).inspect_err(|_| {
-            // A signal handler raised while an exception was made.
+            // A signal handler has raised while an exception was made.
             let mut taken = self.taken();
             events.append(&mut taken);
             *taken = events;
@@ -150,12 +150,12 @@ impl Client {
         })
     }
 
-    /// What it has counted, in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     fn metrics(&self, py: Python<'_>) -> PyResult<String> {
         self.host.metrics().map_err(|error| convert::error(py, &error))
     }
 
-    /// The label that a lock of this name has for its group there.
+    /// Returns the label for the group of a lock of this name in the metrics.
     fn metrics_group(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         let group = self
             .host
@@ -164,33 +164,33 @@ impl Client {
         Ok(group.as_ref().to_owned())
     }
 
-    /// Makes `fd()` readable once, for a thread that should look up.
+    /// Makes `fd()` readable once, to wake the thread that polls it.
     fn ring(&self) {
         self.bell.ring();
     }
 
-    /// The server as messages name it, without user and password; of several, all.
+    /// Returns the server as messages name it, without user and password; all servers if there are several.
     fn server(&self) -> String {
         self.host.server()
     }
 
-    /// Whether it has begun to connect: a lazy one does at its first use.
+    /// Whether the client has begun to connect. A lazy client does so at its first use.
     fn is_started(&self) -> bool {
         self.host.is_started()
     }
 
-    /// From which level on `drain()` has lines from now on; none for `None`.
+    /// Sets the lowest level of the lines in `drain()`; `None` for no lines.
     #[pyo3(signature = (level))]
     fn set_log(&self, level: Option<&str>) {
         self.host.set_log(level.and_then(Level::parse));
     }
 
-    /// Forgets a submitted request; a lock that it gets is released.
+    /// Cancels a submitted request. A lock that is granted to it is released.
     fn cancel(&self, request: u64) {
         self.host.cancel(request);
     }
 
-    /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
+    /// Acquires a lock. Appends the lease to `granted`, so that an interrupt after the call cannot hide it.
     #[pyo3(signature = (granted, settings, context, blocked, interruptible))]
     fn acquire(
         &self,
@@ -207,7 +207,7 @@ impl Client {
             done => {
                 let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
                 if let (Err(_), Completion::Granted(lease)) = (&appended, &done) {
-                    // There was no memory for it, and nobody could release it.
+                    // There was no memory for the Python object, so the program could not release the lease.
                     self.release_later(lease.id());
                 }
                 appended
@@ -231,7 +231,7 @@ impl Client {
         self.host.submit(Op::Release { lease })
     }
 
-    /// Gives a lease back without waiting for the answer, which nobody gets.
+    /// Releases a lease without waiting for the reply.
     fn release_later(&self, lease: u64) {
         drop(self.host.start(Op::Release { lease }));
     }
@@ -300,7 +300,7 @@ impl Client {
         self.host.submit(Op::SetLimit { lock: lock.into() })
     }
 
-    /// Closes; 500 ms at the most. If it is interrupted, it goes on.
+    /// Closes the client; takes 500 ms at the most. An interrupted close goes on.
     fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
         wait::close(py, &self.host, interruptible)
     }
@@ -309,7 +309,7 @@ impl Client {
         self.host.submit(Op::Close)
     }
 
-    /// At the end of the process: ends all waits, and gives leases back, without waiting for the answers.
+    /// Called at the end of the process. Ends all waits and releases leases, without waiting for replies.
     fn end_waits(&self, leases: Vec<u64>) {
         drop(self.waits.end(&self.host));
         for lease in leases {
@@ -317,8 +317,8 @@ impl Client {
         }
     }
 
-    /// The same, and waits until nothing is owed to the server any more; `timeout_ms` at the most. Without
-    /// `ends_waits` other threads go on.
+    /// Does the same as `end_waits`, and waits until no release is owed to the server any more, `timeout_ms` at the
+    /// most. Without `ends_waits`, the waits of other threads go on.
     fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64, ends_waits: bool) {
         py.detach(|| {
             let (start, limit) = (Instant::now(), Duration::from_millis(timeout_ms));
@@ -346,14 +346,15 @@ impl Client {
     }
 }
 
-/// At the end of the interpreter nobody else takes events, and a hub of gevent that wakes up then crashes the process.
+/// Rings the bell, except at the end of the interpreter: no thread takes events then, and a hub of gevent that wakes up
+/// would crash the process.
 fn ring_unless_ending(bell: &Bell) {
     if !ending::has_begun() {
         bell.ring();
     }
 }
 
-/// Events as Python objects.
+/// Converts events to Python objects.
 fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
     let mut completed = Vec::with_capacity(events.len());
     let (mut lost, mut lines) = (Vec::new(), Vec::new());
@@ -373,7 +374,7 @@ fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
     Ok((completed, lost, lines))
 }
 
-/// What a lock asks for: an object of the package with these attributes, times in milliseconds.
+/// The settings of an acquisition: an object of the package with these attributes. Times are in milliseconds.
 #[derive(FromPyObject)]
 struct LockSettings {
     address: String,

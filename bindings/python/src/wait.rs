@@ -1,4 +1,4 @@
-//! Blocking calls: without the GIL, and interruptible.
+//! Blocking calls, which wait without the GIL and can be interrupted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,25 +13,25 @@ use steadlock::host::{Completion, Error, Host, Op, Pending};
 use crate::convert;
 use crate::ending::{self, Inside};
 
-/// How long Ctrl-C may go unnoticed, in the main thread, which runs signal handlers.
+/// The interval of checks for Ctrl-C, in the main thread, which runs signal handlers.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// How long it may go unnoticed that another thread has an exception raised in this one
-/// (`PyThreadState_SetAsyncExc`), as the time limits of task queues do.
+/// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Time
+/// limits of task queues do that.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The most that a close takes.
+/// The limit for a close.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Waits for `op` and gives what it came to.
+/// Waits for `op`, and returns its result.
 ///
-/// If a signal handler raises, or another thread has an exception raised here, the caller gets
-/// that and `op` is cancelled; a lock that was granted meanwhile is released.
+/// If a signal handler raises, or another thread raises an exception in this one, the caller gets that exception and
+/// `op` is cancelled. A lock that is granted meanwhile is released.
 pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
     until_done(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
 }
 
-/// Closes; 500 ms at the most. An interrupted close goes on.
+/// Closes the client; takes 500 ms at the most. An interrupted close goes on.
 pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
     let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
     let mut closing = host.start(Op::Close);
@@ -43,7 +43,7 @@ pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResul
     Ok(())
 }
 
-/// Waits for the result, and hands it to `take` before it asks for the GIL.
+/// Waits for the result, and passes it to `take` before it requests the GIL.
 fn until_done<T: Send>(
     py: Python<'_>,
     pending: &mut Pending,
@@ -65,19 +65,19 @@ fn until_done<T: Send>(
     }
 }
 
-/// A function that does nothing.
+/// A Python function that does nothing.
 static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// At the import. To compile the function runs code of the program (an audit hook), which may wait for a lock itself,
-/// and would wait for the function then.
+/// Runs at the import. Compiling the function can run code of the program (an audit hook). At the first use, that code
+/// could wait for a lock itself, and so for this function.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
     let _ = NOTHING.set(py, nothing.unbind());
     Ok(())
 }
 
-/// Raises what signal handlers raise, and what other threads have raised here. That happens where bytecode
-/// runs, and nowhere else.
+/// Raises pending exceptions of signal handlers and of other threads. Python raises the latter only where bytecode
+/// runs, so this runs a function.
 fn look_up(py: Python<'_>) -> PyResult<()> {
     py.check_signals()?;
     NOTHING.get(py).map_or(Ok(()), |nothing| nothing.call0(py).map(drop))
@@ -85,8 +85,8 @@ fn look_up(py: Python<'_>) -> PyResult<()> {
 
 /// The waits for locks of one client's threads.
 ///
-/// At the end of the interpreter no waiting thread gets a lock. A grant is noted here until its thread has the GIL, and
-/// released if the end comes first.
+/// At the end of the interpreter no waiting thread gets a lock. A grant is stored here until its thread has the GIL,
+/// and is released if the end comes first.
 #[derive(Default)]
 pub(crate) struct Waits {
     granted: Mutex<HashMap<u64, u64>>,
@@ -112,14 +112,14 @@ impl Waits {
             result
         })?;
         if matches!(done, Ok(Completion::Granted(_))) && self.granted().remove(&number).is_none() {
-            // The end was faster, and has released it.
+            // The end of the interpreter came first, and has released the lock.
             return Err(ending::leave());
         }
         done.map_err(|error| convert::error(py, &error))
     }
 
-    /// Ends them, and all others of the client, at the end of the interpreter. The result comes when nothing is
-    /// owed to the server any more.
+    /// Ends these waits, and all others of the client, at the end of the interpreter. The result comes when no release
+    /// is owed to the server any more.
     pub(crate) fn end(&self, host: &Host) -> Option<Pending> {
         let granted: Vec<u64> = self.granted().drain().map(|(_, lease)| lease).collect();
         for lease in granted {

@@ -1,4 +1,4 @@
-"""What a client is told when it is made, and the core's client made of it."""
+"""The options of a client, and the core's client that is made from them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from steadlock._shown import is_unicode, type_of
 from steadlock.errors import InvalidArgumentError
 
 TlsFiles: TypeAlias = tuple[str | PathLike[str] | None, str | PathLike[str] | None, str | PathLike[str] | None]
-"""The files of the authorities, of the certificate and of its key."""
+"""The files of the trusted authorities, of the certificate and of its key."""
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
-"""From the addresses that servers announce to those where they are reached."""
+"""Maps addresses that servers announce to addresses that the program can reach."""
 
 Outages: TypeAlias = tuple[OnUnavailable | None, int | None, Duration | None]
-"""What becomes of acquisitions in an outage; how many failures open a circuit breaker, and its pause."""
+"""How an acquisition ends in an outage, how many failures open a circuit breaker, and the time between its probes."""
 
 Counted: TypeAlias = tuple[bool, int | None, Iterable[str] | None]
-"""Whether metrics are counted; how many groups they tell apart, and the fair locks whose queues are counted."""
+"""Whether metrics are counted, the maximum number of groups, and the fair locks whose queues are counted."""
 
 Introduction: TypeAlias = tuple[bool, str | None]
-"""Whether the client says which program it is, and what else it says."""
+"""Whether the client tells the servers which program it is, and its label."""
 
 
 def open_native(
@@ -47,7 +47,7 @@ def open_native(
     counted: Counted,
     introduction: Introduction,
 ) -> _native.Client:
-    """Starts to connect: to one server, or to several primaries."""
+    """Makes the core's client, which starts to connect to one server or to several primaries."""
     refuse_eventlet("connect")
     ca, cert, key = files
     table, function = _addresses(address_map)
@@ -84,14 +84,14 @@ def open_native(
 
 
 def url_list(urls: Iterable[str]) -> list[str]:
-    """The URLs, which one text is not. All other rules are the core's."""
+    """Returns the URLs as a list. Refuses a single text; the core checks all other rules."""
     if isinstance(urls, str | bytes | bytearray | Mapping) or not isinstance(urls, Iterable):
         raise TypeError(f"the URLs of several primaries are a list of str, not a {type_of(urls)}")
     return [_required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
 
 
 def _retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
-    """The bounds in milliseconds, if there are any."""
+    """Returns the bounds in milliseconds, if they are given."""
     if interval is None:
         return None
     if not isinstance(interval, tuple | list) or len(interval) != 2:
@@ -102,7 +102,7 @@ def _retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, fl
 def _addresses(
     given: AddressMap | None,
 ) -> tuple[dict[str, str] | None, Callable[[str, _native.Answer], None] | None]:
-    """The table or what asks the function, if there is either."""
+    """Returns the table, or a function that calls the program's function; `None` for what is not given."""
     if isinstance(given, Mapping):
         return {_address(key): _address(value) for key, value in given.items()}, None
     if given is not None and not callable(given):
@@ -111,11 +111,11 @@ def _addresses(
 
 
 def _ask(function: Callable[[str], object], announced: str, answer: _native.Answer) -> None:
-    """Asks the function of an address map, in a thread that is there for that."""
+    """Calls the function of an address map, in a thread that is made for it."""
     try:
         said = function(announced)
     except BaseException as raised:
-        # Its text is the program's own, and may hold anything.
+        # The message of the error could contain a secret, so only its type is shown.
         answer(None, f"it raised {type(raised).__name__}")
     else:
         if said is None or (isinstance(said, str) and is_unicode(said)):
@@ -129,13 +129,13 @@ def _address(value: str) -> str:
 
 
 def _groups(most: int | None) -> int | None:
-    """The number of groups, if there is any. Its range is the core's affair."""
-    # What no float can tell apart is out of range all the same.
+    """Returns the number of groups, if it is given. The core checks its range."""
+    # Bounds the number, because large integers lose their exact value as a float. The bounds are out of range too.
     return None if most is None else max(-1, min(_integer(most, "metrics_groups"), 2**31))
 
 
 def _queues(names: Iterable[str] | None) -> list[str] | None:
-    """The names of fair locks, which one text is not. All other rules are the core's."""
+    """Returns the names of fair locks as a list. Refuses a single text; the core checks all other rules."""
     if names is None:
         return None
     if isinstance(names, str | bytes | bytearray | Mapping) or not isinstance(names, Iterable):
@@ -144,8 +144,10 @@ def _queues(names: Iterable[str] | None) -> list[str] | None:
 
 
 def _program() -> str | None:
-    """The script's name, or the package's that runs as one, without arguments; `None` if there is none."""
-    # Programs may put anything there, or nothing.
+    """Returns the name of the script, or of the package that runs as a script, without arguments; `None` if there is
+    none.
+    """
+    # Programs can set `sys.argv` to anything, or remove it.
     arguments: object = getattr(sys, "argv", None)
     first: object = arguments[0] if isinstance(arguments, list) and arguments else None
     if not isinstance(first, str):
@@ -157,8 +159,8 @@ def _program() -> str | None:
 
 
 def _failures(number: int | None) -> int | None:
-    """The number of failures that open a circuit breaker, if there is any. Its range is the core's affair."""
-    # What the core's type cannot hold is out of range all the same.
+    """Returns the number of failures that open a circuit breaker, if it is given. The core checks its range."""
+    # Bounds the number to what the core's type can hold. The bounds are out of range too.
     return None if number is None else max(0, min(_integer(number, "breaker_failures"), 2**31))
 
 
@@ -169,19 +171,19 @@ def _integer(value: int, what: str) -> int:
 
 
 def _text(value: str | None, what: str) -> str | None:
-    """The text of an option, if there is any. All other rules are the core's."""
+    """Returns the text of an option, if it is given. The core checks all other rules."""
     return None if value is None else _required_text(value, what)
 
 
 def _path(value: str | PathLike[str] | None, what: str) -> str | None:
-    """The path of an option, if there is any."""
+    """Returns the path of an option, if it is given."""
     if value is not None and not isinstance(value, str | PathLike):
         raise TypeError(f"{what} is a str or a path, not a {type_of(value)}")
     return None if value is None else _required_text(fspath(value), what)
 
 
 def _required_text(value: str, what: str) -> str:
-    """The text, if it can be sent at all."""
+    """Returns the text. Refuses text that UTF-8 cannot express."""
     if not isinstance(value, str):
         raise TypeError(f"{what} is a str, not a {type_of(value)}")
     if not is_unicode(value):

@@ -1,4 +1,4 @@
-"""Reads what the core has counted. The text is its own, in Prometheus' format 0.0.4."""
+"""Parses the metrics of the core, a text in Prometheus' format 0.0.4."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class Family:
-    """A metric, and its number for each set of labels; a histogram has none here."""
+    """A metric, and its number for each set of labels. For a histogram, no numbers are read."""
 
     meaning: str
     kind: str = ""
@@ -19,9 +19,9 @@ class Family:
 
 
 def families(text: str) -> dict[str, Family]:
-    """All metrics of the text, by their names."""
+    """Returns all metrics of the text, by name."""
     found: dict[str, Family] = {}
-    # Not by `splitlines`: a label may have other ends of lines than this.
+    # `splitlines` would be wrong here: a label can contain other characters that it counts as line ends.
     for line in text.split("\n"):
         if line.startswith("# HELP "):
             _, _, name, meaning = line.split(" ", 3)
