@@ -620,6 +620,7 @@ lint-structure *folders: (install "python-lint python-test")
 lint-words: (install "python-test")
     cd ci/lint && {{ python }} -m pytest --quiet
     {{ python }} ci/lint/words.py
+    {{ python }} ci/lint/openings.py
     {{ python }} ci/lint/former_name.py
 
 # Lints the scripts that run inside the server

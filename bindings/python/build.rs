@@ -1,4 +1,4 @@
-//! On macOS a module leaves Python's symbols to the process that loads it, which its linker must be told.
+//! Tells the linker on macOS that the symbols of Python stay undefined until a process loads the module.
 
 fn main() {
     pyo3_build_config::add_extension_module_link_args();

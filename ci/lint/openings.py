@@ -4,11 +4,12 @@ python ci/lint/openings.py [FILE...]     without files, all that git lists
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from comments import SOURCES, sentences
+
+from words import listed
 
 #: No sentence opens with these: a reader learns only at its end what it is about.
 CLAUSE = re.compile(r"[\"'`“(*]*(Who|What|So|Those|Of|That|Whom|Whose|Whoever|Whatever)\b")
@@ -25,8 +26,7 @@ def wrong_opening(text: str, *, is_first: bool) -> str | None:
 def main(files: list[Path]) -> int:
     status = 0
     for pattern, prose_of in SOURCES:
-        listed = subprocess.run(["git", "ls-files", "--", pattern], check=True, capture_output=True, text=True)
-        for file in map(Path, listed.stdout.splitlines()):
+        for file in listed(pattern):
             if files and not any(file == other or other in file.parents for other in files):
                 continue
             for line, text, is_first in sentences(prose_of(file.read_text())):

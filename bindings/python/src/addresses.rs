@@ -1,9 +1,9 @@
-//! An `address_map` that is a function of Python.
+//! An `address_map` that is a Python function.
 //!
-//! The core calls it on a thread that has nothing else to do, never on the engine's. That thread
-//! has Python start another one, which runs the function, and waits without the GIL. For when the
-//! interpreter ends, it makes every thread exit that wants the GIL: a thread of Python does, but
-//! one of Rust would take the process down with it.
+//! The core calls the map on a thread of its own, never on the engine's thread. The thread has Python start another
+//! thread, which runs the function, and waits for it without the GIL. A Rust thread must not run the function itself:
+//! at the end of the interpreter, every thread that requests the GIL is made to exit. A Python thread can exit, but a
+//! Rust thread would crash the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use steadlock::host::AddressMap;
 
-/// Set once, when the interpreter is about to end.
+/// Whether the interpreter is about to end. Set once.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// How many threads of Rust are in Python, or wait for its GIL, to ask a function.
+/// The number of Rust threads that are in Python, or wait for its GIL, to call a function.
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 const ENDING: &str = "the interpreter is ending";
 
-/// How often a thread that waits for a function looks whether the interpreter is ending.
+/// How often a thread that waits for a function checks whether the interpreter is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often the end looks whether the last has left.
+/// How often the end of the interpreter checks whether the last thread has left Python.
 const STEP: Duration = Duration::from_millis(1);
 
-/// An address, or none; or why there is no answer.
+/// The result of a function: an address or none, or the reason why there is no result.
 type Said = Result<Option<String>, String>;
 
-/// `ask(announced, answer)` starts a thread that calls `answer`.
+/// Makes an address map. `ask(announced, answer)` must start a thread that calls `answer`.
 pub(crate) fn map(ask: Py<PyAny>) -> AddressMap {
     AddressMap::by_fallible(move |announced| {
         let (tell, told) = mpsc::channel();
@@ -44,11 +44,10 @@ pub(crate) fn map(ask: Py<PyAny>) -> AddressMap {
     })
 }
 
-/// From now on no function is asked. Blocks until those that ask have left Python, `limit` at the
-/// most.
+/// Prevents further calls of functions. Blocks until the threads that call one have left Python, `limit` at the most.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     IS_ENDING.store(true, Ordering::SeqCst);
-    // A subinterpreter that ends with the process gets the GIL back from nobody.
+    // Returns without releasing the GIL: a subinterpreter that ends with the process would not get the GIL back.
     if ASKING.load(Ordering::SeqCst) == 0 {
         return;
     }
@@ -70,12 +69,12 @@ fn begin(ask: &Py<PyAny>, announced: &str, tell: Sender<Said>) -> Result<(), Str
     }
 }
 
-/// While it is there, the interpreter's end waits.
+/// While a value of this type exists, the end of the interpreter waits.
 struct Asking;
 
 impl Asking {
     fn begin() -> Option<Self> {
-        // Counted first: the end sets its flag before it looks at the count.
+        // The count must come first, because the end of the interpreter sets its flag before it reads the count.
         ASKING.fetch_add(1, Ordering::SeqCst);
         let asking = Self;
         (!IS_ENDING.load(Ordering::SeqCst)).then_some(asking)
@@ -88,14 +87,14 @@ impl Drop for Asking {
     }
 }
 
-/// Takes what a function said to the thread that waits for it.
+/// Passes the result of a function to the thread that waits for it.
 #[pyclass(frozen, module = "steadlock._native")]
 struct Answer(Sender<Said>);
 
 #[pymethods]
 impl Answer {
     fn __call__(&self, address: Option<String>, failure: Option<String>) {
-        // Refused only if nobody waits any more.
+        // Fails only if no thread waits any more.
         let _ = self.0.send(failure.map_or(Ok(address), Err));
     }
 }

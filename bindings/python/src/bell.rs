@@ -1,4 +1,4 @@
-//! How the engine thread wakes Python without touching the interpreter.
+//! A file descriptor by which the engine's thread wakes Python without using the interpreter.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -10,11 +10,11 @@ use steadlock::host::{OwnFile, Process};
 
 /// A file descriptor that is readable while events are queued.
 ///
-/// Ringing it takes no GIL and never blocks; an event loop, or a thread in `poll`, watches the other end. A forked
-/// child gets a pair of its own on first use: the inherited one is its parent's. So does a program that closed
-/// descriptors which it did not open, as `os.closerange` does: their numbers may belong to the program's own files by
-/// now, so the bell never writes to, reads or closes a number that is no longer its own. Python looks once a second
-/// whether the descriptor is the same.
+/// Ringing the bell needs no GIL and never blocks. An event loop, or a thread in `poll`, watches the other end. A
+/// forked child makes a new pair at its first use, because the inherited pair belongs to its parent. A program that
+/// closes descriptors which it did not open, for example with `os.closerange`, gets a new pair too. The old numbers can
+/// belong to files of the program by then, so the bell never writes to, reads or closes a number that is not its own
+/// any more. Python checks once a second whether the descriptor is still the same.
 pub(crate) struct Bell {
     process: Process,
     pair: Mutex<Pair>,
@@ -30,14 +30,15 @@ impl Bell {
         })
     }
 
-    /// Makes the descriptor readable. A full buffer is no loss: the bell has rung.
+    /// Makes the descriptor readable. An error of a full buffer does not matter, because the descriptor is readable
+    /// then.
     pub(crate) fn ring(&self) {
         if let Ok(pair) = self.pair() {
             let _ = pair.ring.file().map(|mut file| file.write(&[1]));
         }
     }
 
-    /// Makes it unreadable until the next ring. Call it before taking the events.
+    /// Makes the descriptor unreadable until the next ring. Must be called before the events are taken.
     pub(crate) fn silence(&self) {
         if let Ok(pair) = self.pair() {
             let mut rings = [0; 16];
@@ -45,14 +46,14 @@ impl Bell {
         }
     }
 
-    /// The descriptor to poll for reading, and a number that no other one of this process ever had.
+    /// Returns the descriptor to poll for reading, and a number that no other descriptor of this process ever has.
     pub(crate) fn fd(&self) -> io::Result<(RawFd, u64)> {
         let pair = self.pair()?;
         let file = pair.listen.file().ok_or(io::ErrorKind::NotConnected)?;
         Ok((file.as_raw_fd(), pair.number))
     }
 
-    /// Both ends, which are there.
+    /// Returns both ends. Makes a new pair if one of them was closed.
     fn pair(&self) -> io::Result<MutexGuard<'_, Pair>> {
         let mut bell = self;
         while !bell.process.is_current() {
@@ -69,7 +70,7 @@ impl Bell {
     }
 }
 
-/// Both ends live as long as either user, so that ringing never meets a closed pipe.
+/// Both ends of a socket pair. They live as long as either user, so that a ring never writes to a closed socket.
 struct Pair {
     ring: OwnFile,
     listen: OwnFile,

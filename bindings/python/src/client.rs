@@ -16,29 +16,29 @@ use crate::bell::Bell;
 use crate::ending::Inside;
 use crate::{addresses, convert, ending};
 
-/// One connection to one server, or one to each of several primaries, with its engine thread.
+/// A client of one server, or of several primaries, with its engine thread.
 ///
-/// Every operation comes twice: `name()` blocks without the GIL and gives the
-/// result, `submit_name()` gives a request number whose result `drain()` brings.
+/// Every operation exists twice: `name()` blocks without the GIL and returns the result; `submit_name()` returns a
+/// request number, and `drain()` delivers the result.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Client {
     host: Host,
     bell: Arc<Bell>,
-    /// What a `drain` took that was struck while it made exceptions; the next one gives it.
+    /// The events of a `drain` that an interrupt ended while it made exceptions. The next `drain` returns them.
     taken: Mutex<Vec<Event>>,
     waits: Waits,
 }
 
-/// A request number with its result or exception.
+/// A request number, with its result or exception.
 type Completed<'py> = (u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// A lease's number with the reason of its loss.
+/// A lease's number, with the reason for its loss.
 type Lost = (u64, &'static str);
 
-/// Something for the log: its level, its text, and what it says by name.
+/// A line for the log: its level, its text, and its facts as named fields.
 type Line<'py> = (&'static str, String, Bound<'py, PyDict>);
 
-/// What `drain` gives.
+/// The result of `drain`.
 type Drained<'py> = (Vec<Completed<'py>>, Vec<Lost>, Vec<Line<'py>>);
 
 #[pymethods]
@@ -73,13 +73,13 @@ impl Client {
         })
     }
 
-    /// A file descriptor that is readable while `drain()` has something to give, and a number that no other one has.
-    /// After a fork it is another one, and after the program has closed it.
+    /// Returns a file descriptor that is readable while `drain()` has events, and a unique number for it. After a fork
+    /// there is a new descriptor, and also after the program has closed the old one.
     fn fd(&self) -> PyResult<(RawFd, u64)> {
         Ok(self.bell.fd()?)
     }
 
-    /// Takes what has happened: results of submitted requests, lost leases, and lines for the log.
+    /// Takes the queued events: results of submitted requests, lost leases, and lines for the log.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         self.bell.silence();
         if ending::is_for_this_thread() {
@@ -88,7 +88,7 @@ impl Client {
         let mut events = mem::take(&mut *self.taken());
         self.host.drain(&mut events);
         drained(py, &events).inspect_err(|_| {
-            // A signal handler raised while an exception was made.
+            // A signal handler has raised while an exception was made.
             let mut taken = self.taken();
             events.append(&mut taken);
             *taken = events;
@@ -97,7 +97,7 @@ impl Client {
         })
     }
 
-    /// What it has counted, in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     fn metrics(&self, py: Python<'_>) -> PyResult<String> {
         self.host.metrics().map_err(|error| convert::error(py, &error))
     }
@@ -108,7 +108,7 @@ impl Client {
         convert::metrics(py, &metrics)
     }
 
-    /// The label that a lock of this name has for its group there.
+    /// Returns the label for the group of a lock of this name in the metrics.
     fn metrics_group(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         let group = self
             .host
@@ -117,33 +117,33 @@ impl Client {
         Ok(group.as_ref().to_owned())
     }
 
-    /// Makes `fd()` readable once, for a thread that should look up.
+    /// Makes `fd()` readable once, to wake the thread that polls it.
     fn ring(&self) {
         self.bell.ring();
     }
 
-    /// The server as messages name it, without user and password; of several, all.
+    /// Returns the server as messages name it, without user and password; all servers if there are several.
     fn server(&self) -> String {
         self.host.server()
     }
 
-    /// Whether it has begun to connect: a lazy one does at its first use.
+    /// Whether the client has begun to connect. A lazy client does so at its first use.
     fn is_started(&self) -> bool {
         self.host.is_started()
     }
 
-    /// From which level on `drain()` has lines from now on; none for `None`.
+    /// Sets the lowest level of the lines in `drain()`; `None` for no lines.
     #[pyo3(signature = (level))]
     fn set_log(&self, level: Option<&str>) {
         self.host.set_log(level.and_then(Level::parse));
     }
 
-    /// Forgets a submitted request; a lock that it gets is released.
+    /// Cancels a submitted request. A lock that is granted to it is released.
     fn cancel(&self, request: u64) {
         self.host.cancel(request);
     }
 
-    /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
+    /// Acquires a lock. Appends the lease to `granted`, so that an interrupt after the call cannot hide it.
     #[pyo3(signature = (granted, settings, context, blocked, interruptible))]
     fn acquire(
         &self,
@@ -160,7 +160,7 @@ impl Client {
             done => {
                 let appended = convert::completion(py, &done).and_then(|lease| granted.append(lease));
                 if let (Err(_), Completion::Granted(lease)) = (&appended, &done) {
-                    // There was no memory for it, and nobody could release it.
+                    // There was no memory for the Python object, so the program could not release the lease.
                     self.release_later(lease.id());
                 }
                 appended
@@ -184,7 +184,7 @@ impl Client {
         self.host.submit(Op::Release { lease })
     }
 
-    /// Gives a lease back without waiting for the answer, which nobody gets.
+    /// Releases a lease without waiting for the reply.
     fn release_later(&self, lease: u64) {
         drop(self.host.start(Op::Release { lease }));
     }
@@ -253,7 +253,7 @@ impl Client {
         self.host.submit(Op::SetLimit { lock: lock.into() })
     }
 
-    /// Closes; 500 ms at the most. If it is interrupted, it goes on.
+    /// Closes the client; takes 500 ms at the most. An interrupted close goes on.
     fn close(&self, py: Python<'_>, interruptible: bool) -> PyResult<()> {
         close(py, &self.host, interruptible)
     }
@@ -262,7 +262,7 @@ impl Client {
         self.host.submit(Op::Close)
     }
 
-    /// At the end of the process: ends all waits, and gives leases back, without waiting for the answers.
+    /// Called at the end of the process. Ends all waits and releases leases, without waiting for replies.
     fn end_waits(&self, leases: Vec<u64>) {
         drop(self.waits.end(&self.host));
         for lease in leases {
@@ -270,8 +270,8 @@ impl Client {
         }
     }
 
-    /// The same, and waits until nothing is owed to the server any more; `timeout_ms` at the most. Without
-    /// `ends_waits` other threads go on.
+    /// Does the same as `end_waits`, and waits until no release is owed to the server any more, `timeout_ms` at the
+    /// most. Without `ends_waits`, the waits of other threads go on.
     fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64, ends_waits: bool) {
         py.detach(|| {
             let (start, limit) = (Instant::now(), Duration::from_millis(timeout_ms));
@@ -299,14 +299,15 @@ impl Client {
     }
 }
 
-/// At the end of the interpreter nobody else takes events, and a hub of gevent that wakes up then crashes the process.
+/// Rings the bell, except at the end of the interpreter: no thread takes events then, and a hub of gevent that wakes up
+/// would crash the process.
 fn ring_unless_ending(bell: &Bell) {
     if !ending::has_begun() {
         bell.ring();
     }
 }
 
-/// Events as Python objects.
+/// Converts events to Python objects.
 fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
     let mut completed = Vec::with_capacity(events.len());
     let (mut lost, mut lines) = (Vec::new(), Vec::new());
@@ -326,7 +327,7 @@ fn drained<'py>(py: Python<'py>, events: &[Event]) -> PyResult<Drained<'py>> {
     Ok((completed, lost, lines))
 }
 
-/// What a lock asks for: an object of the package with these attributes, times in milliseconds.
+/// The settings of an acquisition: an object of the package with these attributes. Times are in milliseconds.
 #[derive(FromPyObject)]
 struct LockSettings {
     address: String,
@@ -355,25 +356,25 @@ impl LockSettings {
     }
 }
 
-/// How long Ctrl-C may go unnoticed, in the main thread, which runs signal handlers.
+/// The interval of checks for Ctrl-C, in the main thread, which runs signal handlers.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// How long it may go unnoticed that another thread has an exception raised in this one
-/// (`PyThreadState_SetAsyncExc`), as the time limits of task queues do.
+/// The interval of checks for an exception that another thread raises in this one (`PyThreadState_SetAsyncExc`). Time
+/// limits of task queues do that.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The most that a close takes.
+/// The limit for a close.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Waits for `op` and gives what it came to.
+/// Waits for `op`, and returns its result.
 ///
-/// If a signal handler raises, or another thread has an exception raised here, the caller gets
-/// that and `op` is cancelled; a lock that was granted meanwhile is released.
+/// If a signal handler raises, or another thread raises an exception in this one, the caller gets that exception and
+/// `op` is cancelled. A lock that is granted meanwhile is released.
 pub(crate) fn wait(py: Python<'_>, host: &Host, op: Op, interruptible: bool) -> PyResult<Completion> {
     until_done(py, &mut host.start(op), interruptible, |result| result)?.map_err(|error| convert::error(py, &error))
 }
 
-/// Closes; 500 ms at the most. An interrupted close goes on.
+/// Closes the client; takes 500 ms at the most. An interrupted close goes on.
 pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResult<()> {
     let slice = if interruptible { SIGNAL_CHECK } else { LOOK };
     let mut closing = host.start(Op::Close);
@@ -385,7 +386,7 @@ pub(crate) fn close(py: Python<'_>, host: &Host, interruptible: bool) -> PyResul
     Ok(())
 }
 
-/// Waits for the result, and hands it to `take` before it asks for the GIL.
+/// Waits for the result, and passes it to `take` before it requests the GIL.
 fn until_done<T: Send>(
     py: Python<'_>,
     pending: &mut Pending,
@@ -407,19 +408,19 @@ fn until_done<T: Send>(
     }
 }
 
-/// A function that does nothing.
+/// A Python function that does nothing.
 static NOTHING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// At the import. To compile the function runs code of the program (an audit hook), which may wait for a lock itself,
-/// and would wait for the function then.
+/// Runs at the import. Compiling the function can run code of the program (an audit hook). At the first use, that code
+/// could wait for a lock itself, and so for this function.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let nothing = py.eval(c"lambda: None", Some(&PyDict::new(py)), None)?;
     let _ = NOTHING.set(py, nothing.unbind());
     Ok(())
 }
 
-/// Raises what signal handlers raise, and what other threads have raised here. That happens where bytecode
-/// runs, and nowhere else.
+/// Raises pending exceptions of signal handlers and of other threads. Python raises the latter only where bytecode
+/// runs, so this runs a function.
 fn look_up(py: Python<'_>) -> PyResult<()> {
     py.check_signals()?;
     NOTHING.get(py).map_or(Ok(()), |nothing| nothing.call0(py).map(drop))
@@ -427,8 +428,8 @@ fn look_up(py: Python<'_>) -> PyResult<()> {
 
 /// The waits for locks of one client's threads.
 ///
-/// At the end of the interpreter no waiting thread gets a lock. A grant is noted here until its thread has the GIL, and
-/// released if the end comes first.
+/// At the end of the interpreter no waiting thread gets a lock. A grant is stored here until its thread has the GIL,
+/// and is released if the end comes first.
 #[derive(Default)]
 pub(crate) struct Waits {
     granted: Mutex<HashMap<u64, u64>>,
@@ -454,14 +455,14 @@ impl Waits {
             result
         })?;
         if matches!(done, Ok(Completion::Granted(_))) && self.granted().remove(&number).is_none() {
-            // The end was faster, and has released it.
+            // The end of the interpreter came first, and has released the lock.
             return Err(ending::leave());
         }
         done.map_err(|error| convert::error(py, &error))
     }
 
-    /// Ends them, and all others of the client, at the end of the interpreter. The result comes when nothing is
-    /// owed to the server any more.
+    /// Ends these waits, and all others of the client, at the end of the interpreter. The result comes when no release
+    /// is owed to the server any more.
     pub(crate) fn end(&self, host: &Host) -> Option<Pending> {
         let granted: Vec<u64> = self.granted().drain().map(|(_, lease)| lease).collect();
         for lease in granted {

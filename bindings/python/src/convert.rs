@@ -1,4 +1,4 @@
-//! Results and errors of the core, as Python objects.
+//! Conversion of the core's results and errors to Python objects.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use steadlock::host::{
 
 use crate::lease::Lease;
 
-/// The names of all kinds of error, from which the Python classes take theirs.
+/// Returns the names of all kinds of error. The names of the Python classes are made from them.
 pub(crate) fn error_kinds() -> Vec<&'static str> {
     ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
 }
 
-/// The names of all kinds of lock, with which the package compares its own.
+/// Returns the names of all kinds of lock. The package compares its own kinds with them.
 pub(crate) fn lock_kinds() -> Vec<&'static str> {
     Kind::NAMES.to_vec()
 }
 
-/// What may become of an acquisition in an outage, for the package to check what it is given.
+/// Returns the ways in which an acquisition can end in an outage. The package checks its arguments against them.
 pub(crate) fn outage_policies() -> Vec<&'static str> {
     OnUnavailable::ALL.iter().map(|policy| policy.as_str()).collect()
 }
@@ -54,8 +54,8 @@ pub(crate) fn error(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// What an operation came to. A refused acquire is an exception that is not
-/// raised here: only the caller knows whether it is `None`, `False` or an error.
+/// Converts the result of an operation. A refused acquisition is returned as an exception object and not raised,
+/// because only the caller knows whether it means `None`, `False` or an error.
 pub(crate) fn completion<'py>(py: Python<'py>, completion: &Completion) -> PyResult<Bound<'py, PyAny>> {
     Ok(match completion {
         Completion::Granted(lease) => Bound::new(py, Lease(Arc::clone(lease)))?.into_any(),
@@ -76,10 +76,10 @@ pub(crate) fn completion<'py>(py: Python<'py>, completion: &Completion) -> PyRes
     })
 }
 
-/// What a client says of itself, in the order of the package's `ClientInfo`.
+/// The information of a client, in the order of the package's `ClientInfo`.
 type Info<'a> = (&'a str, u32, &'a str, &'a str, &'a str, u64, &'a str);
 
-/// Who holds a lock, for how many seconds, and what its client says.
+/// Converts a holder: the owner id, the rest of the lease in seconds, and the information of its client.
 fn holder(holder: &Holder) -> (&str, Option<f64>, Option<Info<'_>>) {
     let left = holder.remaining.map(|left| left.as_secs_f64());
     let info = holder.client.as_deref().map(|info| {
@@ -96,7 +96,7 @@ fn holder(holder: &Holder) -> (&str, Option<f64>, Option<Info<'_>>) {
     (&holder.owner, left, info)
 }
 
-/// A line of the log: its level, its text, and what it says by name.
+/// Converts a line of the log: its level, its text, and its facts as named fields.
 pub(crate) fn line<'py>(py: Python<'py>, line: &Line) -> PyResult<(&'static str, String, Bound<'py, PyDict>)> {
     let fields = PyDict::new(py);
     for (name, field) in line.fields() {
@@ -132,12 +132,12 @@ pub(crate) fn metrics<'py>(py: Python<'py>, metrics: &[Metric]) -> PyResult<Boun
 /// Makes the package's exception for an error; the package says how.
 static MAKE_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// From now on errors are what `make` gives for them. The first one counts.
+/// Sets the function that makes exceptions. Only the first call counts.
 pub(crate) fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
     let _ = MAKE_ERROR.set(py, make);
 }
 
-/// The same as an object.
+/// Returns the exception object for `error`.
 pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let make = MAKE_ERROR
         .get(py)

@@ -1,8 +1,9 @@
-//! The end of the interpreter, as the calls of other threads meet it.
+//! The calls of other threads at the end of the interpreter.
 //!
-//! The threads that wait then are daemons. First they are told to leave: they get no lock, and `SystemExit` ends them
-//! silently, so that their callers let go of what they hold, as of a log handler's lock, which the end takes too.
-//! A thread that asks for the GIL after that is ended where it stands; so the rest stays without it.
+//! Threads that wait at that time are daemon threads. In the first phase they get no lock, and `SystemExit` ends them
+//! silently. Their callers thus free what they hold, such as a log handler's lock, which the end of the interpreter
+//! needs too. After that, Python ends any thread that requests the GIL, wherever it is. Threads that still wait then
+//! must never request the GIL again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,14 +15,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use steadlock::host::Process;
 
-/// The process that ends, and its thread that does so.
+/// The process whose interpreter ends, and the thread that ends it.
 static ENDING: OnceLock<(Process, ThreadId)> = OnceLock::new();
-/// How many threads wait without the GIL.
+/// The number of threads that wait without the GIL.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// Nobody may ask for the GIL any more.
+/// Whether no thread may request the GIL any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// From now on no other thread gets a lock. Those that wait leave; so long it waits for them, without the GIL.
+/// Starts the end: from now on no other thread gets a lock. Waits without the GIL until the waiting threads have left,
+/// `limit` at the most.
 pub(crate) fn begin(py: Python<'_>, limit: Duration) {
     const LOOK: Duration = Duration::from_millis(1);
 
@@ -33,18 +35,18 @@ pub(crate) fn begin(py: Python<'_>, limit: Duration) {
     IS_OVER.store(true, Ordering::SeqCst);
 }
 
-/// The thread that ends the interpreter of this process, if it ends.
+/// Returns the thread that ends the interpreter of this process, if it ends.
 fn ender() -> Option<ThreadId> {
     let (process, thread) = ENDING.get()?;
     process.is_current().then_some(*thread)
 }
 
-/// Whether the interpreter ends.
+/// Whether the end of the interpreter has begun.
 pub(crate) fn has_begun() -> bool {
     ender().is_some()
 }
 
-/// Whether the interpreter ends, and this thread with it.
+/// Whether the end of the interpreter has begun in another thread, so that this thread must end.
 pub(crate) fn is_for_this_thread() -> bool {
     ender().is_some_and(|thread| thread != thread::current().id())
 }
@@ -52,26 +54,26 @@ pub(crate) fn is_for_this_thread() -> bool {
 /// `sys.is_finalizing`.
 static IS_FINALIZING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// At the import of this module, as another import runs code of the program.
+/// Runs at the import of this module, because an import at another time can run code of the program.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let is_finalizing = py.import("sys")?.getattr("is_finalizing")?;
     let _ = IS_FINALIZING.set(py, is_finalizing.unbind());
     Ok(())
 }
 
-/// Whether the interpreter is so near its end that no code of the program can run. Nothing strikes in it.
+/// Whether the interpreter is so near its end that no code of the program can run. No interrupt can end this call.
 pub(crate) fn is_finalizing(py: Python<'_>) -> PyResult<bool> {
     IS_FINALIZING
         .get(py)
         .map_or(Ok(true), |is_finalizing| is_finalizing.bind(py).call0()?.is_truthy())
 }
 
-/// Ends a thread at the end of the interpreter.
+/// Returns the exception that ends a thread at the end of the interpreter.
 pub(crate) fn leave() -> PyErr {
     PySystemExit::new_err(())
 }
 
-/// A thread that waits, until it has the GIL again.
+/// Marks a thread that waits without the GIL, until it has the GIL again.
 pub(crate) struct Inside(());
 
 impl Inside {
@@ -80,8 +82,8 @@ impl Inside {
         Self(())
     }
 
-    /// Whether the thread has to leave, without an answer. It stays here until the process is gone if it is too late
-    /// for that. To be called without the GIL.
+    /// Whether the thread must end without a result. If it is too late to end, because the GIL may not be requested any
+    /// more, blocks here until the process has ended. Must be called without the GIL.
     pub(crate) fn is_to_leave(&self) -> bool {
         let leaves = is_for_this_thread();
         while leaves && IS_OVER.load(Ordering::SeqCst) {
@@ -98,12 +100,12 @@ impl Drop for Inside {
     }
 }
 
-/// In the child of a fork: other threads are not there.
+/// Called in the child of a fork, where other threads do not exist.
 pub(crate) fn after_fork() {
     INSIDE.store(0, Ordering::SeqCst);
 }
 
-/// The number of a request that nobody answers.
+/// Returns the number of a request that is never answered.
 pub(crate) fn unanswered() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     u64::MAX - COUNT.fetch_add(1, Ordering::Relaxed)

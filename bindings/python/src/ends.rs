@@ -1,7 +1,7 @@
-//! The classes `Uninterrupted` and `AtEnd`, and `uninterrupted`: calls that no interrupt skips.
+//! The classes `Uninterrupted` and `AtEnd`, and the function `uninterrupted`: calls that no interrupt can prevent.
 //!
-//! An exception of a signal handler or of another thread may strike before the first line of a Python function. An end
-//! that nobody is told of would leave the locks of a thread or task held and renewed for ever.
+//! A signal handler or another thread can raise an exception in a Python function before its first line. If the end of
+//! a thread or task were not reported because of that, its locks would stay held and renewed for ever.
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
@@ -11,7 +11,7 @@ use pyo3::types::PyTuple;
 use crate::ending;
 use crate::struck::Struck;
 
-/// Calls a function again while interrupts strike, and raises the last one when it is done.
+/// Calls a function, and repeats the call while interrupts end it. Raises the last interrupt when the call is done.
 #[pyfunction]
 #[pyo3(signature = (call, *given))]
 pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, given: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -20,7 +20,7 @@ pub(crate) fn uninterrupted(call: &Bound<'_, PyAny>, given: &Bound<'_, PyTuple>)
     struck.raised()
 }
 
-/// A function that is called again while interrupts strike, and raises the last one when it is done.
+/// A function that repeats a call while interrupts end it. It raises the last interrupt when the call is done.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Uninterrupted(Py<PyAny>);
 
@@ -31,7 +31,7 @@ impl Uninterrupted {
         Self(call)
     }
 
-    /// Whatever its caller gives, the function is called with nothing.
+    /// Calls the function without arguments; ignores the given arguments.
     #[pyo3(signature = (*_given))]
     fn __call__(&self, py: Python<'_>, _given: &Bound<'_, PyTuple>) -> PyResult<()> {
         until_done(py, &self.0)
@@ -42,10 +42,11 @@ impl Uninterrupted {
     }
 }
 
-/// Calls a function when it is dropped itself, unless that is at the end of the interpreter.
+/// An object that calls a function when it is dropped, except at the end of the interpreter.
 ///
-/// Collections of garbage do not see the function: dropped in one of them, it would be called with what was taken apart
-/// already. So nothing that it needs may refer to this.
+/// The function is hidden from the garbage collector: otherwise a collection that drops this object would call the
+/// function after clearing the objects that it needs. The collector cannot free a cycle through this object, so nothing
+/// that the function needs may refer to it.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct AtEnd(Py<PyAny>);
 
@@ -60,7 +61,7 @@ impl AtEnd {
 impl Drop for AtEnd {
     fn drop(&mut self) {
         Python::try_attach(|py| {
-            // The code that drops it may be raising something.
+            // The code that drops this object can be in the middle of raising an exception.
             let raising = PyErr::take(py);
             if !ending::is_finalizing(py).unwrap_or(true)
                 && let Err(struck) = until_done(py, &self.0)

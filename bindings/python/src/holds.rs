@@ -1,4 +1,4 @@
-//! The class `Holds`: finds the Python object of what a client holds.
+//! The class `Holds`: finds the Python objects of the leases that a client holds.
 
 use std::collections::HashMap;
 use std::mem;
@@ -19,38 +19,38 @@ use crate::struck::Struck;
 
 /// The leases that were not released yet, by owner and lock.
 ///
-/// The core decides who holds what. This class only finds the Python object again, and drops what the core has
-/// forgotten: when a caller meets it, or in a sweep. So there are never many more than twice as many as were held at
-/// once.
+/// The core decides which owner holds which lock. This class only finds the Python objects, and drops objects that the
+/// core has forgotten: when a caller finds one, and in a sweep. It therefore never has many more than twice as many
+/// objects as were held at one time.
 ///
-/// An owner's leases live as long as the owner. After its end they live while the program refers to them; a lease that
-/// nobody refers to could be released by nobody, and so it is released.
+/// An owner's leases live as long as the owner. After the owner's end they live only while the program refers to them.
+/// A lease without any reference could not be released by the program, so it is released here.
 ///
-/// Each method is one native call, so no signal handler and no other thread sees it half done. Python code runs
-/// inside a method only where an object is created, dropped or called (a collection of garbage, a finalizer), and it
-/// may call the client again there. So the mutex is never held at such a place: a method takes out what it drops,
-/// unlocks, and drops it then.
+/// Each method is one native call, so no signal handler and no other thread sees a half-done change. Python code can
+/// run inside a method only where an object is created, dropped or called (a garbage collection, a finalizer), and that
+/// code can call the client again. Therefore the mutex is never locked at such a place: a method removes the objects to
+/// drop, unlocks the mutex, and drops the objects after that.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Holds(Arc<Book>);
 
 struct Book {
     host: Host,
     pages: Mutex<Pages>,
-    /// Called with each lease that lives from now on only while the program refers to it.
+    /// Called with each lease that from now on lives only while the program refers to it.
     on_left: Py<PyAny>,
-    /// Called with the number and the name of a lease, its kind of owner and whether people are told (it was valid, and
-    /// the last level of its lock), when it is released because nobody refers to it any more.
+    /// Called when a lease is released because nothing refers to it any more: with its number, its name, its kind of
+    /// owner, and whether to warn (the lease was valid, and the last level of its lock).
     on_dropped: Py<PyAny>,
 }
 
 #[derive(Default)]
 struct Pages {
     held: HashMap<Option<u64>, HashMap<Box<str>, Vec<Entry>>>,
-    /// What ended owners held and the program refers to.
+    /// The leases of ended owners to which the program still refers.
     left: HashMap<u64, Py<PyWeakrefReference>>,
-    /// Since the last sweep.
+    /// How many leases were added since the last sweep.
     added: usize,
-    /// How many the last sweep left.
+    /// How many leases the last sweep left.
     remained: usize,
 }
 
@@ -59,7 +59,7 @@ struct Entry {
     lease: Py<PyAny>,
 }
 
-/// So many more than the last sweep left are added before the next one.
+/// A sweep runs when the number of added leases exceeds by this the number that the last sweep left.
 const SWEEP_AFTER: usize = 64;
 
 #[pymethods]
@@ -74,7 +74,7 @@ impl Holds {
         }))
     }
 
-    /// Says whether it swept.
+    /// Adds a lease. Returns whether it swept.
     fn add(&self, lease: Py<PyAny>, native: &Lease, key: &str, owner: Option<u64>) -> bool {
         let native = Arc::clone(&native.0);
         let mut pages = self.0.pages();
@@ -90,7 +90,7 @@ impl Holds {
         swept.is_some()
     }
 
-    /// Forgets a lease by its number. Idempotent.
+    /// Removes a lease by its number. Idempotent.
     fn discard(&self, number: u64, key: &str, owner: Option<u64>) {
         let mut pages = self.0.pages();
         let left = pages.left.remove(&number);
@@ -99,7 +99,7 @@ impl Holds {
         drop((left, held));
     }
 
-    /// What the owner took last of this lock.
+    /// Returns the last lease of this lock that the owner acquired and still holds.
     fn innermost(&self, py: Python<'_>, key: &str, owner: Option<u64>) -> Option<Py<PyAny>> {
         let mut pages = self.0.pages();
         let forgotten = pages.take(owner, key, |entry| entry.native.is_forgotten());
@@ -127,7 +127,7 @@ impl Holds {
             .map(|(number, lease)| (*number, lease.clone_ref(py)))
             .collect();
         drop(pages);
-        // In the order of their grants.
+        // The leases are in the order of their grants.
         leases.sort_by_key(|(number, _)| *number);
         let left = left
             .iter()
@@ -136,8 +136,8 @@ impl Holds {
         PyList::new(py, leases.into_iter().map(|(_, lease)| lease))
     }
 
-    /// What these owners held lives from now on while the program refers to it. May be called in the midst of a
-    /// collection of garbage.
+    /// Called when these owners have ended. Their leases live from now on only while the program refers to them. Can be
+    /// called during a garbage collection.
     fn owners_have_ended(&self, py: Python<'_>, owners: Vec<Option<u64>>) -> PyResult<()> {
         let mut struck = Struck::default();
         for owner in owners {
@@ -155,7 +155,7 @@ impl Holds {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The mutex is free: a thread that has it collects no garbage.
+        // The mutex is free: no garbage collection runs while a thread holds it.
         if let Ok(pages) = self.0.pages.try_lock() {
             for entry in pages.held.values().flat_map(HashMap::values).flatten() {
                 visit.call(&entry.lease)?;
@@ -179,7 +179,7 @@ impl Book {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a lease of an ended owner only by a weak reference.
+    /// Replaces the reference to a lease of an ended owner by a weak one.
     fn leave(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -215,7 +215,7 @@ impl Book {
 }
 
 impl Pages {
-    /// Takes out what is wanted, for the caller to drop when the mutex is free.
+    /// Removes the wanted entries. The caller must drop them after the mutex is free.
     fn take(&mut self, owner: Option<u64>, key: &str, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let Some(keys) = self.held.get_mut(&owner) else {
             return Vec::new();
@@ -237,7 +237,7 @@ impl Pages {
         taken
     }
 
-    /// Takes out what the core has forgotten, for the caller to drop when the mutex is free.
+    /// Removes the entries that the core has forgotten. The caller must drop them after the mutex is free.
     fn sweep(&mut self) -> Vec<Entry> {
         let mut forgotten = Vec::new();
         for keys in self.held.values_mut() {
@@ -270,7 +270,7 @@ impl Pages {
     }
 }
 
-/// What the owner of a lease is, for people. Attributes without code of their own, so that nothing strikes.
+/// Returns the kind of a lease's owner, for messages. These attributes run no Python code, so no interrupt can occur.
 fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
     let py = lease.py();
     let owner = lease.getattr(intern!(py, "_owner"));
@@ -279,12 +279,14 @@ fn kind_of_owner(lease: &Bound<'_, PyAny>) -> String {
         .unwrap_or_else(|_| "callback".to_owned())
 }
 
-/// At the import. To make a class collects garbage, and a finalizer may be in need of it.
+/// Runs at the import, to make the class early. Making it can start a garbage collection, and a finalizer in that could
+/// need the class.
 pub(crate) fn prepare(py: Python<'_>) {
     py.get_type::<LastReference>();
 }
 
-/// Called when nobody refers any more to a lease of an ended owner: nobody else could release it.
+/// The callback of a weak reference: releases a lease of an ended owner when nothing refers to it any more, because the
+/// program could not release it.
 #[pyclass(frozen, module = "steadlock._native")]
 struct LastReference {
     book: Weak<Book>,
@@ -293,7 +295,7 @@ struct LastReference {
     levels: Levels,
 }
 
-/// How many levels of one lock an ended owner has left: people are told of the last one alone.
+/// How many levels of one lock an ended owner has left. Only the last level leads to a warning.
 #[derive(Clone, Default)]
 struct Levels(Arc<AtomicUsize>);
 
@@ -326,7 +328,7 @@ impl LastReference {
             return Ok(());
         }
         let is_told = self.native.is_valid() && self.levels.is_last();
-        // The release goes on though nobody waits for it.
+        // The release goes on without a waiter.
         drop(book.host.start(Op::Release { lease: number }));
         let told = (number, self.native.name(), self.owner_kind.as_str(), is_told);
         book.on_dropped.bind(py).call1(told).map(|_| ())

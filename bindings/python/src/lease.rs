@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use steadlock::host;
 
-/// One grant or re-entry. Every method is local and cheap.
+/// One grant or re-entry. Every method is fast and makes no server call.
 #[pyclass(frozen, module = "steadlock._native")]
 pub(crate) struct Lease(pub(crate) Arc<host::Lease>);
 
@@ -41,7 +41,7 @@ impl Lease {
         self.0.is_released()
     }
 
-    /// Whether it was lost and nobody need release it.
+    /// Whether the lease was lost and needs no release.
     #[getter]
     fn is_forgotten(&self) -> bool {
         self.0.is_forgotten()
@@ -51,7 +51,7 @@ impl Lease {
         self.0.is_valid()
     }
 
-    /// In seconds.
+    /// Returns the time in seconds for which the holder can rely on the lease.
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
     }

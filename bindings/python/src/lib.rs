@@ -1,26 +1,24 @@
 //! The native part of the Python package `steadlock`.
 //!
-//! It converts types and nothing else: locks, defaults and checks live in
-//! `steadlock::host`, manners (ownership, `with`, asyncio) in the Python files
-//! of `packages/python`. `_native.pyi` there documents every class for callers.
+//! The binding converts types and does nothing else. Locks, defaults and checks are in `steadlock::host`; ownership,
+//! `with` and asyncio are in the Python files of `packages/python`. `_native.pyi` there documents every class for its
+//! callers.
 //!
 //! One file per class:
-//! - [`client`]: `Client`, every operation twice: blocking, and submitted with
-//!   its result in `drain()`
-//! - [`lease`]: `Lease`, what a grant gave
+//! - [`client`]: `Client`, with every operation twice: blocking, and submitted with its result in `drain()`
+//! - [`lease`]: `Lease`, the result of a grant
 //! - [`scope_end`]: `ScopeEnd` and `AsyncScopeEnd`, the ends of a `with` and an `async with`
-//! - [`holds`]: `Holds`, the Python objects of what a client holds
-//! - [`ends`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt skips
+//! - [`holds`]: `Holds`, the Python objects of the leases that a client holds
+//! - [`ends`]: `Uninterrupted` and `AtEnd`, other calls that no interrupt can prevent
 //!
-//! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
-//! descriptor that wakes an event loop), [`requests`] (requests and their results),
-//! [`convert`] (results and errors), [`struck`] (what interrupts raise),
-//! [`addresses`] (an address map that is a function), [`ending`] (the end of the interpreter).
+//! The classes share these files: [`wait`] (blocking without the GIL), [`bell`] (the file descriptor that wakes an
+//! event loop), [`requests`] (requests and their results), [`convert`] (results and errors), [`struck`] (exceptions of
+//! interrupts), [`addresses`] (an address map that is a function), [`ending`] (the end of the interpreter).
 //!
-//! Signal handlers, collections of garbage, finalizers and profilers of the program call the client again in the
-//! midst of its Python code, from the same thread. So no mutex here is held while a Python object is created, dropped,
-//! compared or called, and what must be done as one step is one native call. Nor is anything made at its first use, as
-//! a use in the midst of that would wait for itself: `prepare` makes it at the import.
+//! Signal handlers, garbage collections, finalizers and profilers of the program can call the client again in the
+//! middle of its Python code, in the same thread. Therefore no mutex here is locked while a Python object is created,
+//! dropped, compared or called, and changes that must be one step are one native call. Nothing is made at its first use
+//! either, because a second use in the middle of that would wait for itself: `prepare` makes it at the import.
 
 #![warn(clippy::too_many_lines)]
 
@@ -59,13 +57,14 @@ mod _native {
     use pyo3::prelude::*;
     use steadlock::host::Operation;
 
-    /// A lock's name as messages show it.
+    /// Returns a lock's name as messages show it, without the userinfo of a URL.
     #[pyfunction]
     fn shown(name: &str) -> String {
         steadlock::host::shown(name).into_owned()
     }
 
-    /// The error that a release raises if the lease was lost for this reason, and perhaps forgotten.
+    /// Returns the error that a release raises for a lease that was lost for this reason. `is_forgotten` means that the
+    /// lease needs no release.
     #[pyfunction]
     fn lost_error(py: Python<'_>, name: &str, reason: &str, is_forgotten: bool) -> PyErr {
         crate::convert::error(
@@ -74,27 +73,27 @@ mod _native {
         )
     }
 
-    /// The package hands over how the exception for an error is made.
+    /// Sets the function of the package that makes the exception for an error.
     #[pyfunction]
     fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
         crate::convert::make_errors_by(py, make);
     }
 
-    /// At the interpreter's end: from now on no thread but the calling one gets a lock. Waits until those that wait
-    /// have left, `limit_ms` at the most.
+    /// Called at the end of the interpreter. From now on no thread but the calling one gets a lock. Waits until the
+    /// waiting threads have ended by `SystemExit`, `limit_ms` at the most.
     #[pyfunction]
     fn grant_no_more(py: Python<'_>, limit_ms: u64) {
         crate::ending::begin(py, Duration::from_millis(limit_ms));
     }
 
-    /// In the child of a fork: the other threads of its parent are not there.
+    /// Called in the child of a fork, where the parent's other threads do not exist.
     #[pyfunction]
     fn has_forked() {
         crate::ending::after_fork();
     }
 
-    /// At the interpreter's end: from now on no function of an address map is asked. Waits
-    /// `limit_ms` at the most.
+    /// Called at the end of the interpreter. From now on no function of an address map is called. Waits for running
+    /// calls, `limit_ms` at the most.
     #[pyfunction]
     fn ask_no_more(py: Python<'_>, limit_ms: u64) {
         crate::addresses::end(py, Duration::from_millis(limit_ms));

@@ -1,30 +1,31 @@
-//! Requests and their results: steps of the package that nothing may come between.
+//! Steps for requests and their results that nothing may interrupt.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// Submits a request, once, and files it in `waiting` under its number. In Python a signal handler could raise between
-/// the two, or take results meanwhile, and this one would find nobody that waits for it.
+/// Submits a request once, and stores it in `waiting` under its number. In Python code a signal handler could raise
+/// between the two, or take results meanwhile, and would find no waiter for this request.
 #[pyfunction]
 pub(crate) fn submit(waiting: &Bound<'_, PyDict>, request: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = request.py();
-    // All of them first: a name that is used for the first time lets other threads go on.
+    // All names are interned first, because the first use of a name can let other threads run.
     let (submit_name, args_name, number_name) = (intern!(py, "submit"), intern!(py, "args"), intern!(py, "number"));
     let submit = request.getattr(submit_name)?;
     if submit.is_none() {
         return Ok(());
     }
     let args = request.getattr(args_name)?.cast_into::<PyTuple>()?;
-    // First: what is called may have garbage collected, and a finalizer come back here.
+    // Must be cleared before the call: the call can start a garbage collection, and a finalizer can call this function
+    // again.
     request.setattr(submit_name, py.None())?;
     let number = submit.call1(args)?;
     request.setattr(number_name, &number)?;
     waiting.set_item(number, request)
 }
 
-/// Takes results out of `completed` and their requests out of `waiting`, and appends both to `settled`: the request or
-/// `None`, the result, the exception.
+/// Moves results from `completed`, and their requests from `waiting`, to `settled`: the request or `None`, the result,
+/// the exception.
 #[pyfunction]
 pub(crate) fn settle(
     completed: &Bound<'_, PyList>,
@@ -35,7 +36,8 @@ pub(crate) fn settle(
     while let Some((number, value, error)) = first(completed)? {
         let request = waiting.get_item(&number)?;
         let pair = (request, value, error).into_pyobject(py)?;
-        // The pair may have had garbage collected, and a finalizer taken this result. No more memory is needed from here.
+        // Making the pair can have started a garbage collection, in which a finalizer took this result. From here on no
+        // more memory is needed.
         let is_there = !completed.is_empty() && completed.get_item(0)?.cast::<PyTuple>()?.get_item(0)?.is(&number);
         if is_there {
             settled.append(pair)?;

@@ -1,4 +1,5 @@
-//! The classes `ScopeEnd` and `AsyncScopeEnd`: the ends of a `with` and an `async with`, which no interrupt skips.
+//! The classes `ScopeEnd` and `AsyncScopeEnd`: the ends of a `with` and an `async with`, which no interrupt can
+//! prevent.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -7,12 +8,13 @@ use pyo3::sync::PyOnceLock;
 
 use crate::struck::Struck;
 
-/// `__exit__` of a lock, a semaphore or a hold.
+/// The method `__exit__` of a lock, a semaphore or a hold.
 ///
-/// What a signal handler raises (Ctrl-C, a soft time limit) strikes where a Python function begins, and after
-/// each call in it: an `__exit__` in Python may be struck before its first line, and the lock stays held. In
-/// native code nothing strikes. So this one asks the scope which lease ends, again if that is struck; takes it out
-/// itself; if its release is struck, has it done in the background; and at last raises what struck.
+/// An exception of a signal handler (Ctrl-C, a soft time limit) occurs at the start of a Python function, and after
+/// each call in it. An `__exit__` in Python could end before its first line, and the lock would stay held. In native
+/// code no such exception occurs. This `__exit__` asks the scope which lease ends, and repeats that if an interrupt
+/// ends it. It removes the lease itself. If an interrupt ends the release, it has the lease released in the background.
+/// At last it raises the interrupt.
 #[pyclass(frozen, weakref, module = "steadlock._native")]
 pub(crate) struct ScopeEnd;
 
@@ -23,7 +25,7 @@ impl ScopeEnd {
         Self
     }
 
-    /// As a function does: `scope.__exit__` is bound to the scope, `Scope.__exit__` is not.
+    /// Binds like a function: `scope.__exit__` is bound to the scope, `Scope.__exit__` is not.
     fn __get__<'py>(
         slf: &Bound<'py, Self>,
         scope: &Bound<'py, PyAny>,
@@ -39,7 +41,7 @@ impl ScopeEnd {
         raised: &Bound<'_, PyAny>,
         traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        // Its caller may name it.
+        // The parameter exists because a caller can pass it by name.
         let _ = traceback;
         let py = scope.py();
         let mut struck = Struck::default();
@@ -81,10 +83,10 @@ impl ScopeEnd {
     }
 }
 
-/// `__aexit__` of a lock, a semaphore or a hold of tasks.
+/// The method `__aexit__` of a lock, a semaphore or a hold of tasks.
 ///
-/// The release begins with the call. An `__aexit__` that first begins it when it is awaited may be struck before, and
-/// its task goes on, or ends, with the lock held. It gives a coroutine, which awaits the release.
+/// The release begins with the call. If it began only at the `await`, an interrupt could come before it, and the task
+/// would go on, or end, with the lock held. Returns a coroutine that waits for the release.
 #[pyclass(frozen, weakref, module = "steadlock._native")]
 pub(crate) struct AsyncScopeEnd;
 
@@ -110,7 +112,7 @@ impl AsyncScopeEnd {
         raised: &Bound<'py, PyAny>,
         traceback: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // Its caller may name it.
+        // The parameter exists because a caller can pass it by name.
         let _ = traceback;
         let py = scope.py();
         let mut struck = Struck::default();
@@ -123,7 +125,7 @@ impl AsyncScopeEnd {
         };
         match leaving {
             Ok(leaving) if struck.is_none() => return Ok(leaving),
-            // Nobody awaits it; the release goes on.
+            // No caller awaits the coroutine; the release goes on.
             Ok(leaving) => drop(leaving.call_method0(intern!(py, "close"))),
             Err(raised) => {
                 struck.note(raised);
@@ -149,14 +151,14 @@ impl AsyncScopeEnd {
 /// The type of bound methods.
 static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// At the import of this module, as another import runs code of the program.
+/// Runs at the import of this module, because an import at another time can run code of the program.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let method = py.import("types")?.getattr("MethodType")?;
     let _ = METHOD.set(py, method.unbind());
     Ok(())
 }
 
-/// The function as a method of the scope; itself, if it is asked of the class.
+/// Returns the function bound to the scope; the function itself if it is read from the class.
 fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match METHOD.get(function.py()) {
         Some(method) if !scope.is_none() => method.bind(function.py()).call1((function, scope)),
@@ -164,7 +166,7 @@ fn bound<'py>(function: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResu
     }
 }
 
-/// An error as `raise` gives it, which adds what is being handled.
+/// Makes the error as `raise` does, with the handled exception as its context.
 fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
     let py = error.py();
     let handled = py.import(intern!(py, "sys"))?.call_method0(intern!(py, "exception"))?;
@@ -175,8 +177,8 @@ fn raised_here(error: Bound<'_, PyAny>) -> PyResult<PyErr> {
     Ok(PyErr::from_value(error))
 }
 
-/// Has what the body raised say what else went wrong, which is not raised: most of all that the lock was lost
-/// meanwhile. Once, for several levels of one lock. An exception that takes no notes has none.
+/// Adds a note about `error` to the exception of the body, because `error` is not raised: usually the lock was lost
+/// meanwhile. Adds it once, even for several levels of one lock. Ignores exceptions that take no notes.
 fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
     let py = raised.py();
     let add = || -> PyResult<()> {
@@ -190,8 +192,7 @@ fn note(raised: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) {
     drop(add());
 }
 
-/// Takes a lease out of those that were entered; says whether it was among them, as it is unless another thread
-/// has left it meanwhile.
+/// Removes a lease from the entered ones. Returns false if another thread has removed it meanwhile.
 fn take_out(scope: &Bound<'_, PyAny>, lease: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = scope.py();
     let entered = scope.getattr(intern!(py, "_entered"))?;

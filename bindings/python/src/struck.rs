@@ -1,13 +1,13 @@
-//! What signal handlers raise in the midst of something that has to be done.
+//! Exceptions of signal handlers that occur during a step that must be completed.
 
 use pyo3::prelude::*;
 
-/// What was raised meanwhile by foreign code, the latest.
+/// The last exception that code of the program raised meanwhile.
 #[derive(Default)]
 pub(crate) struct Struck(Option<PyErr>);
 
 impl Struck {
-    /// Does a step again as often as it is struck; one that fails by itself is given up in the end.
+    /// Repeats a step until it succeeds. Gives up after many attempts, because a step can also fail by itself.
     pub(crate) fn until_done<'py>(
         &mut self,
         step: impl Fn() -> PyResult<Bound<'py, PyAny>>,
@@ -16,15 +16,15 @@ impl Struck {
         for _ in 0..TRIES {
             match step() {
                 Ok(done) => return Ok(done),
-                // Python has told it what it was raised beside. Of several the last counts: to chain them here could
-                // make a circle, as a handler may raise one object each time.
+                // Python has set the context of the exception already. Only the last exception is kept. Chaining them
+                // here could make a cycle, because a handler can raise the same object each time.
                 Err(raised) => self.0 = Some(raised),
             }
         }
         step()
     }
 
-    /// A step that is not done again was struck.
+    /// Stores the exception of a step that is not repeated.
     pub(crate) fn note(&mut self, raised: PyErr) {
         self.0 = Some(raised);
     }
@@ -33,7 +33,7 @@ impl Struck {
         self.0.is_none()
     }
 
-    /// Raises it, when all is done.
+    /// Raises the stored exception, after everything is done.
     pub(crate) fn raised(self) -> PyResult<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -1,7 +1,7 @@
-"""Runs the scenarios of ci/behaviour: their steps are taken in threads, or in asyncio tasks.
+"""Runs the scenarios of ci/behaviour, with their steps in threads or in asyncio tasks.
 
-A scenario is read in a thread of its own. Its tasks, which own the locks, are `Actor`s:
-they do what they are told, one thing after the other.
+A scenario runs in a thread of its own. Its tasks, which own the locks, are `Actor`s. An actor runs the work that it
+gets, one piece after the other.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from steadlock import _native, aio
 
 Step: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[], Any]
-"""Something to do: it gives its result, or what to await for it."""
+"""Work for an actor. It returns its result, or an awaitable of the result."""
 
 PATIENCE = 10
-"""Seconds after which a step hangs."""
+"""The seconds after which a step counts as hanging."""
 
 
 def scenarios() -> list[tuple[dict[str, Any], str]]:
-    """Each scenario with each kind it holds for."""
+    """Returns each scenario with each kind for which it is valid."""
     file = Path(__file__).parents[3] / "ci" / "behaviour" / "scenarios.json"
     suite = json.loads(file.read_text())
     pairs = [(scenario, kind) for scenario in suite["scenarios"] for kind in scenario["kinds"]]
@@ -46,15 +46,15 @@ def scenarios() -> list[tuple[dict[str, Any], str]]:
 
 
 def one_of_each_kind(servers: int) -> list[tuple[dict[str, Any], str]]:
-    """The first scenario of each kind that so many servers are enough for."""
+    """Returns the first scenario of each kind for which there are enough servers."""
     first = {kind: (scenario, kind) for scenario, kind in reversed(scenarios())}
     return [played for kind, played in first.items() if kind != "redlock" or servers >= 3]
 
 
 def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
-    """Each task of the scenario is a thread.
+    """Runs a scenario whose tasks are threads.
 
-    One that is cancelled is the main thread: Ctrl-C is how Python cancels a blocking call.
+    A task that is cancelled is the main thread, because Python cancels a blocking call with Ctrl-C.
     """
     main_thread = ThreadActor()
     done: Future[None] = Future()
@@ -74,7 +74,7 @@ def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None
 
 
 def run_in_tasks(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
-    """Each task of the scenario is an asyncio task."""
+    """Runs a scenario whose tasks are asyncio tasks."""
 
     async def run() -> None:
         face = Tasks(asyncio.get_running_loop())
@@ -88,32 +88,32 @@ class Actor(Protocol):
 
     def submit(self, work: Work) -> Future[Any]: ...
     def cancel(self) -> None:
-        """Cancels what it is doing."""
+        """Cancels the current work."""
         ...
 
     def stop(self) -> None: ...
     def end(self) -> None:
-        """Stops it, and waits until its thread or task is over."""
+        """Stops the actor, and waits for the end of its thread or task."""
         ...
 
 
 class Face(Protocol):
-    """Threads, or asyncio."""
+    """The API under test: that for threads, or that for asyncio."""
 
     cancelled: type[BaseException]
 
     @property
     def library(self) -> ModuleType:
-        """What connects."""
+        """The module with `connect`."""
         ...
 
     def actor(self, is_cancelled: bool) -> Actor: ...
     def take(self, lock: Any) -> Any:
-        """Acquires a lock, and gives the lease."""
+        """Acquires a lock, and returns the lease."""
         ...
 
     def announced(self, made: threading.Event, work: Work) -> Any:
-        """Does `work`, and sets `made` once the call that waits is on its way."""
+        """Runs `work`, and sets `made` when its waiting call was made."""
         ...
 
     def lost(self, lease: Any, seconds: float) -> Any:
@@ -122,7 +122,7 @@ class Face(Protocol):
 
 
 class Run:
-    """One scenario with one kind of lock."""
+    """One run of a scenario with one kind of lock."""
 
     def __init__(self, face: Face, urls: list[str], scenario: dict[str, Any], kind: str) -> None:
         self._face = face
@@ -140,7 +140,7 @@ class Run:
         self._owners: dict[str, Actor] = {}
 
     def run(self) -> None:
-        # Of its own: another one may hang.
+        # The clients need an actor of their own, because another actor can hang.
         keeper = self._face.actor(is_cancelled=False)
         self._clients: list[Any] = []
         try:
@@ -311,12 +311,12 @@ class Run:
         return self._clients[step.get("client", 0)]
 
     def _plain_lock(self, step: Step) -> Any:
-        """Of a semaphore, one permit as a lock."""
+        """Returns the lock of the step; for a semaphore, one permit as a lock."""
         lock = self._lock(step)
         return lock.permits(1) if isinstance(lock, steadlock.Semaphore | aio.Semaphore) else lock
 
     def _lock(self, step: Step) -> Any:
-        """The lock object that the step names, or else a new one."""
+        """Returns the lock object that the step names, or a new one if it names none."""
         if "lock" not in step:
             return self._new_lock(step)
         key = (step.get("client", 0), step["lock"])
@@ -354,7 +354,7 @@ class Run:
 
 
 class Threads:
-    """Tasks are threads."""
+    """The API for threads: tasks are threads."""
 
     library = steadlock
     cancelled: type[BaseException] = KeyboardInterrupt
@@ -376,7 +376,7 @@ class Threads:
 
     def announced(self, made: threading.Event, work: Work) -> Any:
         def see(frame: object, event: str, called: Any) -> None:
-            # The native call keeps the GIL until the engine has the request.
+            # The native call does not release the GIL before the engine has the request.
             if event == "c_call" and isinstance(getattr(called, "__self__", None), _native.Client):
                 made.set()
 
@@ -391,7 +391,7 @@ class Threads:
 
 
 class ThreadActor:
-    """A thread that does what it is told."""
+    """An actor that is a thread."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
@@ -428,7 +428,7 @@ class ThreadActor:
 
 
 class Tasks:
-    """Tasks are those of asyncio."""
+    """The API for asyncio: tasks are asyncio tasks."""
 
     library = aio
     cancelled: type[BaseException] = asyncio.CancelledError
@@ -445,7 +445,7 @@ class Tasks:
         return lock.lease
 
     def announced(self, made: threading.Event, work: Work) -> Any:
-        # The loop does nothing else before the task waits.
+        # The loop runs nothing else before the task waits.
         made.set()
         return work()
 
@@ -456,7 +456,7 @@ class Tasks:
 
 
 class TaskActor:
-    """An asyncio task that does what it is told."""
+    """An actor that is an asyncio task."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -495,7 +495,7 @@ class TaskActor:
 
 
 def outcome(future: Future[Any], step: Step, patience: float) -> Any:
-    """What a call came to, which must be the error that the step names, if it does."""
+    """Returns the result of a call. If the step names an error, checks that the call raised it."""
     if "error" not in step:
         return future.result(patience)
     failure(future, step, patience)
@@ -503,7 +503,7 @@ def outcome(future: Future[Any], step: Step, patience: float) -> Any:
 
 
 def failure(future: Future[Any], step: Step, patience: float) -> steadlock.SteadlockError:
-    """The error that the step names, which the call must have ended in."""
+    """Returns the error of a call, which must be the one that the step names."""
     with pytest.raises(steadlock.SteadlockError) as caught:
         future.result(patience)
     assert type(caught.value).__name__ == f"{step['error']}Error"
@@ -511,7 +511,7 @@ def failure(future: Future[Any], step: Step, patience: float) -> steadlock.Stead
 
 
 def task_of(step: Step) -> tuple[int, str]:
-    """Which task does a step."""
+    """Returns the task that runs a step."""
     return step.get("client", 0), step.get("task", "main")
 
 

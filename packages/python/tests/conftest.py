@@ -17,7 +17,7 @@ def shared_server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def server(shared_server: RedisServer) -> RedisServer:
-    """A real server with nothing in it."""
+    """A real server without data."""
     with store_of(shared_server) as store:
         store.flushall()
         store.config_resetstat()
@@ -40,7 +40,7 @@ def store(server: RedisServer) -> Iterator[Store]:
 
 @pytest.fixture(params=["memory", "redis"])
 def url(request: pytest.FixtureRequest) -> str:
-    """Where a lock may live: the embedded store, and a real server."""
+    """The places for locks: the embedded store, and a real server."""
     if request.param == "memory":
         return "memory://"
     server: RedisServer = request.getfixturevalue("server")
@@ -60,7 +60,7 @@ async def aclient(url: str) -> AsyncIterator[steadlock.aio.Client]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says how many scenarios of the behaviour suite ran."""
+    """Prints how many scenarios of the behaviour suite ran."""
     ran = [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]
     counts = Counter(dict(report.user_properties).get("transport") for report in ran)
     del counts[None]

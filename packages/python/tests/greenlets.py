@@ -1,7 +1,7 @@
 """A program of greenlets: `greenlets.py ORDER CHECK URL`.
 
-ORDER says whether the standard library is patched: before steadlock is imported
-(`patched`), after a client was made (`late`), or not at all (`unpatched`).
+ORDER tells when the standard library is patched: before the import of steadlock (`patched`), after a client was made
+(`late`), or not at all (`unpatched`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ lock = client.lock("door")
 
 @contextmanager
 def others_go_on() -> Iterator[None]:
-    """Asserts that another greenlet of the thread runs meanwhile."""
+    """Asserts that another greenlet of the thread runs during the block."""
     turns = 0
 
     def take_turns() -> None:
@@ -53,7 +53,7 @@ def others_go_on() -> Iterator[None]:
     gevent.sleep(0.005)
     before = turns
     yield
-    # One turn may come while the greenlet that waits is on its way back.
+    # One turn can come after the wait, before this greenlet runs again.
     assert turns > before + 1, "the other greenlets stood still"
     other.kill()
 
@@ -104,7 +104,7 @@ def ended_waits_leave_nothing() -> None:
             assert late.get() == "late"
         killed.kill()
     with steadlock.connect(URL) as other:
-        # Nobody that is gone waits before it.
+        # No ended waiter is ahead in the queue.
         assert other.lock("door").acquire(timeout=5) or URL == "memory://"
     assert not client._connection.events.waits._requests
     assert not client._connection.events.waits._listening
@@ -194,7 +194,7 @@ def losses_are_heard() -> None:
 
 
 class Stuck(logging.Handler):
-    """A handler that is stuck until the program lets it go on."""
+    """A log handler that blocks until the program lets it go on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ def ended_greenlets() -> None:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # Also while somebody has the greenlet.
+        # The lock is released even while the program refers to the greenlet.
         kept.append(gevent.spawn(leave_held))
         kept[0].join()
         assert lock.acquire(timeout=10)
@@ -297,7 +297,7 @@ def a_fork_beside_waiters() -> None:
         gevent.sleep(0.05)
         child = gevent.os.fork()
         if child == 0:
-            # The greenlet that waits is here too, and must not take what comes to this one.
+            # The waiting greenlet exists in the child too, and must not take results of this greenlet.
             own = client.lock("window") if URL != "memory://" else steadlock.connect("memory://").lock("window")
             with gevent.Timeout(20):
                 for _ in range(200):
@@ -320,11 +320,11 @@ def a_loop_is_one_greenlets() -> None:
     async def task() -> None:
         with lock:
             other_greenlet = gevent.spawn(other)
-            # An event loop whose task lets the other greenlets run.
+            # A task of the event loop lets the other greenlets run.
             other_greenlet.join()
             assert lock.owned()
         with lock:
-            # A task's wait would stop the others of its loop, and is refused as without gevent.
+            # A wait of a task would block the other tasks of its loop, so it is refused, as without gevent.
             refused = asyncio.create_task(second())
             await asyncio.sleep(0)
             await refused
@@ -352,7 +352,7 @@ def waiters_of_an_ended_thread() -> None:
         one = threading.Thread(target=thread)
         one.start()
         one.join()
-    # Nobody goes on there who could release it.
+    # In that thread no greenlet runs any more that could release the lock.
     assert lock.acquire(timeout=10)
     assert not client._connection.events.waits._requests
 
@@ -409,7 +409,7 @@ def telemetry_of_greenlets() -> None:
         measured.lock("stock:3", lease=0.1).acquire()
         with gevent.Timeout(20):
             while len(collected.holds()) < 12:
-                # A waiter learns of losses.
+                # A greenlet that waits also handles the events of losses.
                 measured.lock("stock:3").locked()
                 gevent.sleep(0.005)
         assert attributes(collected.holds()[-1])["steadlock.reason"] == "expired"

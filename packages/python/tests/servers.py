@@ -1,4 +1,4 @@
-"""A redis-server for tests: on a free port, with nothing saved, to be stopped and paused."""
+"""Servers for tests: a redis-server on a free port, without persistence, that tests can stop and pause."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 @functools.cache
 def server_program() -> str:
-    """Which server these tests run on: ci/support/server says, by `STEADLOCK_TEST_SERVER`."""
+    """Returns the server program for the tests. ci/support/server chooses it by `STEADLOCK_TEST_SERVER`."""
     script = Path(__file__).parents[3] / "ci" / "support" / "server"
     return subprocess.check_output([str(script)], text=True).strip()
 
 
 def free_port() -> int:
-    """None of those that systems give to outgoing connections: one of these might take it before the server starts."""
+    """Returns a free port outside the range from which systems choose ports of outgoing connections: one of these could
+    occupy it before the server starts.
+    """
     while True:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -40,7 +42,7 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """Runs from `with` to its end, and may be paused, killed and started again meanwhile."""
+    """A redis-server that runs during a `with` block. A test can pause it, kill it and start it again meanwhile."""
 
     def __init__(self, *options: str, port: int | None = None) -> None:
         self.port = port or free_port()
@@ -61,7 +63,7 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """Ends the server at once; its port refuses connections."""
+        """Kills the server. The port then refuses connections."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -69,10 +71,10 @@ class RedisServer:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """The server is stopped: it accepts connections and answers nothing."""
+        """Stops the process during the block: the server still accepts connections, but does not answer."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
-        # It may go on for a moment after the signal was sent.
+        # The process can run for a moment after the signal was sent.
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
         try:
             yield
@@ -95,7 +97,7 @@ class RedisServer:
 
 @contextlib.contextmanager
 def development_server() -> Iterator[str]:
-    """Runs `steadlock serve` and gives its URL."""
+    """Runs `steadlock serve`, and yields its URL."""
     command = Path(__file__).parents[3] / "target" / "release" / "steadlock"
     assert command.exists(), f"{command} is missing; build it by `just build-cli`"
     process = subprocess.Popen(
@@ -110,7 +112,7 @@ def development_server() -> Iterator[str]:
 
 
 Store = redis.Redis
-"""An ordinary client, to look at what is on the server and to tamper with it."""
+"""An ordinary client, with which tests read and change the data on the server."""
 
 
 def store_of(server: RedisServer) -> Store:
@@ -118,22 +120,22 @@ def store_of(server: RedisServer) -> Store:
 
 
 def script_calls(store: Store) -> int:
-    """How many script calls the server has run."""
+    """Returns how many script calls the server has run."""
     stats = store.info("commandstats")
     assert isinstance(stats, dict)
     return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_evalsha", "cmdstat_eval"))
 
 
 def until_refused(client: steadlock.Client) -> None:
-    """Waits until a caller of a client with metrics waits for a lock that it was refused."""
+    """Waits until a caller waits for a lock and its first attempt was refused. The client must have metrics."""
     waiting = re.compile(r"^steadlock_waiting{.*} [1-9]", re.MULTILINE)
     eventually(20, lambda: waiting.search(client.metrics()))
-    # The server answers a client's calls in order.
+    # The server answers a client's calls in order, so this reply comes after the refusal.
     client.lock("another").locked()
 
 
 def eventually(seconds: float, condition: Callable[[], object]) -> float:
-    """Waits until the condition holds, and says how long that took."""
+    """Waits until the condition holds, and returns how long that took."""
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < seconds, f"not within {seconds} s"

@@ -1,9 +1,9 @@
-"""A program whose own code interrupts the package's at random moments; `test_interrupted.py` runs it.
+"""A program whose code interrupts the package's code at random moments. `test_interrupted.py` runs it.
 
     storm.py URL threads|tasks|greenlets SECONDS
 
-Signal handlers, finalizers, tracers, audit hooks, handlers of the log, callbacks and forks call the clients again, and
-exceptions strike threads anywhere. Nothing may hang, and in the end nothing may be held.
+Signal handlers, finalizers, tracers, audit hooks, log handlers, callbacks and forks call the clients again, and
+exceptions are raised in threads anywhere. No call may hang, and at the end no lock may be held.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 URL, SORT = sys.argv[1:3]
 SECONDS = float(sys.argv[3])
 STILL = 40
-"""In seconds: what makes no step for so long hangs."""
+"""The seconds without a step after which the program counts as hanging."""
 
 if SORT == "greenlets":
     import gevent
@@ -46,7 +46,7 @@ from steadlock import aio  # noqa: E402
 
 END = time.monotonic() + SECONDS
 FINALIZERS_WAIT = SORT != "greenlets" or sys.version_info < (3, 14)
-"""Where greenlets are switched in the midst of a collection of garbage, CPython 3.14 crashes, without us too."""
+"""CPython 3.14 crashes when greenlets are switched during a garbage collection, also without this package."""
 PACKAGE = str(Path(steadlock.__file__).parent)
 NAMES = [f"storm:{number}" for number in range(6)]
 counts: dict[str, int] = {}
@@ -56,11 +56,11 @@ _inside = threading.local()
 
 
 class StruckError(Exception):
-    """What strikes a thread."""
+    """An exception that is raised in a thread as an interrupt."""
 
 
 class StruckByLockError(steadlock.UnavailableError):
-    """The same by code that uses locks itself."""
+    """The same from code that uses locks itself."""
 
     def __init__(self) -> None:
         super().__init__("struck")
@@ -73,11 +73,12 @@ EXPECTED: tuple[type[Exception], ...] = (
     steadlock.LockLostError,
     steadlock.NotOwnerError,
     steadlock.ForkedError,
-    # The machine may be busy.
+    # The machine can be busy.
     steadlock.UnavailableError,
     StruckError,
 )
-# Interrupting code may not wait for the code it interrupts: a writer for its reader, a handler in a hub for greenlets.
+# Interrupting code is refused if it would wait for the code that it interrupts: a writer for its reader, or a handler
+# in a hub for greenlets.
 EXPECTED += (steadlock.InvalidArgumentError,)
 GIVEN_UP: tuple[type[Exception], ...] = (*EXPECTED, TimeoutError)
 
@@ -109,7 +110,7 @@ def scope_of(one: steadlock.Client, name: str) -> Any:
 
 
 class Finalized:
-    """Calls a client when it is collected, from a cycle."""
+    """An object in a reference cycle that calls a client when it is collected."""
 
     def __init__(self, lease: steadlock.Lease | None) -> None:
         self._lease = lease
@@ -125,9 +126,10 @@ class Finalized:
                 step("finalizers")
                 client.metrics()
         finally:
-            # Whatever struck: its owner may live on, and nobody else could.
+            # The lease must be released even after an interrupt: its owner can live on, and no other code could release
+            # it.
             if self._lease is not None:
-                # A release that is struck before it has begun is for its caller to repeat.
+                # If an interrupt comes before the release begins, its caller must repeat it.
                 depth, _inside.depth = getattr(_inside, "depth", 0), 1
                 with suppress(*EXPECTED):
                     self._lease.release()
@@ -135,8 +137,9 @@ class Finalized:
 
 
 def again(what: str) -> None:
-    """What interrupts: it calls a client, unless it is interrupted itself for the third time. In the end all is quiet,
-    as what it holds for a moment would be taken for something left."""
+    """The interrupting code: it calls a client, unless it is nested more than three times. At the end it does nothing,
+    because a lock that it holds for a moment would count as left behind.
+    """
     depth = getattr(_inside, "depth", 0)
     if depth > 2 or not goes_on():
         return
@@ -164,7 +167,8 @@ def work_once(one: steadlock.Client) -> None:
     if choice == 0 and FINALIZERS_WAIT:
         Finalized(one.lock(f"{name}:left:{random.randrange(1000)}").try_acquire(wait=0.2))
     elif choice == 1:
-        # A name of its own: a hold that a renewed lease enters again is renewed until its last level is released.
+        # This lock needs a name of its own: if an auto-renewed lease re-entered the hold, the hold would be renewed
+        # until its last level is released.
         lease = one.lock(f"{name}:fixed").try_acquire(wait=0.2, lease=0.2)
         if lease is not None:
             lease.on_lost(lambda _: again("callbacks"))
@@ -197,7 +201,7 @@ def hear(event: str, _: object) -> None:
 
 
 def handle(_: int, frame: FrameType | None) -> None:
-    """In the midst of the package's own code it may raise."""
+    """The signal handler. It sometimes raises inside the package's own code."""
     again("signals")
     signal.setitimer(signal.ITIMER_REAL, random.random() * 0.004 + 0.0002)
     is_inside = frame is not None and frame.f_code.co_filename.startswith(PACKAGE)
@@ -210,7 +214,7 @@ def fork() -> None:
     child = os.fork()
     if child == 0:
         try:
-            # What hangs ends by the signal. `faulthandler` would wait for its parent's thread.
+            # The signal ends a hanging child. `faulthandler` would wait for its parent's thread.
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(STILL)
@@ -227,7 +231,7 @@ def fork() -> None:
 
 
 def until_the_end(work: Callable[[], None], failed: list[BaseException]) -> None:
-    """Works; what strikes between two pieces of work is caught here."""
+    """Repeats `work` until the end. Catches interrupts that come between two calls."""
     while goes_on():
         try:
             while goes_on():
@@ -291,7 +295,7 @@ def storm_of_tasks() -> list[BaseException]:
                 if random.random() < 0.2:
                     lease = await one.lock(name).try_acquire(wait=0.2)
                     while lease is not None:
-                        # A release that is struck before it has begun is for its caller to repeat.
+                        # If an interrupt comes before the release begins, its caller must repeat it.
                         with suppress(*EXPECTED):
                             await lease.release()
                             break
@@ -339,7 +343,7 @@ def storm_of_greenlets() -> list[BaseException]:
 
 
 def watch() -> None:
-    """Ends the program if nothing goes on any more."""
+    """Ends the program if it makes no progress any more."""
     seen = dict(counts)
     while True:
         time.sleep(1)
@@ -350,12 +354,12 @@ def watch() -> None:
 
 
 def held() -> list[steadlock.Lease]:
-    """What is not released, but for fixed leases that have expired."""
+    """Returns the leases that are not released, except fixed leases that have expired."""
     return [lease for lease in client._connection.holds.all() if not lease._native.is_forgotten]
 
 
 def is_free() -> bool:
-    """Whether the server has no record of a lock any more, but for what tells of clients and tokens."""
+    """Whether the server has no record of a lock any more. Ignores the keys of client information and of tokens."""
     server = redis.Redis.from_url(URL)
     left = [key for key in server.scan_iter() if not key.startswith(b"steadlock:")]
     if left:
@@ -384,7 +388,7 @@ def main() -> None:
     assert not failed
     end = time.monotonic() + 20
     while held() and time.monotonic() < end:
-        # One collection does nothing while another thread is in the midst of its own.
+        # A collection does nothing while another thread runs one.
         gc.collect()
         time.sleep(0.05)
     assert not held(), held()

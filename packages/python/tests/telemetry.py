@@ -1,4 +1,4 @@
-"""What OpenTelemetry's SDK is given, to look at and to wait for."""
+"""Helpers that collect the data of OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from steadlock.opentelemetry import Instrumentation, instrument
 Attributes: TypeAlias = dict[str, Any]
 Numbers: TypeAlias = dict[frozenset[tuple[str, Any]], float]
 LIMIT = 20
-"""How many seconds are waited for anything."""
+"""The limit for any wait in seconds."""
 
 
 class Collected(SpanProcessor):
-    """Providers of tracers and meters, and all that came of them."""
+    """Providers of tracers and meters, with their spans and metrics."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -42,7 +42,7 @@ class Collected(SpanProcessor):
             self._changed.notify_all()
 
     def spans(self, name: str) -> list[ReadableSpan]:
-        """The spans of that name that have ended."""
+        """Returns the ended spans of this name."""
         with self._changed:
             return [span for span in self._ended if span.name == name]
 
@@ -53,27 +53,27 @@ class Collected(SpanProcessor):
         return self.spans("steadlock.hold")
 
     def hold(self) -> ReadableSpan:
-        """The only hold, once it has ended."""
+        """Waits for the end of the only hold, and returns its span."""
         with self._changed:
             assert self._changed.wait_for(lambda: any(s.name == "steadlock.hold" for s in self._ended), LIMIT)
         (hold,) = self.holds()
         return hold
 
     async def hold_of_tasks(self) -> ReadableSpan:
-        """The same while an event loop goes on."""
+        """Does the same without blocking the event loop."""
         async with asyncio.timeout(LIMIT):
-            # Spans tell no loop that they end.
+            # The end of a span notifies no event loop, so this code polls.
             while not self.holds():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         (hold,) = self.holds()
         return hold
 
     def outcomes(self) -> list[str]:
-        """How the waits ended, in this order."""
+        """Returns the outcomes of the waits, in the order of their ends."""
         return [attributes(span)["steadlock.outcome"] for span in self.waits()]
 
     def metrics(self) -> dict[str, Any]:
-        """All metrics by their names, as a reader gets them."""
+        """Returns all metrics by name, as a reader gets them."""
         data = self.reader.get_metrics_data()
         if data is None:
             return {}
@@ -82,7 +82,7 @@ class Collected(SpanProcessor):
         return {metric.name: metric for scope in scopes for metric in scope.metrics}
 
     def numbers(self, name: str) -> Numbers:
-        """The numbers of a metric by their attributes; of a histogram, how many times it has."""
+        """Returns the numbers of a metric by attributes; for a histogram, the counts of its records."""
         metric = self.metrics().get(name)
         return {} if metric is None else numbers_of(metric)
 
@@ -99,7 +99,7 @@ def attributes(span: ReadableSpan) -> Attributes:
 
 
 def parent_of(span: ReadableSpan) -> int | None:
-    """The parent's id."""
+    """Returns the id of the span's parent."""
     return None if span.parent is None else span.parent.span_id
 
 
@@ -114,7 +114,7 @@ def is_error(span: ReadableSpan) -> bool:
 
 
 def eventually_waits(text: Callable[[], str]) -> None:
-    """Waits until a caller of a client waits for a lock."""
+    """Waits until a caller of the client waits for a lock."""
     end = time.monotonic() + LIMIT
     while not any(line.startswith("steadlock_waiting") and line.endswith(" 1") for line in text().split("\n")):
         assert time.monotonic() < end, text()

@@ -1,4 +1,6 @@
-"""`address_map`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`."""
+"""Tests of `address_map`, with a node that announces an address without a server. `core/client/tests/addresses` tests
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ ANNOUNCED = "10.255.0.1:7000"
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[RedisServer]:
-    """A cluster of one node, which says that it is elsewhere."""
+    """A cluster of one node that announces a wrong address."""
     options = ["--cluster-enabled", "yes", "--cluster-announce-ip", "10.255.0.1", "--cluster-announce-port", "7000"]
-    # Nodes speak to one another on a port that is 10,000 higher.
+    # The nodes of a cluster talk to each other on a port that is 10,000 higher.
     with RedisServer(*options, port=random.randint(10_000, 22_000)) as server, store_of(server) as store:
         store.execute_command("CLUSTER ADDSLOTS", *range(16_384))
         eventually(30, lambda: store.cluster("info")["cluster_state"] == "ok")

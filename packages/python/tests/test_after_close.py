@@ -1,4 +1,4 @@
-"""What becomes of leases whose client is closed before their release, in a `with` or outside of one."""
+"""Tests of leases whose client is closed before their release, in a `with` and outside of one."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 

@@ -1,5 +1,6 @@
-"""What every language's locks do, on every transport. `STEADLOCK_BEHAVIOUR` picks transports;
-`STEADLOCK_BEHAVIOUR_URLS` gives servers, on which each kind plays one scenario."""
+"""The scenarios that all languages share, on each transport. `STEADLOCK_BEHAVIOUR` chooses transports;
+`STEADLOCK_BEHAVIOUR_URLS` names running servers, on which each kind runs one scenario.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 from behaviour import one_of_each_kind, run_in_tasks, run_in_threads, scenarios
 from servers import RedisServer, development_server
 
-# What stands in a URL has no blank.
+# A URL contains no space, so the list can be split at spaces.
 URLS = os.environ.get("STEADLOCK_BEHAVIOUR_URLS", "").split()
 TRANSPORTS = ["urls"] if URLS else os.environ.get("STEADLOCK_BEHAVIOUR", "memory,serve,redis").split(",")
 PLAYED = one_of_each_kind(len(URLS)) if URLS else scenarios()
@@ -22,7 +23,7 @@ PAIRS = [pytest.param(scenario, kind, id=f"{kind}: {scenario['name']}") for scen
 
 @pytest.fixture(scope="session", params=TRANSPORTS)
 def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]:
-    """The transport's name, and the URLs of three servers of it."""
+    """Yields the name of the transport, and the URLs of its three servers."""
     name: str = request.param
     with contextlib.ExitStack() as stack:
         match name:
@@ -42,7 +43,7 @@ def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]
 @pytest.fixture
 def urls(transport: tuple[str, list[str]], record_property: Any) -> list[str]:
     name, urls = transport
-    # For the count at the end; see conftest.py.
+    # conftest.py prints the counts at the end.
     record_property("transport", name)
     return urls
 

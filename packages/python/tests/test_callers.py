@@ -1,4 +1,4 @@
-"""Who holds a lock of a blocking client: a thread, a task or greenlet in it, a job that it runs."""
+"""Tests of the owners of a blocking client's locks: a thread, a task or greenlet in it, or a job that it runs."""
 
 # ruff: noqa: PT031 (a warning comes some time after the end of its owner)
 
@@ -40,7 +40,7 @@ async def test_two_tasks_are_not_in_one_lock_together(client: steadlock.Client) 
     await asyncio.sleep(0)
     assert not lock.owned()
     assert lock.try_acquire() is None
-    # It would stop the task that must release it. Nothing waits, so this test ends.
+    # A wait would block the task that must release the lock, so it is refused at once.
     for wait in (None, 3600):
         with pytest.raises(steadlock.InvalidArgumentError, match=r"steadlock\.aio"):
             lock.try_acquire(wait=wait)
@@ -67,7 +67,7 @@ def test_a_task_does_not_enter_what_the_thread_around_its_loop_holds(client: ste
 
 
 async def test_what_an_ended_task_left_held_is_released_by_another(client: steadlock.Client) -> None:
-    # A notebook runs each cell in a task of its own.
+    # A notebook runs each cell in a separate task.
     lock = client.lock("door")
 
     async def cell() -> None:
@@ -75,7 +75,7 @@ async def test_what_an_ended_task_left_held_is_released_by_another(client: stead
 
     await asyncio.create_task(cell())
     assert lock.owned()
-    # But not entered, also not by two.
+    # The lock cannot be re-entered, also not by two tasks.
     with pytest.raises(steadlock.InvalidArgumentError):
         lock.acquire()
     assert await asyncio.to_thread(lock.owned) is False
@@ -96,7 +96,7 @@ async def test_other_threads_of_a_loops_locks_wait_for_it(url: str) -> None:
 
 
 def in_job(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """As `asyncio.to_thread` and the worker threads of anyio run a function."""
+    """Runs a function like `asyncio.to_thread` and the worker threads of anyio."""
     return pool.submit(contextvars.copy_context().run, work).result(30)
 
 
@@ -122,7 +122,7 @@ def test_jobs_of_one_thread_do_not_enter_each_others_locks(client: steadlock.Cli
     lock = client.lock("door")
     with ThreadPoolExecutor(1) as pool:
         in_job(pool, lock.__enter__)
-        # The thread is the same, the job is not.
+        # The thread is the same, but the job is another one.
         assert in_job(pool, lock.try_acquire) is None
         in_job(pool, lambda: lock.__exit__(None, None, None))
         assert in_job(pool, lambda: (lock.acquire(), lock.acquire(), lock.release(), lock.release()))
@@ -136,7 +136,7 @@ async def test_what_an_ended_job_held_is_released_with_a_warning(client: steadlo
     lock = client.lock("door")
     with pytest.warns(RuntimeWarning, match=ENDED_JOB):
         assert await asyncio.to_thread(lambda: lock.acquire() and lock.acquire())
-        # The thread goes on, and so would the renewal.
+        # The thread lives on, so without a release the renewal would go on too.
         assert await asyncio.to_thread(lock.try_acquire, AT_ONCE)
         assert await asyncio.to_thread(locked_until, lock, AT_ONCE) is False
     with pytest.raises(steadlock.NotOwnerError):
@@ -144,7 +144,7 @@ async def test_what_an_ended_job_held_is_released_with_a_warning(client: steadlo
 
 
 def locked_until(lock: steadlock.Lock, seconds: float) -> bool:
-    """Whether it is locked still after so many seconds."""
+    """Whether the lock is still held after this many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not lock.locked():
@@ -171,7 +171,7 @@ async def test_what_an_ended_job_of_anyio_held_is_released_with_a_warning(client
     lock = client.lock("door")
     with pytest.warns(RuntimeWarning, match=ENDED_JOB):
         assert await anyio.to_thread.run_sync(lock.acquire)
-        # The thread may keep a job's context until the next one begins.
+        # The thread can keep a job's context until the next job begins.
         assert await anyio.to_thread.run_sync(lambda: locked_until(lock, AT_ONCE)) is False
 
 
@@ -189,7 +189,7 @@ def test_a_context_in_which_jobs_run_one_after_another_is_one_caller(client: ste
 
 @pytest.mark.parametrize("between", ["nothing", "another thread"])
 def test_a_context_that_comes_back_from_a_job_is_that_of_the_next_one(client: steadlock.Client, between: str) -> None:
-    # As asgiref's `sync_to_async` runs what is sensitive to its thread, and what is not.
+    # Simulates asgiref's `sync_to_async` with and without `thread_sensitive`.
     lock, other = client.lock("door"), client.lock("window")
     with ThreadPoolExecutor(1) as sensitive, ThreadPoolExecutor(1) as free:
 
@@ -215,7 +215,7 @@ def test_a_context_that_comes_back_from_a_job_is_that_of_the_next_one(client: st
 
 
 def back_and_forth(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """Runs it in a copy of this context, and sets here what was set there."""
+    """Runs `work` in a copy of this context, and then copies the variables back."""
     context = contextvars.copy_context()
     try:
         return pool.submit(context.run, work).result(AT_ONCE)

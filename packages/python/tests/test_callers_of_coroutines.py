@@ -1,4 +1,4 @@
-"""Who owns what a coroutine of `steadlock.aio` acquires that is called outside of a task."""
+"""Tests of the owner of a lock that a call of `steadlock.aio` outside of a task acquires."""
 
 # ruff: noqa: PT031 (a warning comes some time after the end of its owner)
 
@@ -22,7 +22,7 @@ AT_ONCE = 10
 
 
 class Loop:
-    """A loop that runs in a thread of its own, and a client of it."""
+    """A loop in a thread of its own, with a client that belongs to it."""
 
     def __init__(self, url: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -34,7 +34,7 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(AT_ONCE)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Calls it in a callback of the loop."""
+        """Calls `function` in a callback of the loop."""
         result: list[T | BaseException] = []
         called = threading.Event()
 
@@ -101,7 +101,7 @@ def lock_of(client: aio.Client, kind: str) -> aio.Lock:
 
 
 async def in_task(call: Callable[[], Awaitable[T]]) -> T:
-    """Calls it in the task that runs this."""
+    """Calls `call` in the task that runs this coroutine."""
     return await call()
 
 

@@ -1,4 +1,4 @@
-"""Which program on which machine holds a lock: clients say it of themselves, and ask it of others."""
+"""Tests of the information about clients: a client reports its program and machine, and reads those of others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_this_process(holder: steadlock.Holder | None, label: str = "blue") -> Non
     assert (info.host, info.pid, info.label) == (socket.gethostname(), os.getpid(), label)
     assert (info.language, info.version) == (LANGUAGE, steadlock.__version__)
     program = _options._program()
-    # A worker of pytest-xdist has no script, and is known by its executable.
+    # A worker of pytest-xdist has no script, so its name is that of the executable.
     assert info.program.startswith("python") if program is None else info.program == program
     assert info.since.tzinfo is UTC
     assert timedelta(0) <= datetime.now(UTC) - info.since < timedelta(seconds=60)
@@ -54,7 +54,7 @@ def names_this_process(refusal: steadlock.LockTimeoutError) -> None:
 
 @pytest.fixture
 def place(url: str) -> str:
-    """Where several clients find one another: `memory://` without a name is each client's own."""
+    """A URL that several clients can share: `memory://` without a name is private to each client."""
     return f"{url}{uuid.uuid4()}" if url == "memory://" else url
 
 
@@ -121,7 +121,7 @@ def test_a_client_in_the_child_of_a_fork_is_the_child(server: RedisServer) -> No
 
 @contextlib.contextmanager
 def holding(server: RedisServer, *command: str, folder: Path, program: str | None = None) -> Iterator[int]:
-    """Runs a program that holds `door`, and gives its process id."""
+    """Runs a program that holds `door`, and yields its process id."""
     with subprocess.Popen(
         [sys.executable, *command, server.url, "--password=hunter2"],
         cwd=folder,
@@ -163,7 +163,7 @@ def test_a_program_is_known_by_its_script_or_module(
         assert holder is not None
         assert holder.client is not None
         assert holder.client.pid == pid
-        # Without a script it is known by its executable.
+        # Without a script the name is that of the executable.
         assert holder.client.program == (program or Path(sys.executable).resolve().name)
         assert "hunter2" not in repr(holder)
 

@@ -1,4 +1,6 @@
-"""What a client makes is not copied, pickled or handed to another process: the refusal says what to do instead."""
+"""Tests that the objects of a client cannot be copied, pickled or passed to another process. The error says what to do
+instead.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ async def test_what_is_about_to_connect_is_not_copied() -> None:
 
 
 class Named(steadlock.Lock):
-    """A lock of a program that knows how to make it anew."""
+    """A lock class of a program that defines how to copy it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (self.name,)

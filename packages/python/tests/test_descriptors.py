@@ -1,4 +1,6 @@
-"""A program closes descriptors that are the client's: calls are answered, losses told, and its files left alone."""
+"""Tests of programs that close descriptors of the client: calls are still answered, losses reported, and the program's
+files not touched.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def are_untouched(pairs):
 
 
 def passes(program: str, *args: str) -> None:
-    """Runs a program of its own, that no other test loses descriptors."""
+    """Runs a program in a separate process, so that no other test loses descriptors."""
     command = [sys.executable, "-c", BEFORE + program + '\nprint("done")', *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,6 @@
-"""What a thread or task held that has ended: it is released once nobody refers to the lease."""
+"""Tests of locks that an ended thread or task held: they are released when the program does not refer to the lease any
+more.
+"""
 
 from __future__ import annotations
 
@@ -89,13 +91,13 @@ def test_what_a_job_held_is_released_though_its_context_is_garbage_that_refers_t
 
     def acquire() -> None:
         lock.acquire()
-        # Younger than what it refers to, so that a collection takes it apart last.
+        # The context is younger than the objects to which it refers, so that a collection clears it last.
         context = contextvars.copy_context()
         context.run(IN_ITSELF.set, context)
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(contextvars.Context().run, acquire).result()
-        # The thread refers to it until its next job.
+        # The thread refers to the context until its next job.
         pool.submit(time.monotonic).result()
         with pytest.warns(RuntimeWarning, match="still held by a job of a thread pool"):
             gc.collect()
@@ -110,7 +112,7 @@ def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: steadlock.Client) 
         while lease is not None and lease.is_valid():
             time.sleep(0.01)
 
-    # Warnings are errors here.
+    # Warnings are errors here, so no warning came.
     in_thread(lapse)
     assert lock.acquire(timeout=10)
 
@@ -125,7 +127,7 @@ def test_garbage_alone_releases_nothing(client: steadlock.Client) -> None:
 
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
 def test_threads_end_while_others_acquire(client: steadlock.Client) -> None:
-    # Ends are told in the midst of whatever runs: nothing may hang, and nothing stay.
+    # The reports of ends come at any point of other code. No call may hang, and no lock may stay held.
     def leave(number: int) -> None:
         for turn in range(20):
             client.lock(f"door:{number}:{turn}").acquire()
@@ -159,7 +161,7 @@ def test_a_child_releases_nothing_of_its_parents_threads(client: steadlock.Clien
     thread = threading.Thread(target=hold)
     thread.start()
     held.wait()
-    # That thread is not in the child.
+    # The thread does not exist in the child.
     child = os.fork()
     if child == 0:
         gc.collect()
@@ -203,7 +205,7 @@ async def test_a_helper_task_that_acquires_for_its_caller_is_told_of_in_the_log(
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "create_task": lambda: asyncio.create_task(prepare()),
         "gather": lambda: asyncio.gather(prepare()),
-        # From Python 3.12 on it runs in the caller's own task.
+        # Since Python 3.12, `wait_for` runs a coroutine in the caller's own task.
         "wait_for": lambda: asyncio.wait_for(asyncio.create_task(prepare()), 10),
     }
     with pytest.warns(RuntimeWarning, match=ENDED_TASK):
@@ -268,7 +270,7 @@ async def test_an_ended_task_that_held_a_lock_at_two_levels_is_told_of_once(acli
 async def test_a_lease_that_somebody_has_outlives_its_task(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     lease = await asyncio.create_task(lock.try_acquire())
-    # The caller owns it; here that is a task that ends:
+    # The caller owns the lease; here the caller is a task that ends:
 
     async def give() -> aio.Lease | None:
         return await lock.try_acquire(wait=10)
@@ -305,7 +307,7 @@ async def test_a_scope_outlives_the_tasks_that_wait_beside_it(aclient: aio.Clien
     assert await asyncio.wait_for(lock.acquire(), 10)
     for _ in range(3):
         await asyncio.sleep(0)
-    # A task of its own asked, for this one.
+    # Another task made the call on behalf of this one.
     assert lock.owned()
     assert await lock.release() == "released"
 
@@ -335,7 +337,7 @@ def test_a_release_in_a_loops_last_turn_is_not_lost(url: str, ending: str) -> No
     loop.call_soon(release)
     loop.run_forever()
     if ending == "cancelled":
-        # As `asyncio.run` does, before they have begun.
+        # Cancels the tasks before they have begun, as `asyncio.run` does.
         tasks = [loop.create_task(release) for release in releases]
         for task in tasks:
             task.cancel()

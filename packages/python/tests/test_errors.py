@@ -1,4 +1,4 @@
-"""The tree of errors, and bad input: a typed error each, and nothing written."""
+"""Tests of the classes of errors, and of bad input: each gives a typed error, and writes nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BAD_URLS = [
 
 
 def test_every_kind_of_the_core_has_its_class() -> None:
-    # `Cancelled` is the host language's own everywhere but in Rust.
+    # Only Rust has an error class for `Cancelled`; the other languages use their own.
     assert {*_native.ERROR_KINDS} - {"Cancelled"} == {*errors._BY_KIND}
     for kind, found in errors._BY_KIND.items():
         assert found.__name__ == f"{kind}Error"

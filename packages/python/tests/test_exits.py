@@ -1,4 +1,4 @@
-"""What a program leaves behind when it ends, and how long that takes."""
+"""Tests of the end of programs: the locks that are left, and the time that the end takes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_a_killed_program_held_is_free_after_the_lease_s_own_length(
                 time.sleep(0.02)
         finally:
             process.kill()
-    # The client's lease, which would keep it for longer, is 30 s.
+    # The client's lease of 30 s would keep the lock for longer.
     with steadlock.connect(server.url) as client, client.lock("door", wait=10):
         assert store.hkeys("door") != owner
 
@@ -110,7 +110,7 @@ threading.Thread(target=work).start()
 
 
 def test_the_lock_of_a_daemon_thread_lapses_by_itself(server: RedisServer, store: Store) -> None:
-    # The thread may still be inside until the very end: nobody else may be let in before.
+    # The thread can be inside the scope until the very end, so no other owner may get the lock before.
     program = """
 import steadlock, sys, threading, time
 client = steadlock.connect(sys.argv[1], lease=2)
@@ -247,8 +247,9 @@ client.lock("door").acquire()
 def test_what_waits_at_the_end_is_granted_nothing(server: RedisServer, store: Store, program: str) -> None:
     for _ in range(5):
         done = run(program, server.url)
-        # A hub of gevent in a daemon thread crashes if it wakes up at the end of the interpreter, whatever it waits
-        # for: the thread is ended on the stack of a greenlet. The client does not wake it, but its own timers may.
+        # A hub of gevent in a daemon thread crashes if it wakes up at the end of the interpreter, independent of what
+        # it waits for: the thread is ended on the stack of a greenlet. The client does not wake the hub, but its own
+        # timers can.
         crashed = program == WAITING_GREENLETS and done.returncode == -signal.SIGSEGV
         assert crashed or (done.returncode, done.stderr) == (0, "")
         assert crashed or not store.exists("door")
@@ -292,14 +293,14 @@ while not begun:
 def test_a_log_handler_that_waits_does_not_hang_the_end(
     server: RedisServer, store: Store, first: str, start: str, pause: str
 ) -> None:
-    """`logging` takes the handler's own lock at the end of the process."""
+    """`logging` acquires the handler's own lock at the end of the process."""
     done = run(WAITING_LOG_HANDLER.format(first=first, start=start, pause=pause), server.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not store.exists("door")
 
 
 def test_a_thread_that_waits_for_another_process_leaves_nothing_of_it(server: RedisServer, store: Store) -> None:
-    # Its attempts go on until the end, and the last may be on its way then.
+    # The thread makes attempts until the end, and the last one can be unanswered then.
     program = """
 import steadlock, sys, threading, time
 client = steadlock.connect(sys.argv[1], retry_interval=(0.01, 0.01))
@@ -324,7 +325,7 @@ sys.stdin.readline()
                 store.delete(name)
                 store.publish(f"redisson_lock__channel:{{{name}}}", "0")
             assert process.wait(10) == 0
-        # Those that had their lock before the end are daemons that hold it until their lease ends.
+        # A daemon thread that got its lock before the end holds it until its lease ends.
         assert all(store.pttl(name) <= 30_000 for name in names)
         store.flushall()
 
@@ -430,7 +431,7 @@ def test_a_program_without_processes_does_not_load_multiprocessing() -> None:
 
 
 def runs_file(folder: Path, program: str, *args: str) -> str:
-    """Runs a program that its children can import."""
+    """Runs a program from a file, so that its children can import it."""
     path = folder / "program.py"
     path.write_text(program)
     command = [sys.executable, "-W", "error", str(path), *args]
@@ -536,5 +537,5 @@ def test_no_program_hangs_at_its_end(own_server: RedisServer, face: str, state: 
             stack.enter_context(own_server.paused())
         output, _ = process.communicate("\n", timeout=10)
     assert process.returncode == 0
-    # The limit is for what we wait for; the rest is the interpreter's.
+    # The limit is for this package's waits; the rest of the time is the interpreter's.
     assert float(output) < EXIT_LIMIT + 0.1

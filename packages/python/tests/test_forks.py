@@ -1,4 +1,4 @@
-"""After a fork the child owns nothing, and the parent notices nothing."""
+"""Tests of forks: the child owns no lock, and the parent is not affected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_child(work: Callable[[], None]) -> None:
     """Runs `work` in a forked child, and fails if it raises or hangs there."""
     child = os.fork()
     if child == 0:
-        # Not a hang of the whole test run: the child ends itself.
+        # A timer ends a hanging child, so that the test run does not hang.
         threading.Timer(15, os._exit, [3]).start()
         try:
             work()
@@ -157,7 +157,9 @@ def test_a_child_with_the_process_id_of_its_parent_is_a_fork_all_the_same(server
 
 
 def as_first_process() -> list[str] | None:
-    """What runs a command as the first process of a PID namespace, which may make more of them."""
+    """Returns a command prefix that runs a command as the first process of a new PID namespace; `None` if that is not
+    possible.
+    """
     if shutil.which("unshare") is None:
         return None
     for own in ([], ["--user", "--map-root-user"]):
@@ -322,7 +324,7 @@ def test_workers_of_multiprocessing_exclude_one_another(server: RedisServer, sto
 
 
 def count(url: str, rounds: int) -> None:
-    """Adds to a number as carelessly as can be."""
+    """Adds to a number by a separate read and write, under a lock."""
     import redis
 
     with steadlock.connect(url) as client, redis.Redis.from_url(url) as store:

@@ -1,4 +1,4 @@
-"""A caller that goes away leaves nothing behind."""
+"""Tests that a caller which stops waiting leaves nothing on the server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nothing_of_ours(store: Store) -> bool:
 
 
 async def has_answered(lock: aio.Lock) -> bool:
-    """Whether the lock is held, once the server has answered what tasks asked before: it answers in order."""
+    """Whether the lock is held. The server answers in order, so earlier requests of tasks have been answered then."""
     await asyncio.sleep(0)
     return await lock.locked()
 
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_wait_within_100_ms(server: RedisServer, store: Store, cal
         assert float(process.stdout.readline()) - sent < 0.1
         store.delete("door")
         store.publish("redisson_lock__channel:{door}", "0")
-        # Nobody waits any more: the subscription ends, after a second of lingering.
+        # No waiter is left, so the subscription ends, one second later.
         eventually(5, lambda: store.pubsub_numsub("redisson_lock__channel:{door}")[0][1] == 0)
         assert not store.exists("door")
         process.stdin.close()
@@ -173,7 +173,7 @@ def test_ctrl_c_ends_a_wait_within_100_ms(server: RedisServer, store: Store, cal
 
 
 def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store) -> None:
-    # Signals strike between any two byte codes: before, in, and after the native call.
+    # Signals come between any two byte codes: before, during and after the native call.
     def strike(*_: object) -> None:
         raise StruckError
 
@@ -203,12 +203,13 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
 
 
 class StruckError(Exception):
-    """What a signal handler raises."""
+    """The exception of the signal handlers."""
 
 
 class Strike:
-    """Raises once, in the moment of this number: where Python would run a signal handler, which is at the beginning
-    of a function and after each call of a native one. Only in these files."""
+    """A profiler that raises once, at the moment of this number. The moments are those at which Python would run a
+    signal handler: at the start of a function, and after each call of a native one. Counts only moments in these files.
+    """
 
     def __init__(self, moment: int, error: type[Exception] | None = None, *files: str) -> None:
         self.moment = moment
@@ -236,7 +237,9 @@ SCOPES: dict[str, Callable[[steadlock.Client], AbstractContextManager[steadlock.
 
 
 def strikes(error: type[Exception] = StruckError, *files: str) -> Iterator[Strike]:
-    """One for each moment, while there are any. No finalizer of an earlier test is struck."""
+    """Yields a `Strike` for each moment, until the moments are exhausted. Garbage collection is off, so that no
+    finalizer of an earlier test is interrupted.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -256,7 +259,7 @@ def strikes(error: type[Exception] = StruckError, *files: str) -> Iterator[Strik
 def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(
     client: steadlock.Client, kind: str, error: type[Exception]
 ) -> None:
-    # A handler of signals that uses locks raises the package's own errors.
+    # A signal handler that uses locks can raise the package's own errors.
     is_left: list[bool] = []
     for strike in strikes(error):
         scope = SCOPES[kind](client)
@@ -275,7 +278,7 @@ def test_an_interrupt_at_any_moment_of_a_with_leaves_nothing_held(
 
 
 def test_an_interrupt_while_a_thread_begins_leaves_losses_told(caplog: pytest.LogCaptureFixture) -> None:
-    # Also in the midst of `Thread.start`, where it ends the thread that was started.
+    # The moments include those inside `Thread.start`, where an interrupt ends the thread that was started.
     caplog.set_level(logging.CRITICAL, "steadlock")
     for strike in strikes(StruckError, threading.__file__, PACKAGE):
         told: list[object] = []
@@ -296,7 +299,7 @@ def test_an_interrupt_while_a_thread_begins_leaves_losses_told(caplog: pytest.Lo
 async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
     aclient: aio.Client, kind: str, error: type[Exception]
 ) -> None:
-    # The task goes on: its end would release what the client still knows.
+    # The task must go on, because its end would release the leases that the client still has.
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda *_: None)
     is_left: list[bool] = []
@@ -313,7 +316,7 @@ async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
             except error:
                 is_left.append(False)
             sys.setprofile(None)
-            # A request that was interrupted after it was sent is granted, and released at once.
+            # If the interrupt came after the request was sent, the lock is granted and released at once.
             while await lock.locked():  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert aclient._connection.holds.all() == []
@@ -424,18 +427,18 @@ def test_the_end_of_a_scope_is_called_as_any_function(client: steadlock.Client) 
 
 
 class LimitError(BaseException):
-    """What a task queue raises in the thread of a task that takes too long."""
+    """The exception of a task queue in the thread of a task that takes too long."""
 
 
 def strike_thread(thread: threading.Thread, error: type[BaseException] | None) -> None:
-    """As the time limits of Dramatiq do."""
+    """Raises an exception in a thread, as the time limits of Dramatiq do."""
     assert thread.ident is not None
     done = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(error))
     assert done <= 1
 
 
 def struck_in_a_thread(call: Callable[[], object], after: float = 0.3) -> float:
-    """Calls it in a thread, has that interrupted, and says how long it went on after that."""
+    """Runs `call` in a thread, interrupts it, and returns how long the thread ran after that."""
     ended: list[tuple[BaseException, float]] = []
     begun = threading.Event()
 
@@ -475,7 +478,7 @@ def test_an_interrupt_by_another_thread_ends_a_wait_and_leaves_nothing(
             "try": lambda: lock.try_acquire(wait=60),
             "permits": permits.acquire,
         }
-        # 0.1 s on a machine that has time for it; redis-py is as quick, and a wait took a minute.
+        # This takes about 0.1 s on an idle machine, as with redis-py. An uninterrupted wait would take a minute.
         assert struck_in_a_thread(calls[call]) < 2
         assert nothing_of_ours(store)
         if call == "permits":
@@ -501,13 +504,13 @@ def test_an_interrupt_by_another_thread_ends_what_a_stopped_server_does_not_answ
     calls: dict[str, Callable[[], object]] = {
         "release": lease.release,
         "exit": lambda: scope.__exit__(None, None, None),
-        # For longer than it has, so that the server is asked.
+        # The length exceeds the rest of the lease, so that the client makes a server call.
         "extend": lambda: lease.extend(60),
         "inspect": lock.locked,
         "close": client.close,
     }
     with own_server.paused():
-        # A close takes 0.5 s by itself.
+        # A close alone takes 0.5 s.
         assert struck_in_a_thread(calls[call], 0.05) < 2
     with steadlock.connect(own_server.url) as other:
         if call in ("release", "close"):
@@ -590,7 +593,7 @@ async def test_waiting_tasks_hear_of_a_close(aclient: aio.Client) -> None:
 
 
 def strike_in_the_ends(client: steadlock.Client, end: Callable[[Strike], None]) -> None:
-    """Has owners end that hold a lock, each with an interrupt in another moment of that."""
+    """Ends owners that hold a lock, each with an interrupt at another moment of the end."""
     lock = client.lock("door")
     moments = count()
     with unraisable() as told:
@@ -609,8 +612,8 @@ def strike_in_the_ends(client: steadlock.Client, end: Callable[[Strike], None]) 
 
 @contextmanager
 def unraisable() -> Iterator[list[type[BaseException]]]:
-    """Gives what is raised where nobody can catch it."""
-    # Not the exceptions themselves: their tracebacks refer to leases.
+    """Collects the types of exceptions that no code can catch."""
+    # Stores types, because the tracebacks of the exceptions refer to leases.
     told: list[type[BaseException]] = []
     hook, sys.unraisablehook = sys.unraisablehook, lambda raised: told.append(raised.exc_type)
     try:
@@ -661,7 +664,7 @@ async def test_an_interrupt_in_the_end_of_a_task_leaves_nothing_held(aclient: ai
         while True:
             strike = Strike(next(moments))
             await asyncio.create_task(hold(strike))
-            # The client is told after this task.
+            # The client gets the report after this task.
             await asyncio.sleep(0)
             sys.setprofile(None)
             gc.collect()

@@ -1,4 +1,4 @@
-"""Greenlets of gevent, with the standard library patched before, after, or not at all; and eventlet."""
+"""Tests of gevent's greenlets, with the standard library patched before, after, or not at all; and of eventlet."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Code of the program that runs in the midst of the package's own, in the same thread, and calls the client again.
+"""Tests of program code that runs during the package's own code, in the same thread, and calls the client again.
 
-Signal handlers, collections of garbage, finalizers, profilers and tracers do. `storm.py` has them come at random.
+Signal handlers, garbage collections, finalizers, profilers and tracers run such code. `storm.py` runs them at random
+moments.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from steadlock import aio
 
 PACKAGE = str(Path(steadlock.__file__).parent)
 SOON = 60
-"""In seconds; what has not ended by then hangs."""
+"""The seconds after which a call counts as hanging."""
 
 Scope = AbstractContextManager[steadlock.Lease]
 KINDS: dict[str, Callable[[steadlock.Client, str], Scope]] = {
@@ -66,7 +67,7 @@ class Again:
 
 @contextmanager
 def at_each_moment(call: Callable[[], object]) -> Iterator[None]:
-    """Has it called at each moment of the package's code in this thread."""
+    """Calls `call` at each moment of the package's code in this thread."""
     again = Again(call)
     before = sys.gettrace()
     sys.settrace(again)
@@ -78,7 +79,7 @@ def at_each_moment(call: Callable[[], object]) -> Iterator[None]:
 
 
 def ends(work: Callable[[], object]) -> None:
-    """Runs it in a thread of its own, which is to end."""
+    """Runs `work` in a thread, and checks that the thread ends."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -160,7 +161,7 @@ def test_whatever_a_client_does_it_does_at_each_moment_of_the_same() -> None:
 def test_a_loss_is_told_once_though_it_is_told_at_each_moment_of_that() -> None:
     client = steadlock.connect("memory://")
     events = client._connection.events
-    # Its thread is not to be faster.
+    # The thread of the client must not pass the losses on first.
     events._stopped = True
     told: list[str] = []
 
@@ -290,7 +291,7 @@ async def test_tasks_go_on_though_blocking_clients_and_finalizers_call_at_each_m
                 pass
             client.metrics()
             if left:
-                # As a finalizer does, that cannot await.
+                # Releases like a finalizer, which cannot await.
                 left.pop().release().close()
 
         lock = client.lock("a")
@@ -420,7 +421,7 @@ def test_a_signal_handler_waits_for_a_lock_while_the_main_thread_waits_for_anoth
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "read", "write", "mutex"])
 def test_a_signal_handler_waits_for_the_lock_that_the_main_thread_waits_for(url: str, kind: str) -> None:
-    """Whichever of the two waits is granted first: the other one enters, too, or is refused as a mutex refuses it."""
+    """Either of the two waits can be granted first. The other one then re-enters, or is refused for a mutex."""
     make = KINDS[kind]
     if url == "memory://":
         url += "wanted-twice"
@@ -478,14 +479,14 @@ with client.lock("a"):
 
 
 def test_a_wait_in_the_midst_of_the_programs_first_one_hangs_nothing() -> None:
-    # An object made once, in the first wait of a process, must not be waited for by code that interrupts that.
+    # If an object were made in the first wait of a process, code that interrupts that wait would wait for the object.
     command = [sys.executable, "-c", WAITING_IN_THE_FIRST_WAIT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
 
 
 class Cycle:
-    """Releases its lease when it is collected."""
+    """An object in a reference cycle that releases its lease when it is collected."""
 
     def __init__(self, lease: steadlock.Lease | None) -> None:
         self._lease = lease
@@ -502,7 +503,7 @@ def test_finalizers_release_in_the_midst_of_acquisitions() -> None:
     def work() -> None:
         for number in range(3_000):
             Cycle(client.lock(f"{number}").try_acquire())
-            # From Python 3.14 on it is collected by how much was made.
+            # Since Python 3.14, the number of new objects triggers a collection.
             _ = [[number] for _ in range(20)]
         gc.collect()
 
@@ -574,13 +575,13 @@ assert not unfiled
 
 
 def test_a_process_s_first_request_is_submitted_and_filed_in_one_step() -> None:
-    """Another thread may take its result at once, and has to find its request."""
+    """Another thread can take the result at once, and must find the request."""
     command = [sys.executable, "-c", FIRST_SUBMISSION]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.timeout(0)  # It has a limit of its own.
+@pytest.mark.timeout(0)  # The subprocess has its own limit.
 @pytest.mark.parametrize("sort", ["threads", "tasks", "greenlets"])
 def test_nothing_hangs_and_nothing_stays_held_in_a_storm(server: RedisServer, sort: str) -> None:
     seconds = os.environ.get("STEADLOCK_STORM_SECONDS", "8")

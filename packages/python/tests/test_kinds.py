@@ -1,4 +1,4 @@
-"""The other kinds of lock as threads see them. What all languages have in common is in test_behaviour.py."""
+"""Tests of the other kinds of lock with threads. test_behaviour.py tests the common behaviour of all languages."""
 
 from __future__ import annotations
 

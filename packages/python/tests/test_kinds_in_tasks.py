@@ -1,4 +1,4 @@
-"""The other kinds of lock as asyncio tasks see them."""
+"""Tests of the other kinds of lock with asyncio tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def in_another_task(work: Callable[[], Awaitable[T]]) -> T:
-    """Calls `work` in a task of its own, and gives or raises what it came to."""
+    """Calls `work` in a new task, and returns its result or raises its error."""
 
     async def run() -> T:
         return await work()

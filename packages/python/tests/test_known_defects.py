@@ -1,7 +1,7 @@
-"""Defects of other lock libraries, each made again and found.
+"""Tests that known defects of other lock libraries are found.
 
-Each check passes on the real code, and fails once the defect is put in. The core proves
-the same for the defects that are its own; here are those that can be in a scope.
+Each check passes with the real code, and fails when the defect is put in. The core has such tests for defects in the
+core; this file has the defects that can be in a scope.
 """
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
@@ -24,11 +24,11 @@ URL = "memory://"
 
 
 class ProgramError(Exception):
-    """What a program raises of its own."""
+    """An error of the program itself."""
 
 
 def the_programs_own_error_comes_out() -> None:
-    """The lease is lost inside of the scope, and then the program fails."""
+    """Loses the lease inside the scope, raises in the body, and checks that the body's error is raised."""
     with steadlock.connect(URL) as client, pytest.raises(ProgramError), client.lock("door", lease=0.1) as lease:
         assert lease.lost.wait(10)
         raise ProgramError

@@ -1,4 +1,4 @@
-"""What a fixed lease that expired leaves behind: only what the program still uses."""
+"""Tests that a fixed lease leaves no memory behind after it has expired, except objects that the program still uses."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 
@@ -15,7 +15,7 @@ from steadlock import aio
 
 BATCH, BATCHES = 1_000, 4
 
-# A sweep comes once as many leases were added as the last one left, and 64 more.
+# A sweep runs when the number of added leases exceeds by 64 the number that the last sweep left.
 MOST = 2 * BATCH + 64
 
 
@@ -32,7 +32,7 @@ def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
                 assert lease is not None
                 if listens:
                     assert lease.lost.wait(5)
-                    # Also who asks again, after the loss was told.
+                    # A second listener, after the loss was reported, leaves nothing behind either.
                     lease.on_lost(lambda _: None)
             eventually(5, partial(are_lost, leases))
             assert len(client._connection.holds.all()) <= MOST
@@ -79,7 +79,7 @@ async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: st
         for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
             with pytest.raises(steadlock.LockLostError) as caught:
                 async with scope:
-                    # The loss cancels what runs in the scope; this one goes on all the same.
+                    # The loss cancels the body of the scope; this body goes on all the same.
                     with pytest.raises(asyncio.CancelledError):
                         await asyncio.sleep(5)
                     assert await lock.acquire()

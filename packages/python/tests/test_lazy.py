@@ -1,4 +1,4 @@
-"""Clients that connect at their first use."""
+"""Tests of clients that connect at their first use."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_module_makes_a_client_for_tasks_and_decorates_with_it_before_any_loop
         async with client_of_module.lock("door") as lease:
             assert lease.is_valid()
 
-    # One loop after the other.
+    # Several loops use the client, one after the other.
     for _ in range(3):
         asyncio.run(main())
 

@@ -1,4 +1,4 @@
-"""What the log says when locks are lost, and when servers go and come back."""
+"""Tests of the log when locks are lost, and when servers fail and come back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def secret_server() -> Iterator[RedisServer]:
 
 
 def told(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord | None:
-    """The record of an event, which names it."""
+    """Returns the log record of an event."""
     records = [record for record in caplog.records if record.name == "steadlock"]
     return next((record for record in records if vars(record)["event"] == event), None)
 
@@ -61,7 +61,7 @@ def test_the_log_tells_a_loss_a_disconnect_and_a_reconnect(
         assert lease is not None
         secret_server.kill()
         secret_server.start()
-        # Nobody asks the lease about it.
+        # The test does not ask the lease about the loss.
         eventually(10, lambda: told(caplog, "lost") and told(caplog, "connected"))
         assert lease.release() == "expired"
     check(caplog, secret_server)
@@ -94,7 +94,7 @@ def test_an_ordinary_day_has_no_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class Slow(logging.Handler):
-    """A handler that is stuck until the test is over, as one that writes to a socket in a partition is."""
+    """A handler that blocks until the end of the test, like one with a socket in a network partition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_the_log_of_a_client_that_never_gets_its_lock(url: str, caplog: pytest.L
         assert holder is not None
 
         def all_told() -> bool:
-            # What the handlers were too slow for is counted.
+            # Lines that were dropped because the handlers were too slow are counted.
             left_out = [int(vars(record).get("unsaid", 0)) for record in list(caplog.records)]
             return len(left_out) + sum(left_out) > 2_000
 
@@ -211,7 +211,7 @@ def test_the_log_of_a_forked_child(server: RedisServer) -> None:
             handler = logging.Handler()
             handler.emit = lambda record: heard.set()  # type: ignore[method-assign]
             logging.getLogger("steadlock").addHandler(handler)
-            # Nobody asks for its loss.
+            # The program does not ask for the loss.
             client.lock("door", max_hold=0.2).try_acquire()
             os._exit(0 if heard.wait(10) else 1)
         _, status = os.waitpid(child, 0)

@@ -1,4 +1,4 @@
-"""Whose logger the lines go to, and from which level on: the program may say so at any time."""
+"""Tests of the logger that gets the lines, and of its level, which the program can change at any time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def set_level(logger: str | None, level: int) -> None:
-    """Sets it, and waits until every client has looked."""
+    """Sets the level, and waits until every client has checked it."""
     logging.getLogger(logger).setLevel(level)
     time.sleep(1.2)
 
@@ -50,7 +50,7 @@ def test_a_level_that_is_set_later_counts_up_and_down(caplog: pytest.LogCaptureF
         caplog.clear()
         with client.lock("quiet"):
             pass
-        # The core itself makes no line any more: what the logger would drop costs time.
+        # The core itself makes no lines any more, because lines that the logger drops would cost time.
         assert client.lock("door", max_hold=0.1).try_acquire()
         eventually(5, lambda: client._connection.native.drain()[2] == [] and not _log.is_behind())
     assert events(caplog) == []
@@ -74,7 +74,7 @@ def test_a_logger_that_nobody_listened_to_is_told_of_the_loss_of_what_was_acquir
         assert client.lock("door", max_hold=2).try_acquire()
         assert not client._connection.events._thread.has_begun()
         logging.getLogger(LOGGER).setLevel(logging.INFO)
-        # Nothing is called meanwhile.
+        # The program makes no call meanwhile.
         eventually(10, lambda: "lost" in events(caplog))
 
 
@@ -147,7 +147,7 @@ def configure():
 
 
 def output_of(face: str, rest: str) -> str:
-    # gevent has to patch first.
+    # gevent must patch first.
     program = face + PROGRAM if "monkey" in face else PROGRAM + face
     done = subprocess.run(
         [sys.executable, "-c", program + rest], capture_output=True, text=True, timeout=60, check=True

@@ -1,4 +1,4 @@
-"""A lease is lost: who learns of it, how soon, and what is left alone."""
+"""Tests of the loss of a lease: which callers learn of it, how soon, and which records are not touched."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 
@@ -92,7 +92,7 @@ def test_a_stopped_server_is_reported_before_the_record_expires(own_server: Redi
         with store_of(own_server) as store:
             expires = time.monotonic() + store.pttl("door") / 1000
         with own_server.paused():
-            # A renewal may have come between the look and the stop: it moves both ends.
+            # A renewal can have come between the reading of the TTL and the stop of the server. It moves both ends.
             assert lost.wait(LEASE + 0.2)
             assert time.monotonic() < expires + LEASE / 3
             assert lease.lost_reason == "expired"
@@ -248,7 +248,7 @@ def test_ctrl_c_in_a_callback_comes_through_when_all_are_told(server: RedisServe
 
     client = steadlock.connect(server.url)
     leases = [client.lock(f"door-{n}").try_acquire() for n in range(3)]
-    # The main thread is to tell of them.
+    # The main thread must notify the leases.
     client._connection.events.stop()
     for lease in leases:
         assert lease is not None
@@ -266,7 +266,7 @@ def test_what_telemetry_raises_keeps_nobody_from_being_told(
     monkeypatch.setattr(threading, "excepthook", seen.append)
 
     class Broken:
-        """What measures a client, and ends whatever asks it."""
+        """A telemetry that raises `SystemExit`."""
 
         def wait(self, _: object) -> None: ...
         def closed(self) -> None: ...
@@ -325,7 +325,7 @@ def test_an_extension_finds_that_the_lock_was_taken_from_its_holder(client: stea
     lease = lock.try_acquire()
     assert lease is not None
     assert client.force_release(lock)
-    # For less than it has nobody is asked.
+    # For less than the rest of the lease, no server call is made.
     lease.extend(1)
     with pytest.raises(steadlock.LockLostError) as caught:
         lease.extend(60)
@@ -378,12 +378,12 @@ async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
         store.delete("door")
         lease = lock.try_acquire()
         lose()
-        # The lease's own release says it by a word.
+        # The release of the lease itself returns an outcome instead.
         assert lease is not None
         assert lease.release() == outcome
         store.delete("door")
         lock.acquire()
-        # By another object of the same lock too.
+        # Another object of the same lock raises too.
         lose()
         with pytest.raises(steadlock.LockLostError):
             client.fair_lock("door").release()
@@ -418,7 +418,7 @@ def test_a_fixed_lease_that_lapsed_is_forgotten(client: steadlock.Client) -> Non
         lock.release()
     again = lock.try_acquire(wait=5, lease=20)
     assert again is not None
-    # Its object still knows what became of it.
+    # The lease object still knows its outcome.
     assert lease.release() == "expired"
     with pytest.raises(steadlock.LockLostError):
         lease.extend()
@@ -457,7 +457,7 @@ def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: steadloc
 
 def test_a_release_that_is_the_first_to_notice_says_why(server: RedisServer, store: Store) -> None:
     with steadlock.connect(server.url) as client:
-        # Nobody renews these, so nobody hears before the release.
+        # These leases are not renewed, so the client does not learn of the loss before the release.
         lock = client.lock("door", lease=20)
         with pytest.raises(steadlock.LockLostError) as caught, lock:
             remove(store)

@@ -1,6 +1,6 @@
-"""A client does not grow with what it has done.
+"""Tests that the memory of a client does not grow with its past work.
 
-`STEADLOCK_LONG=1` makes it 100,000 names and 100,000 leases that lapse (`./ci/just test-long`).
+`STEADLOCK_LONG=1` uses 100,000 names and 100,000 leases that expire (`./ci/just test-long`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from steadlock import _context, aio
 
 COUNT = 100_000 if "STEADLOCK_LONG" in os.environ else 5_000
 AT_ONCE = 500
-# Seconds.
+# Both times are in seconds.
 LAPSE = 0.1
 PATIENCE = 30
 
@@ -32,13 +32,13 @@ PATIENCE = 30
 @dataclass
 class Used:
     blocks: int
-    """How many Python has allocated."""
+    """The number of blocks that Python has allocated."""
     kilobytes: int
-    """How many of the process are resident; 0 where no file tells."""
+    """The resident memory of the process; 0 if the system does not tell it."""
 
 
-# How much more is still flat: a block for every ten of the fewest names, as asyncio's own tasks leave names in Python's
-# caches; and pages that allocators keep.
+# The growth that still counts as flat: a block for every ten of the fewest names, because asyncio's own tasks leave
+# names in Python's caches, and pages that allocators keep.
 FLAT = Used(blocks=500, kilobytes=4_000)
 
 
@@ -46,7 +46,7 @@ FLAT = Used(blocks=500, kilobytes=4_000)
 @pytest.mark.parametrize("work", ["names", "lapses", "lapses_heard"])
 @pytest.mark.parametrize("caller", ["threads", "tasks"])
 def test_memory_stays_flat(server: RedisServer, caller: str, work: str) -> None:
-    # In a process of its own: pytest remembers things in this one.
+    # Runs in a separate process, because pytest keeps objects in this one.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         before, after = pool.submit(measure, caller, work, server.url).result()
     print(f"{COUNT} more: {before}, then {after}")
@@ -55,14 +55,14 @@ def test_memory_stays_flat(server: RedisServer, caller: str, work: str) -> None:
 
 
 def measure(caller: str, work: str, url: str) -> list[Used]:
-    """What is used after so much work, and after as much again."""
+    """Returns the used memory after the work, and after the same amount of work again."""
     subject = Threads(url) if caller == "threads" else Tasks(url)
     batch = getattr(subject, work)
     found = []
     for begin in (0, COUNT):
         for first in range(begin, begin + COUNT, AT_ONCE):
             batch(range(first, first + AT_ONCE))
-        # A sweep removes expired leases from the table of holds, each time so many more were added.
+        # Expired leases leave the table of holds in a sweep, which runs after this many further leases.
         subject.names(range(2 * AT_ONCE + 64))
         gc.collect()
         left = {name: len(table) for name, table in subject.tables().items() if table}
@@ -79,7 +79,7 @@ class Threads:
         self._client = steadlock.connect(url)
 
     def names(self, numbers: range) -> None:
-        """Names in turn; each is locked by another job, as a framework's thread runs them."""
+        """Locks the names one after the other, each in another job, as a framework's thread runs them."""
         for number in numbers:
             contextvars.copy_context().run(self._enter, number)
 
@@ -88,17 +88,17 @@ class Threads:
             assert lease.is_valid()
 
     def lapses(self, numbers: range) -> None:
-        """Leases that nobody releases."""
+        """Acquires leases that expire without a release."""
         leases = self._let_go(numbers)
         eventually(PATIENCE, lambda: all(lease.lost_reason for lease in leases))
 
     def lapses_heard(self, numbers: range) -> None:
-        """Leases that nobody releases, but of whose loss somebody hears."""
+        """Acquires leases that expire without a release, and waits for their losses."""
         for lease in self._let_go(numbers):
             assert lease.lost.wait(PATIENCE)
 
     def _let_go(self, numbers: range) -> list[steadlock.Lease]:
-        """Half of them through one object, the others through one each."""
+        """Acquires half of the leases through one shared object, the others through an object each."""
         seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
         locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]
         leases = [lock.try_acquire(wait=PATIENCE) for lock in locks]
@@ -131,7 +131,7 @@ class Tasks:
         return await aio.connect(url)
 
     def names(self, numbers: range) -> None:
-        """Names, each locked by a task of its own."""
+        """Locks the names, each in a task of its own."""
         self._runner.run(self._names(numbers))
 
     async def _names(self, numbers: range) -> None:
@@ -142,7 +142,7 @@ class Tasks:
             assert lease.is_valid()
 
     def lapses(self, numbers: range) -> None:
-        """Leases that nobody releases."""
+        """Acquires leases that expire without a release."""
         self._runner.run(self._lapses(numbers))
 
     async def _lapses(self, numbers: range) -> None:
@@ -150,7 +150,7 @@ class Tasks:
         await asyncio.to_thread(eventually, PATIENCE, lambda: all(lease.lost_reason for lease in leases))
 
     def lapses_heard(self, numbers: range) -> None:
-        """Leases that nobody releases, but of whose loss somebody hears."""
+        """Acquires leases that expire without a release, and waits for their losses."""
         self._runner.run(self._lapses_heard(numbers))
 
     async def _lapses_heard(self, numbers: range) -> None:
@@ -159,7 +159,7 @@ class Tasks:
                 await lease.lost.wait()
 
     async def _let_go(self, numbers: range) -> list[aio.Lease]:
-        """Half of them through one object, the others through one each."""
+        """Acquires half of the leases through one shared object, the others through an object each."""
         seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
         locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]
         leases = await asyncio.gather(*(lock.try_acquire(wait=PATIENCE) for lock in locks))

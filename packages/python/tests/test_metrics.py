@@ -1,4 +1,4 @@
-"""What a client counts, as Prometheus reads it."""
+"""Tests of the metrics of a client, in the format of Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steadlock import aio
 
 
 def number(text: str, name: str, **labels: str) -> float:
-    """The sum of the samples of that name that have these labels."""
+    """Returns the sum of a metric's samples that have these labels."""
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return sum(
         sample.value for sample in samples if sample.name == name and labels.items() <= dict(sample.labels).items()
@@ -25,7 +25,7 @@ def number(text: str, name: str, **labels: str) -> float:
 
 
 def reaches(text: Callable[[], str], name: str, least: float, **labels: str) -> None:
-    """Waits until a number is at least so high."""
+    """Waits until a number has reached `least`."""
     end = time.monotonic() + 20
     while number(text(), name, **labels) < least:
         assert time.monotonic() < end, text()
@@ -70,7 +70,7 @@ async def test_a_client_of_tasks_counts_what_it_does(url: str) -> None:
         async with client.lock("stock:42"):
             waiter = asyncio.create_task(other())
             async with asyncio.timeout(20):
-                # Counts tell nobody that they change.
+                # No notification reports a changed count, so this code polls.
                 while number(client.metrics(), "steadlock_waiting", group="stock") < 1:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             waiter.cancel()

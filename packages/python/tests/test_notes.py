@@ -1,4 +1,4 @@
-"""What the body of a scope raises goes out as it is, with a note if the lock was lost meanwhile."""
+"""Tests that a scope raises the body's exception unchanged, with a note if the lock was lost meanwhile."""
 
 # ruff: noqa: PT012 (the scope that raises is the thing under test)
 
@@ -16,7 +16,7 @@ import steadlock
 from steadlock import aio
 
 Scope = Callable[[Any], Any]
-"""Something of a client that `with`, or `async with`, enters with a fixed lease."""
+"""Makes an object of a client that `with` or `async with` enters with a fixed lease."""
 
 SCOPES: list[Scope] = [
     lambda client: client.lock("door", lease=0.1),
@@ -37,7 +37,7 @@ def notes_of(error: BaseException | None) -> list[str]:
 
 
 def raised_in(scope: Any, body: Callable[[steadlock.Lease], object], error: Exception) -> list[str]:
-    """Raises it in a scope after the body. Gives the notes with which it comes out."""
+    """Raises `error` in a scope after the body. Returns the notes of the raised error."""
     with pytest.raises(type(error)) as raised, scope as lease:
         body(lease)
         raise error
@@ -48,7 +48,7 @@ def raised_in(scope: Any, body: Callable[[steadlock.Lease], object], error: Exce
 async def raised_in_task(
     scope: Any, body: Callable[[aio.Lease], Coroutine[Any, Any, object]], error: Exception
 ) -> list[str]:
-    """The same in a task."""
+    """Does the same in a task."""
     with pytest.raises(type(error)) as raised:
         async with scope as lease:
             await body(lease)
@@ -132,7 +132,7 @@ def test_a_synchronized_functions_exception_says_it_too() -> None:
 
 
 class StubbornError(Exception):
-    """One that takes no notes."""
+    """An exception that takes no notes."""
 
     def add_note(self, note: str, /) -> None:
         raise RuntimeError("none")

@@ -1,4 +1,4 @@
-"""The spans of OpenTelemetry that a client of threads has."""
+"""Tests of the spans of OpenTelemetry for a client with threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def client(url: str, collected: Collected) -> Iterator[steadlock.Client]:
 
 
 def in_thread(work: Callable[[], object]) -> None:
-    """Runs it in a thread of its own, and raises what it raises."""
+    """Runs `work` in another thread, and raises its error."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(work).result()
 
@@ -77,7 +77,7 @@ def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
 
 
 def ways(client: steadlock.Client) -> dict[str, Callable[[], None]]:
-    """Every way to acquire and to release, by the kind of lock that it is used on."""
+    """Returns every way to acquire and release, by the kind of lock."""
 
     def scope(lock: Any) -> Callable[[], None]:
         def work() -> None:
@@ -189,7 +189,7 @@ def test_a_release_may_find_the_loss(client: steadlock.Client, collected: Collec
     assert client.force_release(client.lock("stock:42"))
     outcome = lease.release()
     hold = collected.hold()
-    # Or a renewal was faster.
+    # A renewal can have found the loss before.
     assert attributes(hold)["steadlock.outcome"] in (outcome, "lost")
     assert attributes(hold)["steadlock.reason"] in ("expired", "removed")
     assert is_error(hold)
@@ -353,7 +353,7 @@ def test_spans_of_many_threads_have_the_parents_of_their_own(client: steadlock.C
 
 
 def before_the_span_of_a_hold(client: steadlock.Client, collected: Collected, work: Callable[[], object]) -> None:
-    """Has something happen between a grant and the beginning of the span that tells of it."""
+    """Runs `work` between a grant and the start of its span."""
 
     class Tracer:
         def start_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -424,7 +424,7 @@ def test_a_client_is_instrumented_once_and_has_metrics(client: steadlock.Client,
 
 
 class Broken:
-    """A tracer and a span of which everything raises."""
+    """A tracer and a span whose every method raises."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def broken(*args: object, **kwargs: object) -> None:

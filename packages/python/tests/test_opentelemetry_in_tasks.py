@@ -1,4 +1,4 @@
-"""The spans of OpenTelemetry that a client of tasks has."""
+"""Tests of the spans of OpenTelemetry for a client with tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def client(url: str, collected: Collected) -> AsyncIterator[aio.Client]:
 
 async def somebody_waits(client: aio.Client) -> None:
     async with asyncio.timeout(LIMIT):
-        # Counts tell nobody that they change.
+        # No notification reports a changed count, so this code polls.
         while 'steadlock_waiting{kind="lock",group="stock"} 1' not in client.metrics():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -58,7 +58,7 @@ async def test_every_kind_and_every_way_to_take_it_has_both_spans(client: aio.Cl
     assert await client.mutex("stock:2").acquire()
     await client.mutex("stock:2").release()
     await client.fair_lock("stock:3").acquire(timeout=5)
-    # The core knows of it under this name too.
+    # The core also knows the lock under this name.
     await client.lock("stock:3").release()
     async with sides.read.hold(wait=5):
         pass
@@ -189,7 +189,7 @@ async def test_a_wait_that_is_dropped_is_cancelled(client: aio.Client, collected
         waiting.send(None)
         waiting.close()
         async with asyncio.timeout(LIMIT):
-            # Spans tell no loop that they end.
+            # The end of a span notifies no event loop, so this code polls.
             while len(collected.waits()) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
     assert collected.outcomes() == ["granted", "cancelled"]

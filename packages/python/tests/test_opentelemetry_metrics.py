@@ -1,4 +1,4 @@
-"""The metrics of OpenTelemetry are those of `ci/api/metrics.json`, and have the numbers of the core."""
+"""Tests that the metrics of OpenTelemetry are those of `ci/api/metrics.json`, with the numbers of the core."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def collected() -> Collected:
 
 
 def of_the_core(text: str, row: dict[str, Any]) -> Numbers:
-    """The same numbers as Prometheus reads them."""
+    """Returns the same numbers from the text for Prometheus."""
     name = row["name"] + ("_count" if row["type"] == "histogram" else "")
     return {
         frozenset((f"steadlock.{label}", word) for label, word in sample.labels.items()): sample.value
@@ -56,7 +56,7 @@ def of_the_core(text: str, row: dict[str, Any]) -> Numbers:
 
 
 def at_one_moment(collected: Collected, client: steadlock.Client) -> tuple[dict[str, Any], str]:
-    """The metrics and the core's text, between which nothing has happened."""
+    """Returns the metrics and the core's text, read without a change in between."""
     while True:
         text = client.metrics()
         found = collected.metrics()
@@ -65,7 +65,7 @@ def at_one_moment(collected: Collected, client: steadlock.Client) -> tuple[dict[
 
 
 def without(numbers: Numbers, label: str) -> Numbers:
-    """The sums of all that differ in this label alone."""
+    """Returns the sums of the numbers that differ only in this label."""
     sums: Numbers = {}
     for labels, number in numbers.items():
         key = frozenset(one for one in labels if one[0] != label)
@@ -107,7 +107,7 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         if row["type"] == "histogram":
             for point in data["data_points"]:
                 assert point["explicit_bounds"] == TABLE["buckets"]
-            # The core has a histogram without a time for each lock that was asked for.
+            # The core also has an empty histogram for each lock that was requested.
             expected = {point: number for point, number in expected.items() if number}
             numbers = without(numbers, "steadlock.outcome")
         assert numbers == expected, name
@@ -185,7 +185,7 @@ def test_clients_of_one_provider_count_together(collected: Collected) -> None:
                 client.semaphore("stock", 5).acquire()
             assert granted() == 3
             assert sum(collected.numbers("steadlock.held").values()) == 3
-        # A counter does not go back while others count on.
+        # A counter must not fall while other clients still count.
         assert granted() == 3
         assert sum(collected.numbers("steadlock.held").values()) == 1
     found = collected.metrics()

@@ -1,4 +1,4 @@
-"""What becomes of acquisitions while a real server does not answer, and after that."""
+"""Tests of acquisitions while a real server does not answer, and afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import steadlock
 from steadlock import OnUnavailable, _native, aio
 
 SOON = 20
-"""Seconds in which anything has happened."""
+"""The limit for any wait in seconds."""
 WORDS = "fail, local, skip"
 SECRET = "redis://:hunter2@host"
 
@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {
     "breaker_failures": 3,
     "breaker_pause": 0.4,
 }
-"""A client that finds out soon."""
+"""The options of a client that notices an outage soon."""
 
 
 def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> steadlock.Client:
@@ -59,7 +59,7 @@ async def arefusal(call: Callable[[], Any]) -> steadlock.UnavailableError:
 
 
 def attempt(client: steadlock.Client) -> steadlock.SteadlockError | None:
-    """Takes a lock of the server alone, and says what it came to."""
+    """Acquires a lock that only the server can grant. Returns the error, or `None` for a success."""
     try:
         with client.lock("canary", on_unavailable="fail"):
             return None
@@ -76,7 +76,7 @@ async def aattempt(client: aio.Client) -> steadlock.SteadlockError | None:
 
 
 def until(client: steadlock.Client, is_so: Callable[[steadlock.SteadlockError | None], bool]) -> None:
-    """Asks until the answer is so."""
+    """Makes attempts until the result fulfils the condition."""
     end = time.monotonic() + SOON
     while not is_so(error := attempt(client)):
         assert time.monotonic() < end, error
@@ -147,14 +147,14 @@ def test_while_a_server_is_gone_locks_are_granted_here_and_then_there_again(own_
                     assert lease.degraded
             with client.multi_lock([client.lock("one"), client.mutex("two")]) as lease:
                 assert lease.degraded
-            # What only the server can count.
+            # Only the server can count permits and readers, so these kinds fail.
             for call in (client.semaphore("seats", 2).acquire, client.read_write_lock("book").write.acquire):
                 assert not refusal(call).skipped
             assert not refusal(client.lock("gate", on_unavailable="fail").acquire).skipped
             own_server.start()
             until(client, is_granted)
             until(other, is_granted)
-            # It excludes this client's alone, until it is released.
+            # The degraded lease excludes only callers of this client, until it is released.
             assert in_another_thread(client.lock("door").try_acquire) is None
             with other.lock("door", wait=SOON):
                 pass
@@ -205,7 +205,7 @@ def test_a_skipped_lock_is_refused_where_callers_look_and_raised_where_they_do_n
             assert pay(7) is None
             assert not refusal(lambda: pay_for_sure(7)).skipped
             assert ran == []
-            # A skip inside of the function is the function's affair.
+            # A skip inside the function belongs to the function itself.
             assert refusal(outer).skipped
             assert ran == ["outer"]
         until(client, is_granted)
@@ -325,7 +325,7 @@ def test_what_is_wanted_in_an_outage_needs_a_breaker(server: RedisServer) -> Non
         ):
             with pytest.raises(steadlock.InvalidArgumentError, match="breaker_failures"):
                 call()
-    # Each of the three switches it on.
+    # Each of the three options switches the circuit breaker on.
     options: list[dict[str, Any]] = [{"breaker_failures": 1}, {"breaker_pause": 1}, {"on_unavailable": "fail"}]
     for option in options:
         with steadlock.connect(server.url, **option) as client, client.lock("door", on_unavailable="skip") as lease:

@@ -1,4 +1,4 @@
-"""One page of metrics for several processes."""
+"""Tests of the metrics of several processes on one page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from steadlock.prometheus import SharedMetrics
 GRANTED = "steadlock_acquisitions_total"
 FAIR = "# HELP steadlock_fair_queue Callers.\n# TYPE steadlock_fair_queue gauge\n"
 ENDED = 2**22 + 7
-"""An id that no process has: the system's own go no further."""
+"""A process id that no process has, because it is above the system's maximum."""
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_counters_of_ended_processes_stay_and_their_gauges_go(folder: Path, 
             pass
 
         def work() -> None:
-            # The child counts from zero, and says what all have counted.
+            # The child counts from zero, and its page has the counts of all processes.
             assert client.lock(f"other:{os.getpid()}").try_acquire()
             assert number(client.metrics(), GRANTED, outcome="granted") == 1
             text = metrics.text()
@@ -90,7 +90,7 @@ def test_the_counters_of_ended_processes_stay_and_their_gauges_go(folder: Path, 
             assert number(text, GRANTED, outcome="granted", group="other") == children
             assert number(text, GRANTED, outcome="granted", group="stock") == 1
             assert number(text, "steadlock_held") == 0
-        # The parent's own, and one for all that have ended.
+        # The parent has a file, and all ended processes share one.
         assert [name.partition("-")[0] for name in files(folder)] == [str(os.getpid()), "ended.prom"]
         metrics.close()
 
@@ -119,7 +119,7 @@ def test_workers_write_now_and_then_and_at_their_end(folder: Path, how: str) -> 
             assert worker.stdout is not None
             assert worker.stdin is not None
             assert worker.stdout.readline() == "counted\n"
-            # In its thread.
+            # The thread of the worker writes.
             eventually(10, lambda: granted(metrics) == 2)
             assert number(metrics.text(), "steadlock_held") == 1
             if how == "kill":
@@ -149,7 +149,7 @@ def test_a_fold_that_was_cut_off_counts_nothing_twice(folder: Path) -> None:
         ended.write_text(counted)
         assert number(metrics.text(), "steadlock_x_total") == 2.5
         assert not ended.exists()
-        # As if it had been killed before it removed the file.
+        # Simulates a process that was killed before it removed the file.
         ended.write_text(counted)
         for _ in range(2):
             assert number(metrics.text(), "steadlock_x_total") == 2.5

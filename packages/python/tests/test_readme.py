@@ -1,4 +1,4 @@
-"""What the README says is run as it stands there."""
+"""Runs the programs of the README as they are."""
 
 from __future__ import annotations
 

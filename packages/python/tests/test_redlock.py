@@ -1,4 +1,6 @@
-"""A lock that a majority of several primaries holds. What all languages have in common is in test_behaviour.py."""
+"""Tests of a lock that a majority of several primaries holds. test_behaviour.py tests the common behaviour of all
+languages.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def urls(primaries: list[RedisServer]) -> list[str]:
 
 
 def records(primaries: list[RedisServer]) -> list[object]:
-    """What is on the servers."""
+    """Returns the records on the servers."""
     found: list[object] = []
     for server in primaries:
         with store_of(server) as store:

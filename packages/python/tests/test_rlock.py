@@ -1,4 +1,4 @@
-"""CPython's own tests of `threading.RLock`, run on our lock."""
+"""Runs CPython's own tests of `threading.RLock` on this package's lock."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 
 import steadlock
 
-# Some systems leave it out of their Python.
+# Some systems omit this module from their Python.
 lock_tests: Any = pytest.importorskip("test.lock_tests")
 
-# They look at what only `threading.Condition` may use.
+# These tests use methods that are only for `threading.Condition`.
 PRIVATE = ("test__is_owned", "test_recursion_count", "test_release_save_unacquired")
 
 
 def contract(client: steadlock.Client) -> type[unittest.TestCase]:
-    """The tests, on locks of a name each."""
+    """Returns the tests with locks that each have a name of their own."""
     numbers = itertools.count()
 
     def lock() -> steadlock.Lock:
@@ -28,7 +28,7 @@ def contract(client: steadlock.Client) -> type[unittest.TestCase]:
     return type("Contract", (lock_tests.RLockTests,), {"locktype": staticmethod(lock), **without})
 
 
-# Some of its tests leave a lock to a thread that has ended.
+# Some of these tests leave a lock held by an ended thread.
 @pytest.mark.filterwarnings("ignore:lock .* was still held by a thread:RuntimeWarning")
 def test_a_lock_is_what_cpython_says_an_rlock_is(client: steadlock.Client) -> None:
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(contract(client))

@@ -1,5 +1,6 @@
-"""No message, representation, cause or traceback repeats a secret, in whatever wrong place it was given:
-the Python API gets each shape of `ci/secrets/shapes.json`."""
+"""Tests that no message, representation, cause or traceback repeats a secret that was passed in a wrong place. The
+secrets are in `ci/secrets/shapes.json`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ MADE = {"urls": "url", "names": "name"}
 
 
 class Speaking:
-    """An object whose every text is the secret."""
+    """An object with the secret as each of its texts."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -53,7 +54,7 @@ WRAPPERS: list[Callable[[str], Any]] = [
 
 
 def everything(error: BaseException) -> Iterator[str]:
-    """What a program, a log or a report may print of an error and of what is behind it."""
+    """Yields everything that a program, a log or a report can print of an error and its causes."""
     yield "".join(traceback.format_exception(error))
     seen: list[BaseException] = []
     todo: list[BaseException | None] = [error]
@@ -67,7 +68,7 @@ def everything(error: BaseException) -> Iterator[str]:
 
 
 class Listener:
-    """Calls what is to be tried, and keeps what was said."""
+    """Runs the calls under test, and collects their texts."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -106,7 +107,7 @@ def redlock(listen: Listener, urls: Any) -> None:
 
 
 def use(listen: Listener, make: Callable[[Any], Any]) -> None:
-    """Takes a lock, and does what can fail."""
+    """Acquires a lock, and makes the calls that can fail."""
 
     def one(client: steadlock.Client, side: Any) -> None:
         listen(side.release)
@@ -232,7 +233,7 @@ PLACES: dict[str, Callable[[Listener, Any], object]] = {
 
 
 def shapes(given: str) -> Iterator[tuple[str, list[str]]]:
-    """What to give in a place, with what must not be seen after."""
+    """Yields the texts for one argument, each with the parts that must not appear."""
     if given == "keys":
         yield from ((key["text"], ["hunter2"]) for key in SHAPES["keys"])
         return
@@ -250,7 +251,7 @@ def test_every_place_of_the_table_is_tried() -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_no_secret_is_repeated_in_whatever_place_it_was_given(place: str) -> None:
     (given,) = [one["given"] for one in SHAPES["places"] if one["place"] == place]
-    # Where a URL is not read, one URL of every secret will do in every type.
+    # For an argument that is not parsed as a URL, every 29th text is enough, in every type.
     is_read = place.startswith(("connect", "redlock, "))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""What `repr` says of a client: its server, without the password, and its state."""
+"""Tests of a client's `repr`: its server, without the password, and its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that run under a lock named after their arguments."""
+"""Tests of functions that run while a lock is held whose name contains their arguments."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_busy_lock_is_skipped_if_asked_for(client: steadlock.Client) -> None:
 
     assert pay(7) == "paid"
     with client.lock("user:7"):
-        # The thread that holds it enters again.
+        # The thread that holds the lock re-enters.
         assert pay(7) == "paid"
         assert in_another_thread(lambda: pay(7)) is None
         assert in_another_thread(lambda: pay(8)) == "paid"

@@ -1,4 +1,4 @@
-"""The lock as asyncio tasks see it."""
+"""Tests of the lock with asyncio tasks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_acquire_and_release_work_as_in_threading(aclient: aio.Client) -> 
 
 
 async def call(lock: aio.Lock, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: ASYNC109
-    """Calls `acquire` in the task that runs this."""
+    """Calls `acquire` in the task that runs this coroutine."""
     return await lock.acquire(blocking, timeout)
 
 
@@ -99,14 +99,14 @@ async def test_the_task_that_holds_a_lock_takes_it_again(aclient: aio.Client) ->
 
 
 async def test_a_scope_may_be_left_in_another_task_than_the_one_that_entered_it(aclient: aio.Client) -> None:
-    # As a fixture is, in some frameworks.
+    # Some frameworks end a fixture in another task.
     lock = aclient.lock("door")
     lease = await asyncio.create_task(lock.__aenter__())
     assert lease.is_valid()
     assert await lock.locked()
     await asyncio.create_task(lock.__aexit__(None, None, None))
     assert not await lock.locked()
-    # But nobody guesses which of several.
+    # With several scopes, it is not known which one ends, so the call is refused.
     permits = aclient.semaphore("door-permits", 2)
     for _ in range(2):
         await asyncio.create_task(permits.__aenter__())
@@ -125,7 +125,7 @@ async def test_a_child_task_is_another_owner(aclient: aio.Client) -> None:
 
 
 async def release(lock: aio.Lock) -> str:
-    """Calls `release` in the task that runs this."""
+    """Calls `release` in the task that runs this coroutine."""
     return await lock.release()
 
 

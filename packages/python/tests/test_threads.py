@@ -1,4 +1,4 @@
-"""The lock as threads see it."""
+"""Tests of the lock with threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def in_another_thread(work: Callable[[], T]) -> T:
-    """Runs `work` in a thread of its own, and gives or raises what it came to."""
+    """Runs `work` in another thread, and returns its result or raises its error."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -179,7 +179,7 @@ def test_a_second_thread_waits_for_the_first(url: str) -> None:
 
 
 def test_threads_that_come_after_others_own_nothing_of_theirs(client: steadlock.Client) -> None:
-    # Idents of threads are reused; the second thread may well have that of the first.
+    # Idents of threads are reused, so the second thread can have the ident of the first.
     lock = client.lock("door")
     lease = in_another_thread(lock.try_acquire)
     for _ in range(20):
@@ -325,7 +325,7 @@ def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_reprs_say_what_things_are(client: steadlock.Client) -> None:
     lock = client.lock("door")
-    # As CPython's own locks say it.
+    # The form is that of CPython's own locks.
     assert repr(lock) == f"<unlocked steadlock.Lock object 'door' at {id(lock):#x}>"
     with lock as lease:
         assert repr(lock) == f"<locked steadlock.Lock object 'door' at {id(lock):#x}>"

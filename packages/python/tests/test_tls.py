@@ -1,4 +1,4 @@
-"""`rediss://` with client certificates. What each refusal says is tested in `core/client/tests/tls.rs`."""
+"""Tests of `rediss://` with client certificates. `core/client/tests/tls.rs` tests the message of each refusal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Secure:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    """A server that lets in only those with a certificate."""
+    """A server that requires client certificates."""
     folder = tmp_path_factory.mktemp("certificates")
     subprocess.run([MAKE, folder], check=True)
     port = free_port()

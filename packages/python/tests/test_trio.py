@@ -1,4 +1,4 @@
-"""The blocking client in tasks of trio, each of which is a caller of its own."""
+"""Tests of the blocking client in tasks of trio, each of which is a separate caller."""
 
 from __future__ import annotations
 

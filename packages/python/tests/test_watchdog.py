@@ -1,4 +1,4 @@
-"""Renewal goes on whatever the interpreter does, and ends with the release."""
+"""Tests that renewal goes on even if the interpreter is busy, and ends with the release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs write, for type checkers alone: mypy and pyright read it, and nothing runs it."""
+"""Code like that of programs, only for type checkers: mypy and pyright check it, and it is never run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def every_scope_gives_a_lease() -> None:
 
 
 def a_scope_swallows_nothing() -> int:
-    # No line after it is needed: no exception is lost in it.
+    # The type checker needs no line after the `with`, because the `with` suppresses no exception.
     with client.lock("a"), client.lock("b").hold(), client.semaphore("c", 3):
         return 1
 
@@ -79,7 +79,7 @@ def names_of(*scopes: AbstractContextManager[Any]) -> int:
 
 
 class LikeThreading(Protocol):
-    """What a library asks of a lock that takes a `threading.Lock` too."""
+    """The lock interface of a library that also accepts a `threading.Lock`."""
 
     def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool: ...
     def release(self) -> object: ...
@@ -118,7 +118,7 @@ assert_type(may_pay(7), str | None)
 
 
 def exclusive(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator of the program's own."""
+    """A decorator of the program."""
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with client.lock(function.__name__):
@@ -136,7 +136,7 @@ assert_type(report(), int)
 
 
 class Shop:
-    """One that has a lock of its own."""
+    """A class that has a lock."""
 
     def __init__(self, client: steadlock.Client, stock: steadlock.Lock | None = None) -> None:
         self.client: steadlock.Client = client
@@ -154,7 +154,7 @@ class Shop:
 
 
 class Named(steadlock.Lock):
-    """A lock that a program has made a class of."""
+    """A subclass of the program."""
 
     def __enter__(self) -> steadlock.Lease:
         print(f"enters {self.name}")
@@ -271,7 +271,7 @@ async def decorated(client: aio.Client) -> None:
 
 
 class LikeAsyncio(Protocol):
-    """What a library asks of a lock that takes an `asyncio.Lock` too."""
+    """The lock interface of a library that also accepts an `asyncio.Lock`."""
 
     async def __aenter__(self) -> object: ...
     async def __aexit__(
@@ -290,7 +290,7 @@ async def libraries(client: aio.Client) -> None:
 
 
 class NamedOfTasks(aio.Lock):
-    """A lock that a program has made a class of."""
+    """A subclass of the program."""
 
     async def __aenter__(self) -> aio.Lease:
         return await super().__aenter__()

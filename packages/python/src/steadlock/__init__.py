@@ -6,9 +6,9 @@
         with client.lock("stock") as lease:
             sell(fencing_token=lease.token)
 
-Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and
-`multi_lock`. `redlock` gives one whose locks a majority of several servers holds.
-`steadlock.aio` has the same for asyncio. Durations are seconds or `timedelta`.
+Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and `multi_lock`. `redlock` makes a
+client whose locks are held by a majority of several servers. `steadlock.aio` has the same API for asyncio. Durations
+are seconds or `timedelta`.
 """
 
 import importlib
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> "ModuleType":
-    """Loads `steadlock.aio` when a program first asks for it: asyncio takes longer than all else."""
+    """Loads `steadlock.aio` at its first use, because asyncio takes longer to load than all the rest."""
     if name == "aio":
         return importlib.import_module("steadlock.aio")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable
 
 BEGIN_LIMIT = 1
-"""For how many seconds a thread that begins is waited for: at the end of the process it may never run."""
+"""For how many seconds `begin` waits for the thread to start. At the end of the process a thread may never run."""
 
 
 class Background:
-    """Work in a daemon thread that is begun when somebody wants it, and again if it has ended.
+    """Work in a daemon thread. The thread is started when it is needed, and again after it has ended.
 
-    Signals may interrupt its beginning at any moment, and two threads may begin it at once: of two of them the one
-    that is not known is asked to end.
+    Signals can interrupt the start at any moment, and two threads can start the work at once. If two threads then run,
+    the one that was started first must end: see `is_known`.
     """
 
     def __init__(self, work: Callable[[], object], name: str) -> None:
@@ -23,16 +23,17 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Begins the thread unless it runs. `RuntimeError` where the system gives no more threads, and at the end of
-        the process."""
+        """Starts the thread unless it runs. Raises `RuntimeError` if the system has no more threads, and at the end of
+        the process.
+        """
         if self.has_begun():
             return
-        # A plain lock, as an event that an interrupt strikes may stay locked for ever.
+        # A plain lock, because an interrupt could leave the internal lock of an event locked for ever.
         begun = threading.Lock()
         begun.acquire()
         thread = self._thread = threading.Thread(target=self._run, args=(begun,), name=self._name, daemon=True)
         begin(thread)
-        # Not every call until then begins another one.
+        # Waits until the thread runs, so that further calls before that do not start more threads.
         begun.acquire(timeout=BEGIN_LIMIT)
 
     def has_begun(self) -> bool:
@@ -40,15 +41,17 @@ class Background:
         return thread is not None and thread.ident is not None
 
     def is_here(self) -> bool:
-        """Whether the calling thread is the one."""
+        """Whether the calling thread is this thread."""
         return self._thread is threading.current_thread()
 
     def is_known(self) -> bool:
-        """Asked by the work: whether the calling thread is the one that was begun last, and so goes on."""
+        """Whether the calling thread is the last one that was started. The work calls this, and must end if it returns
+        false.
+        """
         return self.is_here() or not self.has_begun()
 
     def join(self, limit: float) -> None:
-        """Waits for its end, but no longer than so many seconds, and not in itself."""
+        """Waits for the end of the thread, `limit` seconds at the most. Does not wait in the thread itself."""
         thread = self._thread
         if thread is not None and thread.ident is not None and not self.is_here():
             thread.join(limit)
@@ -58,7 +61,7 @@ class Background:
             begun.release()
             self._work()
         finally:
-            # If an interrupt ends it, the next one who wants it begins another.
+            # If an interrupt ended the thread, the next `begin` starts another.
             if self.is_here():
                 self._thread = None
 
@@ -66,7 +69,8 @@ class Background:
 def begin(thread: threading.Thread) -> None:
     """Starts a thread in one step.
 
-    An error of a signal handler in the midst of `Thread.start` ends the thread that was started. No handler runs
-    in a thread that is not the main one, and nothing is raised in one that nobody knows.
+    An error of a signal handler inside `Thread.start` would end the thread that was started. Here `Thread.start` runs
+    in a helper thread: signal handlers run only in the main thread, and no other thread knows the helper, so none can
+    raise an exception in it.
     """
     _thread.start_new_thread(thread.start, ())

@@ -1,4 +1,4 @@
-"""What a client of threads and one of asyncio have in common: the methods that make locks."""
+"""The common part of the clients for threads and for asyncio: the methods that make locks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LockT = TypeVar("LockT", bound=NamedLock[Any, Any])
 ReadWriteT = TypeVar("ReadWriteT")
 SemaphoreT = TypeVar("SemaphoreT")
 MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
-"""What locks and semaphores have in common."""
+"""The common base of locks and semaphores."""
 
 
 class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, MemberT]):
-    """Makes the locks of one client."""
+    """A client, as far as it makes locks."""
 
     _instead = HOW_WITH_CLIENTS
 
@@ -31,7 +31,7 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
 
     def __repr__(self) -> str:
         native = self._connection.native
-        # A lazy one is not connected before its first use.
+        # A lazy client is not connected before its first use.
         state = "closed" if self.closed else "open" if native.is_started() else "not connected yet"
         face = type(self).__module__.partition("._")[0]
         return f"<{face}.{type(self).__name__} of {native.server()}, {state}>"
@@ -42,9 +42,9 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         return self._connection.is_closed
 
     def metrics(self) -> str:
-        """What this client has counted in this process, in Prometheus' text format, to be served
-        with the content type `text/plain; version=0.0.4`. A local look that asks no server;
-        also of a client that was closed. docs/metrics.md says what there is.
+        """Returns the counts of this client in this process, in Prometheus' text format. Serve them with the content
+        type `text/plain; version=0.0.4`. Makes no server call, and works for a closed client too. See docs/metrics.md
+        for the list.
 
         Raises `InvalidArgumentError` if the client was made without `metrics=True`.
         """
@@ -61,22 +61,22 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         fencing: bool = True,
         on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
-        """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
+        """Returns the lock of this name: 1 to 512 bytes of UTF-8, with at most one `{tag}`.
 
-        `wait` bounds every wait for it (default: none, as long as the server answers).
-        `lease` is a fixed length of 100 ms to 24 h that nothing renews (default: the
-        client's, renewed until release). With `renew` that length, 300 ms to 24 h, is renewed
-        until release; without `lease` it says nothing new. A call that gives a `lease` of its
-        own gets a fixed one, unless it says `renew` too. `max_hold` ends every hold, renewed
-        or not. Without `fencing` no fencing token is drawn. Each call may have its own.
+        `wait` bounds every wait for the lock (default: no bound, as long as the server answers). `lease` is the length
+        of a fixed lease, 100 ms to 24 h, which is not renewed (default: the client's lease, renewed until the release).
+        With `renew`, that lease, then 300 ms to 24 h, is renewed until the release; without `lease`, `renew` changes
+        nothing. A call that sets a `lease` gets a fixed lease unless it sets `renew` too. `max_hold` is the longest
+        hold, renewed or not. With `fencing=False` no fencing token is drawn. Each call can override these, except
+        `fencing`.
 
-        `on_unavailable` is what becomes of an acquisition while the circuit breaker of its server
-        is open: `"fail"`, `"local"` or `"skip"`, as for `connect` (default: what the client has).
-        The client must have a circuit breaker, or `acquire` raises `InvalidArgumentError`.
+        `on_unavailable` is how an acquisition ends while the circuit breaker of its server is open: `"fail"`, `"local"`
+        or `"skip"`, as for `connect` (default: the client's setting). The client must have a circuit breaker, or
+        `acquire` raises `InvalidArgumentError`.
 
-        Nothing is sent yet, and no range checked: that is `acquire`'s business, which raises
-        `InvalidArgumentError`. What is no duration, or no bool, is a `TypeError` at once, and
-        another word for `on_unavailable` an `InvalidArgumentError`.
+        Makes no server call and checks no range: `acquire` does that, and raises `InvalidArgumentError`. A value that
+        is no duration or no bool raises `TypeError` at once, and another word for `on_unavailable` raises
+        `InvalidArgumentError`.
         """
         return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 
@@ -91,13 +91,12 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         fencing: bool = True,
         on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
-        """The simple lock of that name, in the layout of most other lock libraries.
+        """Returns the mutex of this name, which has the record layout of most other lock libraries.
 
-        It excludes their locks of the same key, so that a team can move one service at a
-        time. Not reentrant: a thread or task that holds it and asks again without a bound
-        is refused with `InvalidArgumentError`, with one it ends as a timeout. A name is a
-        lock's or a mutex's: each finds the other's record to be `MisconfiguredError`.
-        Arguments as for `lock`.
+        A mutex excludes the locks of these libraries with the same key, so a team can migrate one service at a time. It
+        is not reentrant: if a thread or task that holds it acquires it again without a bound, `InvalidArgumentError` is
+        raised; with a bound, the wait times out. Use a name either for a lock or for a mutex: acquiring one while the
+        other is held raises `MisconfiguredError`. The arguments are those of `lock`.
         """
         return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 
@@ -112,11 +111,11 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         fencing: bool = True,
         on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
-        """The reentrant lock of that name whose waiters are served in order of arrival,
-        whatever their process.
+        """Returns the fair lock of this name: a reentrant lock that serves waiters in order of arrival, across all
+        processes.
 
-        It excludes `lock(name)`, whose waiters may overtake. One who holds either may
-        take the other too. Arguments as for `lock`.
+        A fair lock excludes `lock(name)`, whose waiters can overtake. The holder of either can acquire the other too.
+        The arguments are those of `lock`.
         """
         return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 
@@ -131,9 +130,9 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         fencing: bool = True,
         on_unavailable: OnUnavailable | None = None,
     ) -> ReadWriteT:
-        """The read-write lock of that name: many may hold its `read` side, or one its
-        `write` side. Only the writer's leases have a token. Arguments as for `lock`, for
-        both sides; but they are never granted locally: with `on_unavailable="local"` they fail.
+        """Returns the read-write lock of this name: many owners can hold its `read` side, or one owner its `write`
+        side. Only leases of the write side have a token. The arguments are those of `lock`, for both sides. The sides
+        are never granted locally: with `on_unavailable="local"` an acquisition fails.
         """
         sides = ("read_lock", "write_lock")
         settings = (
@@ -153,12 +152,11 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         max_hold: Duration | None = None,
         on_unavailable: OnUnavailable | None = None,
     ) -> SemaphoreT:
-        """The semaphore of that name, of which there are `limit` permits: 1 to 1,000,000.
+        """Returns the semaphore of this name with `limit` permits: 1 to 1,000,000.
 
-        The limit is agreed on the server while any permit is held; who asks for another
-        one meanwhile gets `MisconfiguredError`. `set_limit` changes it. The other arguments
-        are those of `lock`; but permits are never granted locally: with `on_unavailable="local"`
-        an acquisition fails.
+        While any permit is held, the server keeps the limit; a call with another limit then raises
+        `MisconfiguredError`. `set_limit` changes it. The other arguments are those of `lock`. Permits are never granted
+        locally: with `on_unavailable="local"` an acquisition fails.
         """
         address = self._permit_address(name, limit)
         return self._semaphore_of(
@@ -175,19 +173,17 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
         max_hold: Duration | None = None,
         on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
-        """Several locks of this client as one, all or none. A semaphore stands for one of its
-        permits; `Semaphore.permits` gives more of them.
+        """Returns a composite lock of several locks of this client, all or none. A semaphore stands for one of its
+        permits; `Semaphore.permits` gives more.
 
-        They are taken in the order of their keys, so that two clients never wait for
-        each other; kinds may be mixed. When one is lost, all are. The lease has no
-        token. The locks' own `wait`, `lease`, `renew`, `max_hold` and `on_unavailable` do
-        not count, these do. With `on_unavailable="local"` it fails if a kind among them is never
-        granted locally; otherwise it is `degraded` if any of its locks is.
-        `locked()` and `holder()` of several are refused as `InvalidArgumentError`: ask each
-        of them.
+        Members are acquired in the order of their keys, so that two clients never wait for each other; kinds can be
+        mixed. When one member is lost, all are. The lease has no token. The members' own `wait`, `lease`, `renew`,
+        `max_hold` and `on_unavailable` are ignored. With `on_unavailable="local"` an acquisition fails if one of its
+        kinds is never granted locally; otherwise the lease is `degraded` if any member is. A composite lock has no
+        `locked()` and `holder()`: they raise `InvalidArgumentError`, so ask its members.
 
-        Raises `InvalidArgumentError` for a lock of another client; `acquire` does for no
-        lock at all, for one that is named twice, and for several as one among them.
+        Raises `InvalidArgumentError` for a lock of another client. `acquire` raises it for a composite lock without
+        members, with one member twice, or with a composite lock as a member.
         """
         members = [self._settings_of(lock, "acquire") for lock in locks]
         address = _kinds.multi_address(member.address for member in members)
@@ -196,11 +192,11 @@ class ClientBase(ABC, Uncopied, Generic[ConnectionT, LockT, ReadWriteT, Semaphor
 
     @staticmethod
     def _permit_address(name: str, limit: int) -> str:
-        """The address of one permit of the semaphore of that name."""
+        """Returns the address of one permit of the semaphore of this name."""
         return _kinds.semaphore_address(1, limit, checked_name(name))
 
     def _settings_of(self, lock: MemberT, operation: str) -> LockSettings:
-        """What a lock of this client was made with."""
+        """Returns the settings of a lock of this client."""
         settings = getattr(lock, "_settings", None)
         if not isinstance(settings, LockSettings):
             raise TypeError(f"{operation}: a lock of this client is wanted, not a {type_of(lock)}")

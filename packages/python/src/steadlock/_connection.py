@@ -1,4 +1,4 @@
-"""What a client, its locks and its leases work with, for threads and for asyncio."""
+"""The connection that a client shares with its locks and leases, for threads and for asyncio."""
 
 from __future__ import annotations
 
@@ -18,53 +18,53 @@ L = TypeVar("L", bound=Held)
 
 
 class ConnectionBase(ABC, Generic[L]):
-    """The core's client, and the leases that are held by it.
+    """The core's client, and the leases that it holds.
 
-    It lives as long as the client, or a lock or a lease of it.
+    A connection lives as long as the client, or any of its locks or leases.
     """
 
     def __init__(self, native: _native.Client) -> None:
         self.native = native
         self.is_closed = False
         self.telemetry: Telemetry | None = None
-        """What measures the client from outside, if anything does."""
+        """The telemetry that measures this client, if there is one."""
         self._begin()
         _process.register(self)
 
     def _begin(self) -> None:
-        """With nothing held: at first, and in the child of a fork."""
+        """Starts with no held lease: for a new client, and in the child of a fork."""
         self.watched: Watchlist[L] = Watchlist(self.telemetry)
         self.holds: _native.Holds[L] = holds_of(self.native, self.watched)
 
     def measure_by(self, telemetry: Telemetry | None) -> None:
-        """From now on that is told what the client does; nothing is, if it is `None`."""
+        """Sets the receiver of telemetry; `None` for no receiver."""
         self.telemetry = self.watched.telemetry = telemetry
 
     def forget(self, lease: L) -> None:
-        """The lease is being released."""
+        """Removes a lease whose release has begun."""
         self.holds.discard(lease._native.id, lease._key, lease.context)
         self.watched.discard(lease._native.id)
 
     def forget_number(self, number: int, outcome: str, lost: LostReason | None) -> None:
-        """The lease of this number, which the core chose, was released, and this is how it ended."""
+        """Removes the lease of this number, which the core has chosen and released with this outcome."""
         for lease in self.holds.all():
             if lease.id == number:
                 self.forget(lease)
         self.tell_ended(number, outcome, lost)
 
     def tell_ended(self, number: int, outcome: str, lost: LostReason | None) -> None:
-        """Has the telemetry told how a lease ended."""
+        """Reports the end of a lease to the telemetry."""
         telemetry = self.telemetry
         if telemetry is not None:
             telemetry.ended(number, outcome, lost)
             telemetry.catch_up()
 
-    # At the end of the interpreter this module's own names may be gone.
+    # The default binds `sys.is_finalizing`, because at the end of the interpreter the names of this module can be gone.
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_finalizing() or getattr(self, "is_closed", True):
             return
         self._leave()
-        # What measures it may still be known to a thread that is about to end, and counts no longer.
+        # A thread that is about to end can still refer to the telemetry, which must not count this client any more.
         self.measure_by(None)
         held = [lease.id for lease in self.holds.all() if lease._native.is_valid()]
         if held:
@@ -78,9 +78,9 @@ class ConnectionBase(ABC, Generic[L]):
 
     @abstractmethod
     def _leave(self) -> None:
-        """Listens to the core no longer, as nobody uses it any more."""
+        """Stops listening to the core, because the program has dropped the client."""
 
-    # What `_process` asks for.
+    # The methods for `_process`.
 
     def after_fork(self) -> None:
         if self.telemetry is not None:

@@ -1,8 +1,8 @@
-"""Who holds a lock: a thread, a task of asyncio or of trio, or a greenlet, by a number that is never used for another.
+"""The owners of locks: threads, tasks of asyncio or trio, and greenlets. Each has a number that no other owner ever
+has.
 
-A thread's ident and a task's id are reused once it is gone, and a `ContextVar` is
-inherited by child tasks: none of them can say who owns a lock. So everybody who may own
-one draws a number, from one counter with a random start.
+A thread's ident and a task's id are reused after its end, and child tasks inherit a `ContextVar`, so none of these can
+identify an owner. Every possible owner therefore draws a number from one counter with a random start.
 """
 
 from __future__ import annotations
@@ -23,35 +23,33 @@ from steadlock import _native
 from steadlock.errors import MisconfiguredError
 
 if TYPE_CHECKING:
-    # A program of threads need not load it: that takes longer than all else here.
+    # A program with threads need not load asyncio, which takes longer than everything else here.
     import asyncio
 
 
 class Owner(Protocol):
-    """Who holds a lock."""
+    """The owner of a lock."""
 
     @property
     def number(self) -> int: ...
     @property
     def kind(self) -> str:
-        """What it is, for people."""
+        """The kind of owner, for messages."""
         ...
 
     def can_run_at_exit(self) -> bool:
-        """Whether it may still go on once the main thread has ended."""
+        """Whether the owner can still run after the end of the main thread."""
         ...
 
 
 class Caller:
-    """The owner of what a blocking client holds.
+    """The owner of locks of a blocking client.
 
-    It is the task or greenlet that runs in the calling thread, or else the thread. A
-    thread that runs jobs of several others, each in a context of its own (`asyncio.to_thread`,
-    the worker threads of anyio), is another caller for each: what one job has left held, the
-    next one must not enter.
+    A caller is the task or greenlet that runs in the calling thread, or else the thread itself. A thread that runs jobs
+    of other threads, each in a context of its own (`asyncio.to_thread`, the worker threads of anyio), is another caller
+    for each job: a job must not re-enter a lock that an earlier job has left held.
 
-    It also owns what a client of `steadlock.aio` holds whose method was called outside of an
-    event loop.
+    A caller also owns a lock of `steadlock.aio` if the method was called outside of an event loop.
     """
 
     __slots__ = ("__weakref__", "_has_ended", "_is_watched", "_turn", "kind", "number", "takes_turns", "thread")
@@ -60,7 +58,7 @@ class Caller:
         self.thread = thread
         self.number = _draw()
         self.takes_turns = turn is not None
-        """Whether others of the same thread stand still while it waits."""
+        """Whether other callers of the same thread cannot run while this caller waits."""
         self.kind = "greenlet" if self.takes_turns else "thread"
         self._turn = None if turn is None else _Turn(turn, self.number)
         self._is_watched = False
@@ -68,7 +66,7 @@ class Caller:
         thread.callers.add(self)
 
     def is_over(self) -> bool:
-        """Whether the task or greenlet has ended. A thread that calls has not."""
+        """Whether the task or greenlet has ended. A calling thread has not ended."""
         if self._turn is None:
             return False
         turn: Any = self._turn()
@@ -81,9 +79,10 @@ class Caller:
         return self._has_ended or self.thread.has_ended
 
     def end(self) -> None:
-        """The job has ended. It may be called in the midst of anything, and again."""
+        """Called when the job has ended. The call can come at any point of other code, and more than once."""
         if os.getpid() != self.thread.process:
-            # In the child of a fork the contexts of its parent's other threads are dropped too.
+            # In the child of a fork, the contexts of the parent's other threads are dropped too. The job itself has not
+            # ended.
             return
         self._has_ended = True
         if not self.thread.has_ended:
@@ -91,8 +90,10 @@ class Caller:
         _have_ended([self.number])
 
     def watch_end(self) -> None:
-        """Has the clients told when a greenlet ends that may not be dropped then. The ends of
-        threads and of jobs are always told; again, if they came before this."""
+        """Makes sure that the clients learn of the owner's end. A greenlet can end without being dropped, so it needs a
+        callback. The ends of threads and jobs are always reported; if the end came before this call, it is reported
+        again.
+        """
         if self.has_ended():
             _have_ended([self.number])
             return
@@ -101,7 +102,7 @@ class Caller:
         turn: Any = self._turn()
         if not _is_task(turn) and hasattr(turn, "rawlink"):
             turn.rawlink(_telling_end_of(self.number))
-        # Last, as an interrupt may strike: to be told twice does no harm.
+        # Set last, because an interrupt can occur in between: a second report does no harm.
         self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
@@ -109,31 +110,32 @@ class Caller:
 
 
 class Thread:
-    """A thread, which its ident does not tell for ever."""
+    """A thread. Its ident does not identify it for ever, because idents are reused."""
 
     __slots__ = ("_native_id", "_thread", "callers", "first", "has_ended", "interruptible", "process")
 
     def __init__(self) -> None:
         thread = threading.current_thread()
         self._thread = weakref.ref(thread)
-        # What greenlets take for a thread may be one greenlet; this tells threads apart.
+        # With patched greenlets, the thread object can be that of one greenlet. The native id identifies the real
+        # thread.
         self._native_id = threading.get_native_id()
         self.interruptible = thread is threading.main_thread()
-        """Whether signal handlers run in it, so that Ctrl-C must interrupt its waits."""
+        """Whether signal handlers run in this thread, so that Ctrl-C must interrupt its waits."""
         self.first: Caller | None = None
-        """The thread as a caller, outside of later jobs."""
+        """The caller for the thread itself, outside of later jobs."""
         self.has_ended = False
         self.process = os.getpid()
-        """The process in which it runs: in the child of a fork all threads of the parent but one are dropped."""
+        """The process of the thread. In the child of a fork, all threads of the parent but one are dropped."""
         self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
 
     def is_that_of(self, caller: Caller) -> bool:
         return self._native_id == caller.thread._native_id
 
     def end(self) -> None:
-        """The thread has ended. It may be called in the midst of anything, and again."""
+        """Called when the thread has ended. The call can come at any point of other code, and more than once."""
         if os.getpid() != self.process:
-            # In the child of a fork the other threads of its parent are dropped too.
+            # In the child of a fork, the parent's other threads are dropped too. The thread itself has not ended.
             return
         self.has_ended = True
         _have_ended([caller.number for caller in self.callers])
@@ -144,7 +146,7 @@ class Thread:
 
 
 class TaskOwner:
-    """An asyncio task as the owner of what a client of `steadlock.aio` holds."""
+    """An asyncio task as the owner of locks of `steadlock.aio`."""
 
     __slots__ = ("_is_watched", "_loop", "_task", "number")
     kind = "task"
@@ -156,18 +158,20 @@ class TaskOwner:
         self.number = _draw()
 
     def watch_end(self) -> None:
-        """Has the clients told when it ends; now, if it has: another task may have awaited what it began."""
+        """Makes sure that the clients learn of the task's end. Reports it now if the task has ended: another task can
+        have awaited the call that this task made.
+        """
         task, number = self._task(), self.number
         if task is None or task.done() or self._loop.is_closed():
             _have_ended([number])
         elif self._is_watched:
             pass
         elif sys.modules["asyncio"]._get_running_loop() is not self._loop:
-            # The task's coroutine runs in another loop, and only the task's own loop may add the callback.
+            # The task's coroutine runs in another loop, but only the task's own loop may add the callback.
             self._loop.call_soon_threadsafe(self.watch_end)
         else:
             task.add_done_callback(_telling_end_of(number))
-            # Last, as an interrupt may strike: to be told twice does no harm.
+            # Set last, because an interrupt can occur in between: a second report does no harm.
             self._is_watched = True
 
     def can_run_at_exit(self) -> bool:
@@ -175,7 +179,7 @@ class TaskOwner:
 
 
 def this_caller() -> Caller:
-    """Who calls a blocking client."""
+    """Returns the caller of a blocking client."""
     thread = this_thread.thread
     loop = running_loop()
     turn: object = None
@@ -188,7 +192,7 @@ def this_caller() -> Caller:
     if turn is not None:
         caller = _turns.get(turn)
         if caller is None:
-            # A signal handler may have come here meanwhile, and hold something as that caller.
+            # A signal handler can have run this function meanwhile, and can hold a lock as the caller that it made.
             caller = _turns.setdefault(turn, Caller(thread, turn))
         if caller.thread is not thread:
             caller = _turns[turn] = Caller(thread, turn)
@@ -197,7 +201,7 @@ def this_caller() -> Caller:
     if first is not None and first.has_ended():
         first = None
     if loop is not None:
-        # A callback, whose context says nothing.
+        # The call comes from a callback of the loop, whose context identifies no job.
         if first is None:
             first = thread.first = Caller(thread)
         return first
@@ -217,16 +221,17 @@ def _new_job(thread: Thread, inherited: _Job | None) -> _Job:
     job = _Job(Caller(thread), inherited)
     before = _job.set(job).old_value
     if isinstance(before, _Job) and before.caller.thread is thread:
-        # A signal handler came here meanwhile, and may hold something as that caller.
+        # A signal handler has run this function meanwhile, and can hold a lock as the caller that it made.
         _job.set(before)
         return before
     return job
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop in which the caller runs. To asyncio that is one of the thread; where a hub
-    of gevent runs several greenlets in it, the loop is one greenlet's."""
-    # No loop runs here before asyncio is loaded, nor while another thread still loads it.
+    """Returns the event loop in which the caller runs. For asyncio, a loop belongs to a thread. If a hub of gevent runs
+    several greenlets in the thread, the loop belongs to one of these greenlets.
+    """
+    # Before asyncio is loaded, and while another thread still loads it, no loop runs here.
     loop_of_thread = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
     if loop_of_thread is None:
         return None
@@ -235,7 +240,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return loop
     asyncio = sys.modules["asyncio"]
     task = asyncio.current_task(loop)
-    # A loop that is not written in Python has no frame; but its task has.
+    # A loop that is not written in Python has no frame, but its task has one.
     body = getattr(task.get_coro(), "cr_frame", None) if task is not None else None
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -246,48 +251,48 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def hub_of_thread() -> Any:
-    """gevent's hub in the calling thread, if there is one."""
+    """Returns gevent's hub in the calling thread, if there is one."""
     hubs = sys.modules.get(_HUBS)
     return None if hubs is None else hubs.get_hub_if_exists()
 
 
 def running_hub() -> Any:
-    """The hub that must go on while the caller waits; `None` in a thread without one."""
+    """Returns the hub that must run while the caller waits; `None` in a thread without a hub."""
     if _HUBS not in sys.modules:
         return None
     hub = hub_of_thread()
     if hub is None or hub is sys.modules["greenlet"].getcurrent():
-        # What the hub itself calls back cannot leave the wait to it.
+        # A callback of the hub itself cannot wait in the hub.
         return None
-    # The other tasks of an event loop would stand still, whatever the hub does.
+    # In an event loop the hub is no help: the loop's other tasks could not run in any case.
     return hub if running_loop() is None else None
 
 
 def is_hub() -> bool:
-    """Whether the caller is a hub itself, which must not wait."""
+    """Whether the caller is a hub itself. A hub must not wait."""
     hub = hub_of_thread()
     return hub is not None and hub is sys.modules["greenlet"].getcurrent()
 
 
 def threads_are_greenlets() -> bool:
-    """Whether gevent has patched the standard library so: to start a thread switches greenlets then."""
+    """Whether gevent has patched `threading`. Starting a thread then switches greenlets."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and bool(monkey.is_module_patched("threading"))
 
 
 def start_thread(work: Callable[..., None], *args: object) -> None:
-    """Starts a thread that nobody waits for, not even the end of the process."""
+    """Starts a thread that is never joined, not even at the end of the process."""
     _original("start_new_thread")(work, args)
 
 
 def _original(name: str) -> Any:
-    """What `_thread` has under this name, whether gevent has patched it or not."""
+    """Returns the original member of `_thread`, even if gevent has patched it."""
     monkey = sys.modules.get("gevent.monkey")
     return getattr(_thread, name) if monkey is None else monkey.get_original("_thread", name)
 
 
 def refuse_eventlet(operation: str) -> None:
-    """Raises `MisconfiguredError` in a thread in which green threads of eventlet run."""
+    """Raises `MisconfiguredError` in a thread that runs green threads of eventlet."""
     hubs = sys.modules.get("eventlet.hubs")
     if hubs is not None and getattr(hubs._threadlocal, "hub", None) is not None:
         raise MisconfiguredError(
@@ -297,13 +302,13 @@ def refuse_eventlet(operation: str) -> None:
 
 
 def this_owner() -> TaskOwner | Caller | None:
-    """The owner of what a method of `steadlock.aio` acquires that is called here: the running task; outside of an
-    event loop the owner of what a blocking client acquires; `None` in a callback, which has ended before anything
-    can be granted."""
+    """Returns the owner for a call of `steadlock.aio`: the running task; outside of an event loop, the caller of a
+    blocking client; `None` in a callback, because a callback ends before a lock can be granted.
+    """
     loop = running_loop()
     if loop is None:
         caller = this_caller()
-        # In its own thread, as a hub may be asked in no other.
+        # Must be called in the caller's own thread, because only there its hub can be used.
         caller.watch_end()
         return caller
     task = sys.modules["asyncio"].current_task(loop)
@@ -316,45 +321,46 @@ def this_owner() -> TaskOwner | Caller | None:
 
 
 def _running_greenlet() -> object:
-    """The greenlet that runs, unless it is the thread's own."""
+    """Returns the running greenlet, unless it is the thread's main greenlet."""
     current: Any = sys.modules["greenlet"].getcurrent()
     return current if current.parent is not None else None
 
 
 def _running_task_of_trio() -> object:
-    """The task that runs, if trio runs in this thread."""
+    """Returns the running task of trio, if trio runs in this thread."""
     try:
         return sys.modules[_TRIO].current_task()
-    # It has not begun, or it is only being imported.
+    # Trio does not run here, or it is still being imported.
     except (RuntimeError, AttributeError):
         return None
 
 
 def _is_task(turn: object) -> bool:
-    """Whether that is a task, and not a greenlet."""
+    """Whether the object is a task, and not a greenlet."""
     kinds = (getattr(sys.modules.get("asyncio"), "Future", None), getattr(sys.modules.get(_TRIO), "Task", None))
     return any(kind is not None and isinstance(turn, kind) for kind in kinds)
 
 
 def _is_done(task: Any) -> bool:
-    # A task of trio does not say so.
+    # A task of trio has no `done()`.
     return bool(task.done()) if hasattr(task, "done") else task.coro.cr_frame is None
 
 
 class _Turn(weakref.ref[Any]):
-    """What runs by turns with others of its thread: a task or a greenlet."""
+    """A weak reference to a task or a greenlet, which takes turns with others of its thread."""
 
     __slots__ = ()
 
     def __new__(cls, turn: object, number: int) -> Self:
-        # A task may have left to a later one of its thread what it holds: in a notebook.
+        # The end of a task is not reported: in a notebook, a later task of the thread uses the locks that it left held.
         return super().__new__(cls, turn, None if _is_task(turn) else _telling_end_of(number))
 
 
 class _ThisThread(threading.local):
     thread: Thread
 
-    # Only if it is not there yet. In the midst of this a finalizer may come here too, so the first one is the thread.
+    # Called only if the attribute is not set yet. A finalizer can run this function during itself; `setdefault` makes
+    # both use the object that was stored first.
     def __getattr__(self, name: str) -> Thread:
         if name != "thread":
             raise AttributeError(name)
@@ -364,7 +370,7 @@ class _ThisThread(threading.local):
 
 
 class _End:
-    """Is dropped when its thread ends."""
+    """An object that is dropped when its thread ends."""
 
     __slots__ = ("_at_end", "thread")
 
@@ -374,28 +380,31 @@ class _End:
 
 
 class _Job:
-    """The running job of a thread, in the job's context: dropped when that is, at its end. Only contexts refer to it.
+    """The running job of a thread. Only the job's context refers to this object, so it is dropped with the context, at
+    the end of the job.
 
-    A framework may hand the context of one job on to the next one, as asgiref does: then both are one caller.
+    A framework can pass the context of one job on to the next, as asgiref does: then both jobs are one caller.
     """
 
     __slots__ = ("_at_end", "caller", "outer")
 
     def __init__(self, caller: Caller, outer: _Job | None) -> None:
         self.caller = caller
-        # The job of another thread whose context this thread inherited, and may return to it.
+        # The job of another thread from which this job's context was copied, and to which the context can return.
         self.outer = outer
         self._at_end = _native.AtEnd(caller.end)
 
 
 def tell_ended(listener: Callable[[list[int | None]], None]) -> None:
-    """From now on the numbers of owners that have ended are told to `listener`."""
+    """Sets the listener that gets the numbers of owners that have ended."""
     global _have_ended
     _have_ended = listener
 
 
 def _telling_end_of(number: int) -> Callable[[object], None]:
-    """Has the clients told that this owner has ended, whatever strikes meanwhile: nobody else would."""
+    """Returns a function that reports the end of this owner. No interrupt can skip the report, because nothing else
+    would report the end.
+    """
     return _native.Uninterrupted(partial(_tell_end_of, number))
 
 
@@ -408,16 +417,16 @@ def _draw() -> int:
 
 
 def _start_over() -> None:
-    """In the child of a fork: no number that the parent draws is drawn here."""
+    """Called in the child of a fork. The child must draw no number that the parent draws."""
     global _numbers
     _numbers = _new_numbers()
-    # The thread that called fork is the only one now, and so the one that runs signal handlers.
+    # The thread that called fork is the only one now, so it runs the signal handlers.
     this_thread.thread.interruptible = True
     this_thread.thread.process = os.getpid()
 
 
 def _new_numbers() -> itertools.count[int]:
-    # 2**56 starts, and no overflow of 64 bits in any process's life.
+    # With 2**56 possible starts, the counter does not overflow 64 bits in the life of a process.
     return itertools.count(int.from_bytes(os.urandom(7), "big"))
 
 
@@ -427,12 +436,14 @@ def _tell_nobody(numbers: list[int | None]) -> None: ...
 _have_ended: Callable[[list[int | None]], None] = _tell_nobody
 _TRIO = "trio.lowlevel"
 _HUBS = "gevent._hub_local"
-"""The module that knows gevent's hubs, once a program has imported it."""
+"""The module with gevent's hubs, if the program has imported it."""
 _numbers = _new_numbers()
 this_thread: Final = _ThisThread()
-"""Its `thread` is the calling one."""
+"""The attribute `thread` of this object is the calling thread."""
 _job: ContextVar[_Job | None] = ContextVar("steadlock_job", default=None)
-"""The running job of its thread. A job that inherits another thread's is its own."""
+"""The running job of the context. If the value was inherited from another thread, it is not the running job of this
+thread.
+"""
 _turns: weakref.WeakKeyDictionary[Any, Caller] = weakref.WeakKeyDictionary()
 _tasks: weakref.WeakKeyDictionary[asyncio.Task[object], TaskOwner] = weakref.WeakKeyDictionary()
 

@@ -1,4 +1,6 @@
-"""What cannot be copied or pickled: it belongs to one process, and one object of it keeps the books."""
+"""The base class of objects that cannot be copied or pickled. Such an object belongs to one process and keeps a state
+that a copy would not share.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ HOW_WITH_LEASES = "pass the lock's name, or the fencing token, and leave the lea
 
 
 class Uncopied:
-    """`copy`, `pickle` and what uses them, as `multiprocessing` does, are refused with what to do instead."""
+    """Refuses `copy` and `pickle`, also inside `multiprocessing`, with an error that says what to do instead."""
 
     __slots__ = ()
     _instead: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The file descriptor by which the engine tells that something has happened."""
+"""The file descriptor by which the engine signals events."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from steadlock import _native
 
 LOOK = 1.0
-"""How often a reader looks whether the program has closed it, in seconds."""
+"""How often a reader checks whether the program has closed the descriptor, in seconds."""
 
 
 class Descriptor:
-    """The one that a reader polls.
+    """The descriptor that a reader polls.
 
-    A program that closes descriptors which it did not open, as `os.closerange` does, closes
-    this one too, and may open files that get its number. Nothing tells the reader of that.
+    Some programs close descriptors that they did not open, for example with `os.closerange`. They close this one too,
+    and files that they open later can get its number. The reader gets no notice of that.
     """
 
     def __init__(self, native: _native.Client) -> None:
@@ -23,19 +23,19 @@ class Descriptor:
         self._watched: tuple[int, int] | None = None
 
     def look(self) -> int:
-        """Gives the descriptor to poll from now on. Raises an `OSError` if the system gives none."""
+        """Returns the descriptor to poll from now on. Raises `OSError` if the system has no descriptor left."""
         self._watched = self._native.fd()
         return self._watched[0]
 
     def is_there(self) -> bool:
-        """Whether the descriptor that is polled is still the client's."""
+        """Whether the polled descriptor still belongs to the client."""
         try:
             return self._watched == self._native.fd()
         except OSError:
             return False
 
     def leave(self, watch_no_more: Callable[[int], object]) -> None:
-        """Stops watching it, unless the number belongs to a file of the program by now."""
+        """Stops watching the descriptor, unless its number belongs to a file of the program by now."""
         watched, self._watched = self._watched, None
         if watched is None:
             return

@@ -1,27 +1,27 @@
-"""How a lease was lost and what a release came to, in the core's words."""
+"""The reasons for a loss and the outcomes of a release, with the core's words."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
 ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
-"""How a release ended.
+"""The outcome of a release.
 
-- `released`: the record is gone by our hand, or an outer level still holds it
-- `expired`: the record was gone already
-- `stolen`: the record is another owner's, and was left alone
-- `unknown`: the server did not answer in time; the release is retried
+- `released`: the release removed the record, or an outer level still holds the lock
+- `expired`: the record had ended already
+- `stolen`: the record belongs to another owner, and was not touched
+- `unknown`: the server did not answer in time; the release is retried in the background
 """
 
 LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "closed"]
-"""Why a lease was lost.
+"""The reason for the loss of a lease.
 
-- `expired`: its deadline came without a renewal that the server confirmed
-- `removed`: the server has no record of it
-- `stolen`: the server's record is another owner's
-- `max_hold`: the longest hold that was asked for has passed
+- `expired`: the deadline passed without a renewal that the server confirmed
+- `removed`: the server has no record of the lease
+- `stolen`: the record on the server belongs to another owner
+- `max_hold`: the time of `max_hold` has passed
 - `closed`: the client was closed
 """
 
 Released: TypeAlias = tuple[int, ReleaseOutcome, LostReason | None]
-"""Which lease was released, how that ended, and why the lease was lost if it was `expired` or `stolen`."""
+"""The number of a released lease, the outcome, and the reason for the loss if the outcome is `expired` or `stolen`."""

@@ -1,7 +1,7 @@
-"""Queues of what is to be handed on, with no lock.
+"""Queues of items to hand on, without a lock.
 
-A signal handler, a finalizer or another thread may hand on the same thing in the midst of it, and an interrupt may
-strike there. So each thing is taken out after it was handed on, and to hand it on twice does no harm.
+A signal handler, a finalizer or another thread can hand on the same item during the hand-on, and an interrupt can end
+it. An item is therefore removed only after it was handed on, and handing it on twice must do no harm.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def first(queue: MutableSequence[T]) -> T | None:
-    """What is to be handed on next, which stays in the queue."""
+    """Returns the next item, which stays in the queue; `None` if the queue is empty."""
     try:
         return queue[0]
     except IndexError:
@@ -21,8 +21,8 @@ def first(queue: MutableSequence[T]) -> T | None:
 
 
 def take_out(queue: MutableSequence[T], item: T) -> None:
-    """Takes out what was handed on, unless somebody else did."""
-    # One step: a caller that first looks whether it is there may take out the next one.
+    """Removes an item that was handed on, unless other code has removed it."""
+    # One atomic step: a check before the removal could lead to the removal of the next item.
     try:  # noqa: SIM105 - a context manager costs four times as much
         queue.remove(item)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What one client holds, as far as Python must know: for `lock.lease`, and for the exit."""
+"""The leases that one client holds, for `lock.lease` and for the end of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from steadlock._watchlist import Watched, Watchlist
 
 
 class Held(Watched, Protocol):
-    """A lease, as far as the books on it go."""
+    """The parts of a lease that `Holds` uses."""
 
     @property
     def context(self) -> int | None: ...
@@ -28,8 +28,9 @@ L = TypeVar("L", bound=Held)
 
 
 def holds_of(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
-    """The leases that were not released yet. It is native, as signal handlers, finalizers and collections of garbage
-    use it in the midst of any other use."""
+    """Makes the collection of leases that were not released yet. The collection is native code, because signal
+    handlers, finalizers and garbage collections use it in the middle of any other use.
+    """
 
     def on_dropped(number: int, name: str, owner_kind: str, is_told: bool) -> None:
         watched.dropped(number)
@@ -37,7 +38,7 @@ def holds_of(native: _native.Client, watched: Watchlist[L]) -> _native.Holds[L]:
             who = _OWNERS.get(owner_kind, owner_kind)
             text = f"lock {shown(name)!r} was still held by a {who} that has ended, and is released now; "
             text += _ADVICE.get(owner_kind, "use `with`, or release it before the end")
-            # Whatever the filter of warnings does, as one that makes them errors.
+            # The log gets the text too, because the program's filter can drop the warning or turn it into an error.
             _log.note(("warn", text, {"event": "owner_ended", "lock": name}))
             native.ring()
             warnings.warn(text, RuntimeWarning, stacklevel=1)

@@ -1,6 +1,6 @@
-"""The kinds of lock, and the text by which the core knows one lock: its address.
+"""The kinds of lock, and the address of a lock: the text that identifies it for the core.
 
-No name holds NUL, so that no name can be taken for another address.
+No name contains NUL, so no name can look like another address.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ FACTORIES: Final = {
     "write_lock": "read_write_lock",
     "semaphore": "semaphore",
 }
-"""Every kind of the core, and the method of a client that makes its locks."""
+"""Every kind of the core, with the client's method that makes locks of that kind."""
 
 
 def address(kind: str, name: str) -> str:
-    """The address of a lock of any kind but the semaphore."""
+    """Returns the address of a lock of any kind but the semaphore."""
     return f"{kind}\0{name}"
 
 
 def semaphore_address(permits: int, limit: int, name: str) -> str:
-    """The address of so many permits of a semaphore."""
+    """Returns the address of a number of permits of a semaphore."""
     return f"semaphore\0{_count(permits)}\0{_count(limit)}\0{name}"
 
 
 def kind_of(address: str) -> str:
-    """The kind of the lock that has this address, as the core counts it."""
+    """Returns the kind of the lock at an address, as the metrics of the core call it."""
     kind, _, _ = address.partition("\0")
     return "multi_lock" if kind == "multi" else kind
 
 
 def _count(number: int) -> str:
-    """The number as the core reads it; it refuses what is none, which may be a text that is not to be repeated."""
+    """Returns the number as text. For another type returns `-`, which the core refuses: the value could be a secret
+    text, which no message may repeat.
+    """
     is_number = isinstance(number, SupportsIndex) and not isinstance(number, bool)
     return str(index(number)) if is_number else "-"
 
 
 def multi_address(addresses: Iterable[str]) -> str:
-    """The address of several locks as one."""
+    """Returns the address of a composite lock."""
     return "multi\0" + "".join(f"{len(one.encode())}\0{one}" for one in addresses)

@@ -1,4 +1,4 @@
-"""What a lease of threads and one of tasks have in common."""
+"""The common part of the leases of threads and of tasks."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
     __slots__ = ("__weakref__", "_callbacks", "_connection", "_events", "_key", "_native", "_owner")
     _instead = HOW_WITH_LEASES
     _kind: ClassVar[str]
-    """The class, as programs name it."""
+    """The name of the class in messages."""
 
     def __init__(self, connection: ConnectionT, native: _native.Lease, owner: OwnerT, key: str) -> None:
         self._connection = connection
         self._key = key
         self._native = native
         self._owner = owner
-        # Each change is one step of a list: signal handlers and finalizers come back here, and other threads.
+        # Each change is one atomic step of a list, because signal handlers, finalizers and other threads use these
+        # lists at the same time.
         self._events: list[EventT] = []
         self._callbacks: list[Callable[[Any], object]] = []
 
     @property
     def id(self) -> int:
-        """The number of this grant, which no other of the process has."""
+        """The number of this grant. It is unique in the process."""
         return self._native.id
 
     @property
@@ -52,38 +53,39 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
 
     @property
     def token(self) -> int | None:
-        """The fencing token: each grant's is higher than all before.
+        """The fencing token, which is higher than the tokens of all earlier grants.
 
-        `None` if none was drawn, and for readers, semaphores, several locks as one and degraded leases.
+        `None` if none was drawn, and for readers, semaphores, composite locks and degraded leases.
         """
         return self._native.token
 
     @property
     def degraded(self) -> bool:
-        """Whether it excludes others of this client alone, and nobody else: its server was unavailable when it was
-        granted, and `on_unavailable` is `"local"`. Of several locks as one, whether any of them does.
+        """Whether the lease excludes only other callers of this client, because the client granted it while its server
+        was unavailable (`on_unavailable` is `"local"`). For a composite lock, whether this is so for any member.
 
-        It stays so until its release, also when the server is back.
+        The lease stays degraded until its release, even if the server is available again.
         """
         return self._native.degraded
 
     def remaining(self) -> float:
-        """For how many seconds the lease may be relied on if nothing renews it; 0 if it may not."""
+        """Returns for how many seconds the holder can rely on the lease if nothing renews it; 0 if it is not valid."""
         return self._native.remaining()
 
     def is_valid(self) -> bool:
-        """Whether the lease may be relied on now. Reads the clock, never the server."""
+        """Whether the holder can rely on the lease now. Reads the clock and makes no server call."""
         return self._native.is_valid()
 
     @property
     def lost_reason(self) -> LostReason | None:
-        """Why the lease was lost; `None` if it was not."""
+        """The reason for the loss of the lease; `None` if it was not lost."""
         return self._native.lost_reason
 
     @property
     def context(self) -> int | None:
-        """The number of the thread or task that took it; `None` if it was taken in an event
-        loop outside of a task."""
+        """The number of the thread or task that acquired the lease; `None` if it was acquired in an event loop outside
+        of a task.
+        """
         return None if self._owner is None else self._owner.number
 
     def __repr__(self) -> str:
@@ -102,10 +104,10 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
 
     @abstractmethod
     def _watch(self) -> None:
-        """Sees to it that `_on_lost` is called once the lease is lost."""
+        """Makes sure that `_on_lost` is called when the lease is lost."""
 
     def _event(self, make: Callable[[], EventT]) -> EventT:
-        """The one event of the loss; the first that was made."""
+        """Returns the event of the loss. There is one event per lease: the first that was made."""
         if not self._events:
             self._events.append(make())
         return self._events[0]
@@ -118,7 +120,7 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
             try:
                 callback = self._callbacks.pop(0)
             except IndexError:
-                break  # Another thread was faster.
+                break  # Another thread has removed it.
             try:
                 callback(self)
             except BaseException as error:
@@ -131,18 +133,19 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
 
     @abstractmethod
     def _report(self, error: BaseException) -> None:
-        """A callback raised it, and nobody called that could catch it. Never raises."""
+        """Reports an error of a callback, because no caller could catch it. Never raises."""
 
     def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
-        """Has the telemetry told what the release came to."""
+        """Reports the outcome of the release to the telemetry."""
         if self._connection.telemetry is not None:
-            # It may have been lost before, and nobody heard of that yet.
+            # The lease can have been lost before, without a report of that loss yet.
             reason = self._native.lost_reason
             self._connection.tell_ended(self._native.id, outcome if reason is None else "lost", reason or lost)
 
     def _leave_if_lost(self) -> LostReason | None:
-        """At the end of a scope: gives a lost lease back in the background, and says why it was
-        lost. The server has nothing of ours: the program need not wait for it."""
+        """Called at the end of a scope. Releases a lost lease in the background, and returns the reason for its loss.
+        The program need not wait for that release, because the server has no record of the lease.
+        """
         reason = self._native.lost_reason
         if reason is not None:
             self._connection.forget(self)

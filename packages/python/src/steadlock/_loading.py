@@ -1,4 +1,4 @@
-"""Loads the native library before all else, and says what to do where that fails."""
+"""Loads the native library before everything else. If that fails, the error says what to do."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""What the locks and semaphores of threads and of tasks have in common."""
+"""The common part of the locks and semaphores of threads and of tasks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class NamedLock(ABC, Uncopied, Generic[ConnectionT, LeaseT]):
 
     @property
     def name(self) -> str:
-        """Its name; of several locks as one, all names."""
+        """The name; for a composite lock, the names of all members."""
         return self._settings.name
 
     @property
     @abstractmethod
     def lease(self) -> LeaseT | None:
-        """What the caller took last of this name; `None` if it holds nothing of it."""
+        """The last lease of this name that the caller acquired and still holds; `None` if there is none."""
 
     def _is_held(self) -> bool:
         lease = self.lease
@@ -48,7 +48,7 @@ class NamedLock(ABC, Uncopied, Generic[ConnectionT, LeaseT]):
 
 
 class ReadWriteLockBase(Uncopied, Generic[LockT]):
-    """A lock with two sides, of which many may hold `read`, or one `write`."""
+    """A lock with two sides: many owners can hold `read`, or one owner `write`."""
 
     __slots__ = ("_read", "_write")
     _instead = HOW_WITH_LOCKS
@@ -59,12 +59,12 @@ class ReadWriteLockBase(Uncopied, Generic[LockT]):
 
     @property
     def read(self) -> LockT:
-        """The side that many may hold. Its leases have no token."""
+        """The side that many owners can hold. Its leases have no token."""
         return self._read
 
     @property
     def write(self) -> LockT:
-        """The side that one holds alone."""
+        """The side that one owner holds alone."""
         return self._write
 
     @property
@@ -77,7 +77,9 @@ class ReadWriteLockBase(Uncopied, Generic[LockT]):
 
 
 def free_of(state: _native.State, limit: int) -> int:
-    """How many permits are free, as the server says how many are held of how many."""
+    """Returns how many permits are free, from the server's state: the held permits and the limit. While no permit is
+    held, the server has no limit, and `limit` counts.
+    """
     _, permits = state
     if permits is None:
         return limit

@@ -1,10 +1,10 @@
-"""The log: losses, failing renewals and lost connections, as the core words them.
+"""The log: losses, failing renewals and lost connections, with the core's messages.
 
-A handler may block for seconds: a socket in a partition does. So lines are written in a
-thread of their own, which nobody waits for who has a loss to tell.
+A log handler can block for seconds, for example one with a socket in a network partition. Lines are therefore written
+in a thread of their own, for which no report of a loss waits.
 
-The program may configure its logging at any time, so nothing here is settled at import: each
-client looks at the level again within `LOOK`.
+The program can configure its logging at any time, so nothing is decided at import: each client checks the level again
+within `LOOK` seconds.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ _NAME = "steadlock"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 _URGENT = ("warn", "error")
 _LIMIT, _URGENT_LIMIT = 1_000, 10_000
-"""How many lines may wait for the handlers; each lost lock has a line that is urgent."""
+"""How many lines can wait for the handlers. Each lost lock has an urgent line, for which the higher limit counts."""
 FLUSH_LIMIT = 0.1
-"""How many seconds a close, and the end of the process, waits for the handlers."""
+"""How many seconds a close and the end of the process wait for the handlers."""
 FLUSH_STEP = 0.001
 
 
 class _OwnLogger(logging.Logger):
-    """The logger `steadlock` of a program that has made none of that name.
+    """The logger `steadlock` for a program that has not made one of that name.
 
-    `logging.config` disables every logger that it knows and that a configuration does not name,
-    unless told otherwise. It does not know this one, so a program that configures its logging after
-    it has imported this package is still told of losses. Nobody clears the cache of a logger that
-    `logging` does not know; so this one has none.
+    By default `logging.config` disables every known logger that a configuration does not name. This logger is not known
+    to `logging`, so a program that configures its logging after the import of this package still gets the losses in its
+    log. `logging` clears the level caches of known loggers only, so this logger has no cache.
     """
 
     def __init__(self) -> None:
@@ -51,26 +50,26 @@ class _OwnLogger(logging.Logger):
 
 
 def _logger() -> logging.Logger:
-    """The program's logger of that name, if it has one; else one that does what its root says."""
+    """Returns the program's logger of that name, if there is one; otherwise a logger that follows the root logger."""
     known = logging.Logger.manager.loggerDict.get(_NAME)
     return known if isinstance(known, logging.Logger) else _own_logger
 
 
 def wanted_level() -> str | None:
-    """From which level on the core is to tell; `None` if nobody would read it."""
+    """Returns the lowest level that the core must report; `None` if no line would be written."""
     logger = _logger()
     return next((name for name, level in _LEVELS.items() if logger.isEnabledFor(level)), None)
 
 
 class Level:
-    """From which level on the core of one client tells."""
+    """The log level of one client's core."""
 
     def __init__(self, native: _native.Client) -> None:
         self._native = native
         self._told: str | None = ""
 
     def follow(self) -> bool:
-        """Has the core tell what is wanted now. Says whether anything is."""
+        """Sets the core's level to the one that is enabled now. Returns whether any level is enabled."""
         wanted = wanted_level()
         if wanted != self._told:
             self._told = wanted
@@ -79,32 +78,35 @@ class Level:
 
 
 class Unread(Protocol):
-    """A client that has no thread to look at the level, as nobody reads its log."""
+    """A client without a thread that checks the level, because its log is off."""
 
     def log_is_read(self) -> None:
-        """Somebody reads it now."""
+        """Called when the log is switched on."""
         ...
 
 
 def tell_of_reader(client: Unread) -> None:
-    """Tells the client once somebody reads the log, within `LOOK`."""
+    """Calls `log_is_read` of the client within `LOOK` seconds after the log is switched on."""
     _writer.tell_of_reader(client)
 
 
 def write(lines: list[_native.Line]) -> None:
-    """Takes lines out of the list and has them written soon. Never waits for a handler."""
+    """Removes the lines from the list, to be written soon. Never waits for a handler."""
     if lines:
         _writer.put(lines)
 
 
 def note(line: _native.Line) -> None:
-    """Has a line written at the next `catch_up`. It may be called in the midst of a collection of garbage, where no
-    thread can be started."""
+    """Stores a line until the next `catch_up`. Can be called during a garbage collection, where no thread can be
+    started.
+    """
     _writer.note(line)
 
 
 def catch_up() -> None:
-    """Writes what nobody else does: where threads are greenlets, those of a thread without a hub never run."""
+    """Writes lines that no thread writes: if threads are greenlets, the writer's greenlet never runs in a thread
+    without a hub.
+    """
     if _writer.has_notes():
         _writer.put([])
     if _writer.is_behind() and _writer.has_no_other() and _context.hub_of_thread() is None:
@@ -112,22 +114,23 @@ def catch_up() -> None:
 
 
 def is_behind() -> bool:
-    """Whether lines are still to be written."""
+    """Whether lines have not been written yet."""
     return _writer.is_behind()
 
 
 def flush(limit: float = FLUSH_LIMIT) -> None:
-    """Waits until everything is written, for so many seconds at the most."""
+    """Waits until all lines are written, `limit` seconds at the most."""
     if _context.is_hub():
-        return  # It may not wait, and those whom it would wait for could not run.
+        return  # A hub must not wait: the greenlets that write could not run meanwhile.
     end = time.monotonic() + limit
     while is_behind() and time.monotonic() < end:
         time.sleep(FLUSH_STEP)
 
 
 def end(limit: float) -> None:
-    """At the end of the process: what is not written within the limit never is. A daemon thread
-    that is cut off within `stderr` would abort the interpreter."""
+    """Called at the end of the process. Lines that are not written within the limit are dropped: a daemon thread that
+    is cut off inside `stderr` would abort the interpreter.
+    """
     flush(max(0, min(limit, FLUSH_LIMIT)))
     _writer.end()
 
@@ -135,19 +138,19 @@ def end(limit: float) -> None:
 class _Writer:
     """A bounded queue of lines, and the thread that writes them.
 
-    It has no lock: a signal handler may come back to any of it, and wait there for a handler of the log that another
-    thread runs. So each change is one step of a queue.
+    The writer has no lock: a signal handler can call any of its methods during another, and would wait there for a log
+    handler that another thread runs. Each change is therefore one atomic step of a queue.
     """
 
     def __init__(self) -> None:
         self._lines: deque[_native.Line] = deque()
-        # What nobody was woken for.
+        # Lines for which the thread was not woken.
         self._notes: list[_native.Line] = []
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._thread = Background(self._run, "steadlock-log")
         self._is_writing = False
         self._has_ended = False
-        # How many lines found no room since the log said so.
+        # How many lines were dropped since the last line that reported it.
         self._unwritten = 0
         self._unread: list[weakref.ref[Unread]] = []
 
@@ -176,8 +179,11 @@ class _Writer:
         self._wake()
 
     def write(self) -> None:
-        """Hands lines to the logger until there are none, unless another caller does, whatever filters raise."""
-        # Again, if lines came after the last look and before the end of writing: they were left to this one.
+        """Passes lines to the logger until there are none, unless another caller does that. Errors of filters do not
+        stop it.
+        """
+        # The outer loop repeats if lines came after the last check and before `_is_writing` was reset: their callers
+        # left them to this one.
         while self._lines and not self._is_writing and not self._has_ended:
             try:
                 self._is_writing = True
@@ -188,14 +194,15 @@ class _Writer:
                     except Exception:
                         continue
                     except BaseException:
-                        # No `sys.exit` of a handler ends the thread of the log. Elsewhere it may be Ctrl-C.
+                        # A `sys.exit` of a handler must not end the thread of the log. In another thread the exception
+                        # can be Ctrl-C.
                         if not self._thread.is_here():
                             raise
             finally:
                 self._is_writing = False
 
     def has_no_other(self) -> bool:
-        """Whether no thread writes, nor may be started."""
+        """Whether no thread writes, and none may be started."""
         return not self._thread.has_begun() and _context.threads_are_greenlets()
 
     def is_behind(self) -> bool:
@@ -208,11 +215,11 @@ class _Writer:
         level, _, _ = line
         if level in _URGENT:
             return _URGENT_LIMIT
-        # Not one here and one there: once there was no room, half of it has to be free.
+        # After a drop, half of the space must be free again, so that the log has one gap and not many small ones.
         return _LIMIT // 2 if self._unwritten else _LIMIT
 
     def _wake(self) -> None:
-        # At the end of the process no thread can be started any more, and nobody reads its log.
+        # At the end of the process no thread can be started any more, and the log is not needed.
         with contextlib.suppress(RuntimeError):
             if not self._has_ended:
                 self._thread.begin()
@@ -227,7 +234,7 @@ class _Writer:
                 self.write()
                 self._look_for_reader()
         finally:
-            # It took the bell of the one that goes on.
+            # This thread can have taken the wake-up of the thread that replaces it.
             if not self._thread.is_here() and (not self._bell.empty() or self._lines):
                 self._bell.put(None)
 
@@ -261,11 +268,11 @@ def _taken_from(queue: list[_native.Line]) -> _native.Line | None:
     try:
         return queue.pop(0)
     except IndexError:
-        return None  # There is none, or another thread was faster.
+        return None  # The queue is empty, or another thread has removed the line.
 
 
 def _start_over() -> None:
-    """In the child of a fork, what waits to be written is its parent's."""
+    """Called in the child of a fork, where the waiting lines belong to the parent."""
     global _writer
     _writer = _Writer()
 

@@ -1,7 +1,7 @@
 # The compiled core. Private: use `steadlock` and `steadlock.aio`.
 #
-# Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
-# without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
+# Times are in milliseconds. Every operation of `Client` exists twice: `name()` blocks without the GIL; `submit_name()`
+# returns a request number, and `drain()` delivers the result.
 
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -14,14 +14,15 @@ LOCK_KINDS: Final[list[str]]
 ON_UNAVAILABLE: Final[list[str]]
 __version__: Final[str]
 
-# A lock's name as messages show it.
+# Returns a lock's name as messages show it, without the userinfo of a URL.
 def shown(name: str) -> str: ...
 
 # The `LockLostError` that a release raises for a lease that was lost for this reason.
 def lost_error(name: str, reason: LostReason, is_forgotten: bool) -> Exception: ...
 
-# From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped)` gives the
-# exception of an error.
+# Sets the function that makes exceptions:
+# `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped)` returns the exception for an
+# error of the core.
 def make_errors_by(
     make: Callable[
         [
@@ -40,20 +41,21 @@ def make_errors_by(
     ],
 ) -> None: ...
 
-# At the interpreter's end: from now on no thread but the calling one gets a lock. Those that wait end by `SystemExit`;
-# it waits for them, for so long at the most.
+# Called at the end of the interpreter. From now on no thread but the calling one gets a lock. Waits until the waiting
+# threads have ended by `SystemExit`, `limit_ms` at the most.
 def grant_no_more(limit_ms: int) -> None: ...
 
-# In the child of a fork: the other threads of its parent are not there.
+# Called in the child of a fork, where the parent's other threads do not exist.
 def has_forked() -> None: ...
 
-# At the interpreter's end: from now on no function of an address map is asked. Waits for so long at the most.
+# Called at the end of the interpreter. From now on no function of an address map is called. Waits for running calls,
+# `limit_ms` at the most.
 def ask_no_more(limit_ms: int) -> None: ...
 
-# What a function of an address map said: an address or `None`, or why there is none.
+# Takes the result of an address map's function: an address or `None`; or the reason why there is no result.
 Answer: TypeAlias = Callable[[str | None, str | None], None]
 
-# One grant or re-entry. Every method is local and cheap.
+# One grant or re-entry. Every method is fast and makes no server call.
 @final
 class Lease:
     @property
@@ -75,39 +77,42 @@ class Lease:
 
 _L = TypeVar("_L")
 
-# The leases that were not released yet, by owner and lock (`LockSettings.key`). Each method is one step, and may be
-# called in the midst of any other by what the interpreter runs in between.
+# The leases that were not released yet, by owner and lock (`LockSettings.key`). Each method is one atomic step. Code
+# that the interpreter runs in the middle of any method can call the methods too.
 @final
 class Holds(Generic[_L]):
-    # Calls `on_left(lease)` for each that lives from now on only while somebody refers to it, and `on_dropped(number,
-    # name, owner_kind, is_valid)` for each that is released since nobody does any more.
+    # Calls `on_left(lease)` for each lease that from now on lives only while the program refers to it, and
+    # `on_dropped(number, name, owner_kind, is_valid)` for each lease that is released because nothing refers to it any
+    # more.
     def __new__(
         cls, client: Client, on_left: Callable[[_L], None], on_dropped: Callable[[int, str, str, bool], None]
     ) -> Self: ...
-    # Says whether it swept: once as many were added as the last sweep left, and 64 more.
+    # Adds a lease. Returns whether it swept out forgotten leases. It sweeps when the number of added leases exceeds by
+    # 64 the number that the last sweep left.
     def add(self, lease: _L, native: Lease, key: str, owner: int | None) -> bool: ...
-    # Forgets a lease by its number. Idempotent.
+    # Removes a lease by its number. Idempotent.
     def discard(self, number: int, key: str, owner: int | None) -> None: ...
-    # What the owner took last of this lock.
+    # Returns the last lease of this lock that the owner acquired and still holds.
     def innermost(self, key: str, owner: int | None) -> _L | None: ...
     def all(self) -> list[_L]: ...
-    # What they held lives from now on while somebody refers to it.
+    # Called when owners have ended. Their leases live from now on only while the program refers to them.
     def owners_have_ended(self, owners: list[int | None]) -> None: ...
 
-# `__exit__` of something that has these, which an exception of a signal handler cannot keep from releasing.
+# An object whose `__exit__` is `ScopeEnd`. An exception of a signal handler cannot prevent the release.
 class _Scope(Protocol):
-    # The leases whose scopes were not left.
+    # The leases whose scopes have not ended.
     @property
     def _entered(self) -> list[Any]: ...
-    # Which of them ends: it is taken out, and released by its `_leave`, or if that raises by its `_abandon`.
+    # Returns the lease whose scope ends. It is removed from `_entered`, and released by its `_leave`, or by its
+    # `_abandon` if `_leave` raises.
     def _innermost_scope(self) -> _Scoped | None: ...
-    # What is raised if none ends, if the body did not raise.
+    # Returns the exception to raise if there is no scope to end and the body did not raise.
     def _not_entered(self) -> Exception | None: ...
 
 class _Scoped(Protocol):
-    # Gives what is raised, if the body did not raise.
+    # Releases. Returns the exception to raise if the body did not raise.
     def _leave(self) -> Exception | None: ...
-    # Does not wait, and may be called again.
+    # Releases in the background. Can be called again.
     def _abandon(self) -> None: ...
 
 @final
@@ -127,12 +132,12 @@ class ScopeEnd:
         self, scope: _Scope, owner: type
     ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]: ...
 
-# `__aexit__` of something that has these. The release begins with the call, whatever strikes.
+# An object whose `__aexit__` is `AsyncScopeEnd`. The release begins with the call, even if an interrupt occurs.
 class _AsyncScope(Protocol):
-    # The scope that ends, which is taken out of those that were entered. Both may be called again.
+    # Returns the scope that ends; `_take_out` removes it from the entered scopes. Both can be called again.
     def _innermost_scope(self) -> Any: ...
     def _take_out(self, hold: Any) -> None: ...
-    # What is awaited if none ends.
+    # Returns the coroutine to await if there is no scope to end.
     def _not_entered(self, body_raised: bool) -> Coroutine[Any, Any, None]: ...
 
 @final
@@ -154,7 +159,7 @@ class AsyncScopeEnd:
         [type[BaseException] | None, BaseException | None, TracebackType | None], Coroutine[Any, Any, None]
     ]: ...
 
-# A function that is called again while interrupts strike. It raises the last of them when it is done.
+# A function that repeats a call while interrupts end it. It raises the last interrupt when the call is done.
 @final
 class Uninterrupted:
     def __new__(cls, call: Callable[[], object]) -> Self: ...
@@ -162,26 +167,26 @@ class Uninterrupted:
 
 _P = ParamSpec("_P")
 
-# Calls a function in this way, now.
+# Makes such a call now.
 def uninterrupted(call: Callable[_P, object], *given: _P.args, **named: _P.kwargs) -> None: ...
 
-# Calls a function in this way when this is dropped, unless that is at the end of the interpreter.
+# An object that makes such a call when it is dropped, except at the end of the interpreter.
 @final
 class AtEnd:
     def __new__(cls, call: Callable[[], object]) -> Self: ...
 
-# Who holds a lock, for how many seconds, and what its client says of itself: host, process id, program, language,
-# version, since when, label.
+# The holder of a lock: the owner id, the rest of its lease in seconds, and the information of its client: host, process
+# id, program, language, version, start time, label.
 Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]
 
-# Who holds a lock; a semaphore's permits, held and in all.
+# The holder of a lock, and for a semaphore the number of held permits and the limit.
 State: TypeAlias = tuple[Holder | None, tuple[int, int] | None]
 
-# `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a lock that is skipped: only the caller knows
-# whether to raise it.
+# `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a skipped lock. It is a result, because only the
+# caller knows whether to raise it.
 Result: TypeAlias = Lease | Exception | Released | bool | State | None
 
-# A request that `drain()` brings, with its result or the exception to raise.
+# A request number from `drain()`, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
 
 # A request to submit, and the waiter for its result.
@@ -193,19 +198,19 @@ class Request(Protocol):
 
 _R = TypeVar("_R", bound=Request)
 
-# Whose result has come, if anybody waits for it; the result or the exception to raise.
+# A request whose result has come, or `None` if nothing waits for it; and the result or the exception to raise.
 Settled: TypeAlias = tuple[_R | None, Result, Exception | None]
 
-# Submits a request, once, and files it under its number. One step: nothing strikes between the two.
+# Submits a request once, and stores it under its number. One atomic step: no interrupt can occur in between.
 def submit(waiting: dict[int, _R], request: _R) -> None: ...
 
 # Moves all of `completed`, each with its waiter of `waiting`, to `settled`.
 def settle(completed: list[Completed], waiting: dict[int, _R], settled: list[Settled[_R]]) -> None: ...
 
-# Something for the log: its level, its text, and what it says by name.
+# A line for the log: its level, its text, and its facts as named fields.
 Line: TypeAlias = tuple[str, str, dict[str, str | int]]
 
-# What a lock asks for, as `steadlock._settings` has it.
+# The settings of an acquisition, as in `steadlock._settings`.
 class LockSettings(Protocol):
     @property
     def address(self) -> str: ...
@@ -236,8 +241,8 @@ class Client:
     def __new__(
         cls, options: Mapping[str, OptionValue], address_function: Callable[[str, Answer], None] | None
     ) -> Client: ...
-    # A descriptor that is readable while `drain()` has something to give, and a number that no other one has: after
-    # the program has closed it there is another one. An `OSError` if none is to be had.
+    # Returns a descriptor that is readable while `drain()` has events, and a unique number for it. After the program
+    # has closed the descriptor, there is a new one. Raises `OSError` if the system has no descriptor left.
     def fd(self) -> tuple[int, int]: ...
     def drain(
         self,
@@ -251,11 +256,11 @@ class Client:
     # The label of a lock's group there; of several locks as one, of all names with `, ` between them.
     def metrics_group(self, name: str) -> str: ...
     def ring(self) -> None: ...
-    # The server as messages name it, without user and password; of several, all.
+    # Returns the server as messages name it, without user and password; all servers if there are several.
     def server(self) -> str: ...
-    # Whether it has begun to connect: a lazy one does at its first use.
+    # Whether the client has begun to connect. A lazy client does so at its first use.
     def is_started(self) -> bool: ...
-    # From which level on `drain()` has lines from now on; none for `None`.
+    # Sets the lowest level of the lines in `drain()`; `None` for no lines.
     def set_log(self, level: str | None) -> None: ...
     def cancel(self, request: int) -> None: ...
     def acquire(
@@ -282,7 +287,8 @@ class Client:
     def submit_set_limit(self, address: str) -> int: ...
     def close(self, interruptible: bool) -> None: ...
     def submit_close(self) -> int: ...
-    # At the end of the process: ends all waits for locks, gives leases back, and waits for no answer.
+    # Called at the end of the process. Ends all waits for locks and releases leases, without waiting for replies.
     def end_waits(self, leases: list[int]) -> None: ...
-    # The same, and waits until nothing is owed to the server any more. Without `ends_waits` other threads go on.
+    # Does the same as `end_waits`, and waits until no release is owed to the server any more. Without `ends_waits`, the
+    # waits of other threads go on.
     def release_all(self, leases: list[int], timeout_ms: int, ends_waits: bool) -> None: ...

@@ -20,7 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
-"""From the addresses that servers announce to those where they are reached."""
+"""Maps addresses that servers announce to addresses that the program can reach."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -74,7 +74,7 @@ def open_native(
     lazy: bool,
     options: ClientOptions,
 ) -> _native.Client:
-    """Starts to connect: to one server, or to several primaries."""
+    """Makes the core's client, which starts to connect to one server or to several primaries."""
     refuse_eventlet("connect")
     given: dict[str, Any] = {
         "url": _text(url, "the URL"),
@@ -93,7 +93,7 @@ def open_native(
 
 
 def url_list(urls: Iterable[str]) -> list[str]:
-    """The URLs, which one text is not. All other rules are the core's."""
+    """Returns the URLs as a list. Refuses a single text; the core checks all other rules."""
     if isinstance(urls, str | bytes | bytearray | Mapping) or not isinstance(urls, Iterable):
         raise TypeError(f"the URLs of several primaries are a list of str, not a {type_of(urls)}")
     return [_required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
@@ -113,7 +113,7 @@ def _retry_bounds(value: Any, what: str) -> tuple[float, float]:
 def _addresses(
     given: AddressMap | None,
 ) -> tuple[dict[str, str] | None, Callable[[str, _native.Answer], None] | None]:
-    """The table or what asks the function, if there is either."""
+    """Returns the table, or a function that calls the program's function; `None` for what is not given."""
     if isinstance(given, Mapping):
         return {_address(key): _address(value) for key, value in given.items()}, None
     if given is not None and not callable(given):
@@ -122,11 +122,11 @@ def _addresses(
 
 
 def _ask(function: Callable[[str], object], announced: str, answer: _native.Answer) -> None:
-    """Asks the function of an address map, in a thread that is there for that."""
+    """Calls the function of an address map, in a thread that is made for it."""
     try:
         said = function(announced)
     except BaseException as raised:
-        # Its text is the program's own, and may hold anything.
+        # The message of the error could contain a secret, so only its type is shown.
         answer(None, f"it raised {type(raised).__name__}")
     else:
         if said is None or (isinstance(said, str) and is_unicode(said)):
@@ -147,8 +147,10 @@ def _names(value: Any, what: str) -> list[str]:
 
 
 def _program() -> str | None:
-    """The script's name, or the package's that runs as one, without arguments; `None` if there is none."""
-    # Programs may put anything there, or nothing.
+    """Returns the name of the script, or of the package that runs as a script, without arguments; `None` if there is
+    none.
+    """
+    # Programs can set `sys.argv` to anything, or remove it.
     arguments: object = getattr(sys, "argv", None)
     first: object = arguments[0] if isinstance(arguments, list) and arguments else None
     if not isinstance(first, str):
@@ -172,7 +174,7 @@ def _policy(value: Any, what: str) -> str | None:
 
 
 def _text(value: str | None, what: str) -> str | None:
-    """The text of an option, if there is any. All other rules are the core's."""
+    """Returns the text of an option, if it is given. The core checks all other rules."""
     return None if value is None else _required_text(value, what)
 
 

@@ -1,4 +1,4 @@
-"""What happens to clients when the process forks, and when it ends."""
+"""The handling of clients when the process forks, and when it ends."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ from typing import Any, Protocol
 from steadlock import _context, _log, _native
 
 EXIT_LIMIT_MS = 500
-"""How long the end of the process may be held up, whatever the server does."""
+"""How long clients can delay the end of the process, even if the server does not answer."""
 
 LEAVING_LIMIT_MS = 200
-"""How long the end waits for threads that wait; each looks up every 100 ms."""
+"""How long the end of the process waits for threads that wait for a lock. Each checks every 100 ms whether it must end.
+"""
 
 
 LEAST_ASKING_LIMIT_MS = 100
-"""How long the end waits at least for those who just start a thread for an address map; mostly microseconds."""
+"""The minimum time for which the end of the process waits for a call that starts a thread for an address map. Such a
+call usually takes microseconds.
+"""
 
 
 class Connection(Protocol):
-    """What a fork and the end ask of the connection of a client."""
+    """A client's connection, as far as a fork and the end of the process use it."""
 
     def after_fork(self) -> None: ...
     def stop(self) -> None: ...
     def owners_have_ended(self, numbers: list[int | None]) -> None: ...
     def stranded(self) -> tuple[_native.Client, list[int]]:
-        """The locks that are held by owners that cannot run any more."""
+        """Returns the leases of owners that cannot run any more."""
         ...
 
 
 def register(connection: Connection) -> None:
-    """Takes care of the connection until it is collected."""
+    """Handles the connection at a fork and at the end of the process, until it is garbage."""
     _connections[id(connection)] = connection
 
 
 def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
-    """Goes on holding what a collected client held: collection never frees a lock."""
+    """Keeps the leases of a client that is garbage, because garbage collection must never release a lock."""
     _abandoned.append((native, leases))
 
 
@@ -55,8 +58,9 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """Ends the log and all waits, and releases the locks whose owner cannot run any more. Other threads have been
-    joined, but for daemons: those that wait are granted nothing from now on, and end by `SystemExit`."""
+    """Ends all waits and the log, and releases the locks whose owners cannot run any more. All other threads have been
+    joined, except daemon threads. Daemon threads that wait for a lock get none from now on, and end by `SystemExit`.
+    """
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
     _native.grant_no_more(LEAVING_LIMIT_MS)
     connections = _living()
@@ -64,12 +68,12 @@ def _at_exit() -> None:
         connection.stop()
     _log.end(deadline - time.monotonic())
     _release([*(connection.stranded() for connection in connections), *_abandoned], deadline)
-    # Last: a lost connection may be needed for the above.
+    # Must be last: the releases above can need a new connection, and with it the address map.
     _native.ask_no_more(max(LEAST_ASKING_LIMIT_MS, _left_ms(deadline)))
 
 
 def _owners_have_ended(numbers: list[int | None]) -> None:
-    """Runs anywhere: in the midst of a garbage collection, at the end of a thread."""
+    """Reports ended owners to all clients. Can run during a garbage collection, or at the end of a thread."""
     for connection in _living():
         connection.owners_have_ended(numbers)
 
@@ -81,7 +85,7 @@ def _living() -> list[Connection]:
 def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
     work = list(stranded)
     if len(work) > 1:
-        # So that one dead server does not use up the time of the others.
+        # All clients begin first, so that a dead server does not use up the time of the others.
         for native, leases in work:
             native.end_waits(leases)
     for native, leases in work:
@@ -89,8 +93,9 @@ def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: flo
 
 
 def _at_end_of_child() -> None:
-    """A child of multiprocessing ends with `os._exit`, which calls no `atexit`. Threads that are no daemons are
-    joined after this."""
+    """Called at the end of a child of multiprocessing, because such a child ends with `os._exit`, which runs no
+    `atexit` function. Non-daemon threads are joined after this call.
+    """
     others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
     if all(thread.daemon for thread in others):
         _at_exit()
@@ -99,8 +104,9 @@ def _at_end_of_child() -> None:
 
 
 def _at_end_of_celery_worker(*_: object, **_named: object) -> None:
-    """A process of Celery's prefork pool ends with `os._exit`, too, and calls no finalizers of multiprocessing. Later
-    handlers of its signal may still use locks."""
+    """Called at the end of a process of Celery's prefork pool, because such a process ends with `os._exit` too, and
+    runs no finalizers of multiprocessing. Handlers of the same signal that run later can still use locks.
+    """
     _release_stranded()
 
 
@@ -113,21 +119,23 @@ def _release_stranded() -> None:
 
 
 def _heed_end_of_celery_worker() -> None:
-    """In a process that was forked just now: has Celery call us at its end. Nothing here imports Celery."""
+    """Registers the end of this process with Celery. Called in a process that was just forked. Nothing here imports
+    Celery.
+    """
     ending = getattr(sys.modules.get("celery.signals"), "worker_process_shutdown", None)
     if ending is not None:
         ending.connect(_at_end_of_celery_worker, weak=False, dispatch_uid="steadlock")
 
 
 def _heed_children() -> None:
-    """Has multiprocessing call us at the end of a child process. A program that does not use it need not load it."""
+    """Registers the end of child processes with multiprocessing, if the program has loaded it."""
     global _heeds_children
     util: Any = sys.modules.get("multiprocessing.util")
-    # Another thread may be just about to load it.
+    # Another thread can be loading the module at this moment.
     if _heeds_children or not hasattr(util, "register_after_fork") or not hasattr(util, "Finalize"):
         return
     _heeds_children = True
-    # A child forgets what is to be done at its parent's end, and then calls these.
+    # In a child, multiprocessing clears the finalizers of the parent, and then runs these functions.
     util.register_after_fork(_heed_end_of_child, _heed_end_of_child)
     process: Any = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
@@ -147,7 +155,7 @@ _abandoned: list[tuple[_native.Client, list[int]]] = []
 
 _heeds_children = False
 _LAST = -100
-"""After all finalizers of multiprocessing itself, which join its queues and processes."""
+"""The priority of our finalizer: after those of multiprocessing itself, which join its queues and processes."""
 
 _context.tell_ended(_owners_have_ended)
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""What code of the program raises that nobody called who could catch it: callbacks, telemetry, handlers of the log."""
+"""Reports errors of the program's code that no caller can catch: of callbacks, telemetry and log handlers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from steadlock import _log
 
 
 def report(error: BaseException) -> None:
-    """Hands it to `threading.excepthook`. Never raises: what it runs in goes on, whatever that was."""
+    """Passes the error to `threading.excepthook`. Never raises, because the calling code must go on."""
     if isinstance(error, SystemExit):
-        # Of this the hook says nothing by default.
+        # The default hook ignores `SystemExit`.
         text = "a callback called `sys.exit`, which ends no program from a thread of the client"
         _log.write([("error", text, {"event": "callback_exit"})])
     args = threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
@@ -23,5 +23,5 @@ def report(error: BaseException) -> None:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether a signal handler has raised it, in the thread whose business it is."""
+    """Whether the error is Ctrl-C, raised by a signal handler in the main thread."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""What a lock was asked to do, and durations in the core's unit."""
+"""The settings of a lock, and durations in the core's unit."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Duration: TypeAlias = float | timedelta
 
 
 OnUnavailable: TypeAlias = Literal["fail", "local", "skip"]
-"""What becomes of an acquisition while its server is known not to answer.
+"""How an acquisition ends while its server is unavailable.
 
-- `fail`: it fails at once, as `UnavailableError`
-- `local`: it is granted a *degraded* lease, which excludes others of this client alone
-- `skip`: it is not granted, and what the lock guards does not run
+- `fail`: it raises `UnavailableError` at once
+- `local`: the client grants a *degraded* lease, which excludes only other callers of this client
+- `skip`: the lock is not granted, and the guarded code does not run
 """
 
 
 OnBusy: TypeAlias = Literal["raise", "skip"]
-"""What becomes of a call of a `synchronized` function if the lock is not granted within its `wait`.
+"""How a call of a `synchronized` function ends if the lock is not granted within its `wait`.
 
 - `raise`: it raises `LockTimeoutError`
-- `skip`: it gives `None`, and the function does not run
+- `skip`: it returns `None`, and the function does not run
 """
 
 
 class Inherit(enum.Enum):
-    """Stands for "as the lock was made" where `None` has a meaning of its own."""
+    """The type of `INHERIT`, which means "the setting of the lock object". `None` has a meaning of its own."""
 
     INHERIT = "as the lock was made"
 
@@ -46,7 +46,7 @@ Inherited: TypeAlias = Literal[Inherit.INHERIT]
 
 
 def milliseconds(duration: Duration) -> float:
-    """The duration in milliseconds. Ranges are checked by the core."""
+    """Returns the duration in milliseconds. The core checks the range."""
     if isinstance(duration, timedelta):
         return duration.total_seconds() * 1000
     if isinstance(duration, bool) or not isinstance(duration, int | float):
@@ -58,35 +58,35 @@ def milliseconds(duration: Duration) -> float:
 
 
 def optional_milliseconds(duration: Duration | None) -> float | None:
-    """The duration in milliseconds, if there is one."""
+    """Returns the duration in milliseconds, if it is given."""
     return None if duration is None else milliseconds(duration)
 
 
 def flag(value: bool, what: str) -> bool:
-    """The value, if it is True or False."""
+    """Returns the value. Refuses a value that is not a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{what} is True or False, not a {type_of(value)}")
     return value
 
 
 class LockSettings(NamedTuple):
-    """What every acquire of one lock object asks for, in milliseconds."""
+    """The settings of a lock object. Times are in milliseconds."""
 
     address: str
-    """Which lock, for the core."""
+    """The address of the lock, for the core."""
     key: str
-    """Which lock, for `Holds`: the address, which for a semaphore is that of one permit."""
+    """The key of the lock in `Holds`: its address; for a semaphore, the address of one permit."""
     name: str
-    """Which lock, for people."""
+    """The name of the lock, for messages."""
     wait: float | None
     lease: float | None
     renew: bool
-    """Whether that lease is auto-renewed."""
+    """Whether the lease is auto-renewed."""
     max_hold: float | None
     fencing: bool
     on_unavailable: OnUnavailable | None
     limit: int = 0
-    """How many permits there are, if it is a semaphore."""
+    """The number of permits of a semaphore."""
 
     @classmethod
     def of(
@@ -100,7 +100,7 @@ class LockSettings(NamedTuple):
         fencing: bool,
         on_unavailable: OnUnavailable | None,
     ) -> LockSettings:
-        """The settings of a lock of any kind but the semaphore."""
+        """Makes the settings of a lock of any kind but the semaphore."""
         return cls.at(
             _kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, on_unavailable, fencing
         )
@@ -118,7 +118,7 @@ class LockSettings(NamedTuple):
         fencing: bool = True,
         limit: int = 0,
     ) -> LockSettings:
-        """The settings of what has that address."""
+        """Makes the settings of the lock at an address."""
         return cls(
             address,
             address,
@@ -139,7 +139,9 @@ class LockSettings(NamedTuple):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> LockSettings:
-        """The same, with what one call asks for instead. A lease of its own is fixed unless the call says `renew`."""
+        """Returns these settings, changed by the options of one call. If the call sets a lease, that lease is fixed
+        unless the call sets `renew` too.
+        """
         if renew is INHERIT:
             renew = self.renew and lease is INHERIT
         return LockSettings(
@@ -156,11 +158,11 @@ class LockSettings(NamedTuple):
         )
 
     def asking(self, permits: int) -> LockSettings:
-        """The same, for so many permits of a semaphore."""
+        """Returns these settings for a number of permits of a semaphore."""
         return self._replace(address=_kinds.semaphore_address(permits, self.limit, self.name))
 
     def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
-        """The same, with the wait that `acquire(blocking, timeout)` means, as in `threading`."""
+        """Returns these settings with the wait of `acquire(blocking, timeout)`, as in `threading`."""
         if timeout == -1:
             return self if blocking else self.but(wait=0)
         if not blocking:
@@ -175,13 +177,13 @@ class LockSettings(NamedTuple):
 
 
 def checked_policy(policy: OnUnavailable | None, operation: str, name: str | None = None) -> OnUnavailable | None:
-    """What is wanted in an outage, if it is one of the core's words."""
+    """Returns the policy for outages. Refuses a word that the core does not know."""
     if policy is None or (isinstance(policy, str) and policy in _native.ON_UNAVAILABLE):
         return policy
     if not isinstance(policy, str):
         raise TypeError(f"on_unavailable is a str, not a {type_of(policy)}")
     lock = "" if name is None else f" of lock {shown(name)!r}"
-    # The word may be anything, also a URL.
+    # The message does not repeat the word, because it can be a URL with a password.
     raise InvalidArgumentError(
         f"{operation}{lock}: on_unavailable is none of {', '.join(_native.ON_UNAVAILABLE)}; give one of them",
         lock_name=name,
@@ -190,7 +192,7 @@ def checked_policy(policy: OnUnavailable | None, operation: str, name: str | Non
 
 
 def skips_if_busy(on_busy: OnBusy) -> bool:
-    """Whether a busy lock is skipped, if that is one of the words for it."""
+    """Returns whether a busy lock is skipped. Refuses an unknown word."""
     if not isinstance(on_busy, str):
         raise TypeError(f"on_busy is a str, not a {type_of(on_busy)}")
     if on_busy not in ("raise", "skip"):
@@ -201,7 +203,7 @@ def skips_if_busy(on_busy: OnBusy) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it can be sent at all. All other rules are the core's."""
+    """Returns the name. Refuses text that UTF-8 cannot express; the core checks all other rules."""
     if not isinstance(name, str):
         raise TypeError(f"a lock's name is a str, not a {type_of(name)}")
     if not is_unicode(name):

@@ -1,4 +1,4 @@
-"""What messages show of values that may hold a password."""
+"""The form in which messages show values that can contain a password."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from steadlock import _native
 
 
 def shown(name: str) -> str:
-    """A lock's name without the userinfo of a URL, which may have been passed in its place."""
+    """Returns a lock's name without the userinfo of a URL, because a program can pass a URL as a name by mistake."""
     return _native.shown(name if is_unicode(name) else name.encode(errors="backslashreplace").decode())
 
 
 def type_of(value: object) -> str:
-    """The type of a value, for a message that must not show the value."""
+    """Returns the type of a value, for a message that must not show the value."""
     return type(value).__name__
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be sent. The exception that says no would hold the text."""
+    """Whether UTF-8 can express the text. Returns no exception, because a `UnicodeEncodeError` contains the text."""
     try:
         text.encode()
     except UnicodeEncodeError:

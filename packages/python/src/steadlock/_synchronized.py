@@ -1,4 +1,4 @@
-"""Lock names made from a function's arguments: `"user:{user_id}"`."""
+"""Makes lock names from a function's arguments: `"user:{user_id}"`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _formatter = string.Formatter()
 class NameTemplate:
     """A format string over the parameters of a function.
 
-    A field is a parameter's name, with attributes, items and format specifiers as
-    in `str.format`: `"order:{order.id:08d}"`. Literal braces are doubled.
+    A field is the name of a parameter, with attributes, items and format specifiers as in `str.format`:
+    `"order:{order.id:08d}"`. Literal braces are doubled.
     """
 
     def __init__(self, template: str, function: Callable[..., Any]) -> None:
@@ -26,7 +26,7 @@ class NameTemplate:
         self._check(function)
 
     def name_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The lock's name for one call. Arguments that do not fit are a `TypeError`, as in the call."""
+        """Returns the lock's name for one call. Arguments that do not fit raise `TypeError`, as in the call itself."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return _formatter.vformat(self._template, (), bound.arguments)
@@ -45,7 +45,8 @@ class NameTemplate:
         for field in fields:
             parameter = field.partition(".")[0].partition("[")[0]
             if parameter not in known:
-                # In a URL it may be a piece of a password.
+                # If the template is a URL, the field can be a part of its password. It is shown only if the shown
+                # template contains it.
                 what = repr(parameter) if parameter in template else "something"
                 raise InvalidArgumentError(
                     f"synchronized: {template!r} names {what}, which is no parameter of "
@@ -55,7 +56,7 @@ class NameTemplate:
 
 
 def is_skipped(error: SteadlockError, if_busy: bool) -> bool:
-    """Whether a call is to give `None`, as its lock was not granted."""
+    """Whether a call must return `None` because its lock was not granted."""
     if isinstance(error, UnavailableError):
         return error.skipped
     return if_busy and isinstance(error, LockTimeoutError)
@@ -66,6 +67,6 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 
 
 def refuse_generators(function: Callable[..., Any]) -> None:
-    """A generator's body runs after its call returned, and so without the lock."""
+    """Refuses generators. A generator's body runs after its call has returned, and so without the lock."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError("synchronized cannot guard a generator; acquire the lock inside of it")

@@ -1,6 +1,6 @@
-"""What a client tells those who measure it from outside. Nobody does unless the program asks for it.
+"""The interface by which a client reports to telemetry, if the program asks for telemetry.
 
-It names no library of theirs: `steadlock.opentelemetry` is one who measures.
+This module uses no telemetry library. `steadlock.opentelemetry` implements the interface.
 """
 
 from __future__ import annotations
@@ -13,48 +13,50 @@ from steadlock._settings import LockSettings
 
 
 class Wait(Protocol):
-    """One acquisition, from the call on."""
+    """One acquisition, from the start of the call."""
 
     def granted(self, lease: _native.Lease) -> None:
-        """The caller gets the lease, and holds it from now on."""
+        """Called when the caller gets the lease."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """The caller gets this instead. If it struck after `granted`, the lease is released."""
+        """Called when the acquisition raises. If that happens after `granted`, the lease is released."""
         ...
 
 
 class Telemetry(Protocol):
-    """What measures one client. No method raises an `Exception`."""
+    """The telemetry of one client. No method raises an `Exception`."""
 
     def wait(self, settings: LockSettings) -> Wait:
-        """A caller asks for a lock, in the context in which this is called."""
+        """Called when a caller requests a lock. The current context is that of the caller."""
         ...
 
     def ended(self, number: int, outcome: str, reason: LostReason | None) -> None:
-        """The lease of this number was released, or is lost; the first word of it counts.
+        """Called when the lease of this number was released or lost. Only the first call counts.
 
-        This only takes a note, so that it may be called under a lock, or in the midst of a collection
-        of garbage: `catch_up` does the rest.
+        Only stores the report, so that it can be called under a lock or during a garbage collection. `catch_up` does
+        the rest.
         """
         ...
 
     def dropped(self, number: int) -> None:
-        """The same of a lease that is released since nobody refers to it. Has `catch_up` called soon."""
+        """Called when a lease is released because nothing refers to it any more. Makes sure that `catch_up` is called
+        soon.
+        """
         ...
 
     def is_behind(self) -> bool:
-        """Whether there is anything for `catch_up` to do."""
+        """Whether `catch_up` has work to do."""
         ...
 
     def catch_up(self) -> None:
-        """Ends what is noted. Runs code of the program."""
+        """Processes the stored reports. Runs code of the program."""
         ...
 
     def closed(self) -> None:
-        """The client was closed: all leases that it still has are lost."""
+        """Called when the client was closed: all its leases are lost."""
         ...
 
     def after_fork(self) -> None:
-        """In the child of a fork, which holds nothing and counts from zero."""
+        """Called in the child of a fork, which holds no lease and counts from zero."""
         ...

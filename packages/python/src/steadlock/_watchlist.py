@@ -1,4 +1,4 @@
-"""Which leases are told when they are lost, and the telemetry, which is told of every loss."""
+"""The leases that must be notified of their loss, and the telemetry, which gets every loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steadlock._telemetry import Telemetry
 
 
 class Watched(Protocol):
-    """A lease whose loss somebody wants to be told."""
+    """A lease that must be notified of its loss."""
 
     @property
     def id(self) -> int: ...
@@ -26,16 +26,16 @@ L = TypeVar("L", bound=Watched)
 
 
 TRIES = 1_000
-"""How often a lease is told while interrupts strike."""
+"""How often the notification of a lease is repeated while interrupts end it."""
 
 
 class Watchlist(Generic[L]):
-    """The leases that are told when they are lost, by their numbers. Each change is one step of a dictionary."""
+    """The leases that must be notified of their loss, by number. Each change is one atomic step of a dictionary."""
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self._leases: dict[int, Callable[[], L | None]] = {}
         self.telemetry = telemetry
-        """What measures the client from outside, if anything does."""
+        """The telemetry that measures the client, if there is one."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -44,18 +44,20 @@ class Watchlist(Generic[L]):
         self._leases[lease.id] = lambda: lease
 
     def weaken(self, lease: L) -> None:
-        """From now on keeps the lease only while somebody refers to it, if it is here."""
+        """From now on keeps the lease, if it is in the list, only while something else refers to it."""
         number = lease.id
         if number in self._leases:
-            # It is called with the reference, which is the default then. No code of Python: nothing strikes in it.
+            # The callback gets the reference as the default argument of `pop`. It runs no Python code, so no interrupt
+            # can end it.
             self._leases[number] = weakref.ref(lease, partial(self._leases.pop, number))
 
     def discard(self, number: int) -> None:
         self._leases.pop(number, None)
 
     def tell(self, lost: list[tuple[int, LostReason]], tell: Callable[[L], object]) -> None:
-        """Has those of the lost leases told that are here, and takes all out of the list. A lease may be told twice.
-        An interrupt comes through after the last."""
+        """Notifies the lost leases that are in the list, and empties `lost`. A lease can be notified twice. Raises the
+        last interrupt after all notifications.
+        """
         struck: BaseException | None = None
         while (one := first(lost)) is not None:
             number, reason = one
@@ -73,13 +75,15 @@ class Watchlist(Generic[L]):
             raise struck
 
     def dropped(self, number: int) -> None:
-        """The lease is released since nobody refers to it. It may be called in the midst of anything."""
+        """Called when a lease is released because nothing refers to it any more. The call can come at any point of
+        other code.
+        """
         telemetry = self.telemetry
         if telemetry is not None:
             telemetry.dropped(number)
 
     def catch_up(self) -> None:
-        """The telemetry does what it was told of meanwhile."""
+        """Lets the telemetry process its stored reports."""
         telemetry = self.telemetry
         if telemetry is not None:
             with _reported():
@@ -87,7 +91,7 @@ class Watchlist(Generic[L]):
 
 
 def _tell(lease: L, tell: Callable[[L], object]) -> BaseException | None:
-    """Tells it, and again if an interrupt strikes meanwhile; gives the last one."""
+    """Notifies a lease, and repeats that if an interrupt ends it. Returns the last interrupt."""
     struck: BaseException | None = None
     for _ in range(TRIES):
         try:
@@ -100,7 +104,7 @@ def _tell(lease: L, tell: Callable[[L], object]) -> BaseException | None:
 
 @contextmanager
 def _reported() -> Generator[None]:
-    """What telemetry raises keeps nobody from being told of a loss."""
+    """Reports errors of telemetry instead of raising them, so that they do not prevent notifications of losses."""
     try:
         yield
     except BaseException as error:

@@ -1,7 +1,7 @@
-"""What can go wrong: one tree of exceptions, rooted at `SteadlockError`.
+"""The exceptions of the package. `SteadlockError` is their base class.
 
-The classes are those of every Steadlock language; the text of an exception names
-the lock, the operation, the cause and what to do. Passwords never appear in it.
+The classes are the same in every language of Steadlock. The message of an exception names the lock, the operation, the
+cause and what to do. It never contains a password.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from steadlock._shown import shown
 
 
 class ClientInfo(NamedTuple):
-    """Which program on which machine a client is, as it says itself: for people, since nothing vouches for it."""
+    """The program and the machine of a client, as the client itself reports them. For people to read: nothing verifies
+    the report.
+    """
 
     host: str
     """The machine's name."""
     pid: int
-    """The process's id there."""
+    """The process id on that machine."""
     program: str
     """The program's name, without its folder and its arguments."""
     language: str
-    """The language that it uses Steadlock from, and its version: `python 3.11.7`."""
+    """The language of the program, and its version: `python 3.11.7`."""
     version: str
-    """Steadlock's version."""
+    """The version of Steadlock."""
     since: datetime
-    """When the client was made, in UTC by that machine's clock."""
+    """The time at which the client was made, in UTC by that machine's clock."""
     label: str
-    """What else it says, by its option `client_label`; empty for nothing."""
+    """The client's `client_label`; empty if it has none."""
 
 
 class Holder(NamedTuple):
-    """Who held a lock when the server was last asked."""
+    """The holder of a lock, by the server's last reply."""
 
     owner: str
-    """The owner id as the server has it."""
+    """The owner id in the server's record."""
     remaining: float | None
-    """Seconds until the record expires if nothing renews it; `None` if it never does."""
+    """The seconds until the record expires if nothing renews it; `None` if it never expires."""
     client: ClientInfo | None = None
-    """Which program it is; `None` if that is not known, as of other libraries' holders."""
+    """The program of the holder; `None` if it is not known, for example for a holder with another library."""
 
 
 def holder_of(told: _native.Holder | None) -> Holder | None:
-    """The holder that the core told of."""
+    """Converts a holder of the core."""
     if told is None:
         return None
     owner, remaining, info = told
@@ -52,14 +54,14 @@ def holder_of(told: _native.Holder | None) -> Holder | None:
 
 
 def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
-    # The writer can be any program, so it can be any number.
+    # Other programs can have written any number.
     last = datetime.max.replace(tzinfo=UTC)
     made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
     return ClientInfo(host, pid, program, language, version, made, label)
 
 
 class SteadlockError(Exception):
-    """The root of all exceptions of this package."""
+    """The base class of all exceptions of this package."""
 
     def __init__(
         self,
@@ -76,18 +78,22 @@ class SteadlockError(Exception):
         self.lock_name = None if lock_name is None else shown(lock_name)
         """The lock's name, if one was involved, without the userinfo of a URL."""
         self.operation = operation
-        """What was being done: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`."""
+        """The operation that failed: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`."""
         self.node = node
-        """The server that did not answer, or that is set up so that locks cannot work: its address without user and
-        password, of several primaries all; `None` if no server has to do with it."""
+        """The server that did not answer, or whose configuration does not work with locks: its address without user and
+        password; with several primaries, the addresses of all of them. `None` if the error concerns no server.
+        """
         self.retryable = retryable
-        """Whether the same call may go well later though nobody changes anything."""
+        """Whether the same call can succeed later without any change to the program or the servers."""
         self.cause = cause
-        """What the server or the network said, or why nothing came, without advice; of `LockLostError`, how the lease
-        was lost. `None` if nothing of that kind is behind it: a bad argument, a closed client, a fork."""
+        """The message of the server or of the network, or the reason why no reply came, without advice. For a
+        `LockLostError`, how the lease was lost. `None` for an error without such a cause, such as a bad argument, a
+        closed client or a fork.
+        """
         self.skipped = skipped
-        """Whether the lock was skipped: its server is unavailable, and `on_unavailable` is `"skip"`. Only of an
-        `UnavailableError`."""
+        """Whether the lock was skipped because its server was unavailable and `on_unavailable` is `"skip"`. Only an
+        `UnavailableError` can have this.
+        """
 
 
 class ClosedError(SteadlockError, RuntimeError):
@@ -95,7 +101,7 @@ class ClosedError(SteadlockError, RuntimeError):
 
 
 class ForkedError(SteadlockError, RuntimeError):
-    """The object was made before a `fork` and does not work in the child."""
+    """The object was made before a `fork`, and does not work in the child."""
 
 
 class InvalidArgumentError(SteadlockError, ValueError):
@@ -103,7 +109,7 @@ class InvalidArgumentError(SteadlockError, ValueError):
 
 
 class LockLostError(SteadlockError, RuntimeError):
-    """The lease ended before its holder was done with it."""
+    """The lease ended before its holder released it."""
 
     def __init__(
         self,
@@ -127,8 +133,9 @@ class LockLostError(SteadlockError, RuntimeError):
             skipped=skipped,
         )
         self.reason = reason
-        """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
-        release that was the first to notice, `expired` or `stolen`."""
+        """The reason for the loss, if it is known: `expired`, `removed`, `stolen`, `max_hold` or `closed`. If a release
+        was the first to find the loss, `expired` or `stolen`.
+        """
 
 
 class LockTimeoutError(SteadlockError, TimeoutError):
@@ -156,24 +163,25 @@ class LockTimeoutError(SteadlockError, TimeoutError):
             skipped=skipped,
         )
         self.holder = holder
-        """Who held the lock at the server's last answer, if that is known."""
+        """The holder of the lock by the server's last reply, if it is known."""
 
 
 class MisconfiguredError(SteadlockError, RuntimeError):
-    """The server, or the program around the client, is set up in a way that cannot work."""
+    """The server, or the program around the client, has a configuration with which the lock cannot work."""
 
 
 class NotOwnerError(SteadlockError, RuntimeError):
-    """The calling thread or task does not hold the lock it wants to release or extend."""
+    """The calling thread or task does not hold the lock that it wants to release or extend."""
 
 
 class UnavailableError(SteadlockError, ConnectionError):
-    """The server did not answer in time, could not be reached, or cannot serve for now; or the lock was skipped
-    meanwhile, if it is `skipped`."""
+    """The server did not answer in time, could not be reached, or temporarily cannot serve. With `skipped`, the lock
+    was skipped for that reason.
+    """
 
 
 class _Common(TypedDict):
-    """What every exception knows beside its message."""
+    """The fields that every exception has besides its message."""
 
     lock_name: str | None
     operation: str
@@ -207,7 +215,7 @@ def _from_core(
     retryable: bool,
     skipped: bool,
 ) -> SteadlockError:
-    """The exception for an error of the core."""
+    """Makes the exception for an error of the core."""
     found = _BY_KIND.get(kind, SteadlockError)
     common: _Common = {
         "lock_name": lock_name,
@@ -225,7 +233,7 @@ def _from_core(
 
 
 def is_not_granted(error: BaseException) -> bool:
-    """Whether it says that a lock was not granted, for callers to whom that is `None` or `False`."""
+    """Whether the error means that a lock was not granted, for callers that return `None` or `False` then."""
     return isinstance(error, LockTimeoutError) or (isinstance(error, UnavailableError) and error.skipped)
 
 

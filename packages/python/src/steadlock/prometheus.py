@@ -1,4 +1,4 @@
-"""One page of metrics for several processes: the workers of gunicorn or uvicorn, Celery's prefork pool.
+"""Metrics of several processes on one page: the workers of gunicorn or uvicorn, or Celery's prefork pool.
 
     client = steadlock.connect("redis://localhost", metrics=True)
     metrics = SharedMetrics(client, "/run/shop/metrics")
@@ -6,7 +6,7 @@
     def page() -> str:
         return metrics.text()
 
-Whichever worker is asked answers for all of them. It needs no package of Prometheus.
+Each worker can answer for all of them. This module needs no package of Prometheus.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ __all__ = ["SharedMetrics"]
 _SUFFIX = ".prom"
 _ENDED = "ended"
 _FOLDED = "# folded: "
-"""How the first line begins of what ended processes counted: those whose files it has in it."""
+"""The start of the first line in the file of ended processes. The line names the files that were added last."""
 _OF_ONE = re.compile(rf"(?P<pid>\d+)-[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 _LONGEST, _STALE = 60.0, 180.0
-"""How rarely a process writes at most; one that did not for so long is another one by now, or stands still."""
+"""The longest interval between two writes of a process, and the age at which its file counts as stale, both in seconds.
+The process of a stale file has stopped, or its process id belongs to another process by now.
+"""
 _SAME_FOR_ALL = frozenset({"steadlock_fair_queue"})
-"""Gauges of the server: every process sees the same."""
+"""Gauges of the server, which have the same value in every process."""
 
 
 class SharedMetrics(Uncopied):
-    """What a client counts in this process and in all others that share a folder.
+    """The metrics of a client in this process and in all other processes that share a folder.
 
-    Make it where the client is made, also before a `fork`: each process writes what it counts to a
-    file of its own there, every few seconds and at its end, in a daemon thread. Counters and
-    histograms are summed over all processes that ever wrote, so that they never go down when a
-    worker is replaced; gauges over those that live. `steadlock_fair_queue`, which every process
-    reads from the server, is the highest.
+    Make this object where the client is made, also before a `fork`. Each process writes its counts to its own file in
+    the folder, every few seconds and at its end, in a daemon thread. Counters and histograms are summed over all
+    processes that ever wrote, so that they never fall when a worker is replaced. Gauges are summed over the living
+    processes. For `steadlock_fair_queue`, which every process reads from the server, the highest value counts.
     """
 
     _instead = "make one in each process, for the client there"
@@ -66,13 +67,13 @@ class SharedMetrics(Uncopied):
         *,
         every: Duration = 5.0,
     ) -> None:
-        """`client` is one of threads or of asyncio, made with `metrics=True`; one folder may serve
-        several. `folder` is made if it is missing. It belongs to one program on one machine: empty it
-        before the program starts, and give each container its own. A process that is killed loses
-        what it counted in the last `every` seconds (0.1 s to 60 s).
+        """`client` is a client for threads or for asyncio, made with `metrics=True`; one folder can serve several
+        clients. `folder` is made if it is missing. It belongs to one program on one machine: empty it before the
+        program starts, and use a separate folder for each container. A process that is killed loses the counts of the
+        last `every` seconds (0.1 s to 60 s).
 
-        Raises `InvalidArgumentError` for a client without metrics or an `every` out of its range,
-        `MisconfiguredError` if the folder cannot be written to.
+        Raises `InvalidArgumentError` for a client without metrics or an `every` out of its range, `MisconfiguredError`
+        if the folder is not writable.
         """
         if not isinstance(client, ClientBase):
             raise TypeError(f"SharedMetrics is given a client, not a {type_of(client)}")
@@ -90,11 +91,11 @@ class SharedMetrics(Uncopied):
         _all.add(self)
 
     def text(self) -> str:
-        """What all processes have counted, in Prometheus' text format: this one until now, each other
-        one until it wrote last.
+        """Returns the metrics of all processes, in Prometheus' text format: of this process until now, of each other
+        process until its last write.
 
-        Raises `MisconfiguredError` if the folder cannot be read or written, or has a file in it that
-        is none of these.
+        Raises `MisconfiguredError` if the folder cannot be read or written, or if a file in it does not contain
+        metrics.
         """
         with _told_of_files(self._folder):
             self._write()
@@ -111,19 +112,19 @@ class SharedMetrics(Uncopied):
         return merged.text()
 
     def close(self) -> None:
-        """Writes what was counted for the last time, and stops. Idempotent; the end of a process does it, too."""
+        """Writes the metrics for the last time, and stops. Idempotent. The end of the process does the same."""
         self._stop.set()
         with contextlib.suppress(OSError):
             self._write()
 
     def _begin(self) -> None:
-        """At first, and in the child of a fork, which counts from zero."""
+        """Starts to write. Called for a new object, and in the child of a fork, which counts from zero."""
         self._path = self._folder / f"{os.getpid()}-{secrets.token_hex(8)}{_SUFFIX}"
         self._stop = threading.Event()
         self._written = ""
         with _told_of_files(self._folder):
             self._write()
-            # An earlier process of the same id has ended.
+            # An earlier process with the same process id has ended.
             ours = {self._path, *(metrics._path for metrics in list(_all))}
             with _locked(self._folder) as is_alone:
                 self._fold(is_alone, lambda path: _pid_of(path) == os.getpid() and path not in ours)
@@ -139,14 +140,15 @@ class SharedMetrics(Uncopied):
         self._written = text
 
     def _living(self) -> list[Path]:
-        """The files of single processes."""
+        """Returns the files of single processes."""
         return sorted(path for path in self._folder.iterdir() if _OF_ONE.fullmatch(path.name))
 
     def _fold(self, is_alone: bool, has_ended: Callable[[Path], bool]) -> str:
-        """Adds to what ended processes counted what these counted, and removes their files. Gives all of that.
+        """Adds the counts of processes that have ended to the file of ended processes, and removes their files. Returns
+        the content of that file.
 
-        A process that is killed in the midst of it counts nothing twice: what was added names the files,
-        and such a file is only removed.
+        If a process is killed during this, nothing is counted twice: the file of ended processes names the files that
+        it contains, and a later call only removes those.
         """
         ended = self._folder / f"{_ENDED}{_SUFFIX}"
         text = _read(ended)
@@ -172,7 +174,7 @@ class SharedMetrics(Uncopied):
 
 
 class _Merged:
-    """Texts of metrics as one."""
+    """Merges several texts of metrics into one."""
 
     def __init__(self) -> None:
         self._heads: dict[str, list[str]] = {}
@@ -180,7 +182,7 @@ class _Merged:
         self._samples: dict[str, dict[str, float]] = {}
 
     def add(self, text: str, *, with_gauges: bool) -> None:
-        """Raises a `ValueError` for what is no such text."""
+        """Adds a text. Raises `ValueError` if it does not contain metrics."""
         family = ""
         for line in text.splitlines():
             if line.startswith(("# HELP ", "# TYPE ")):
@@ -246,7 +248,7 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        # It is another user's.
+        # The process belongs to another user.
         return True
     return True
 
@@ -266,7 +268,7 @@ def _read(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes it so that a reader finds it whole."""
+    """Writes the file so that a reader never sees a part of it."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(handle, "w") as file:
@@ -280,7 +282,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 class _Folding:
-    """Who folds in this process: one thread, whose signal handler may come back to it."""
+    """The state of folding in this process: one thread folds, and its signal handler can enter again."""
 
     def __init__(self) -> None:
         self.mutex = threading.RLock()
@@ -289,9 +291,9 @@ class _Folding:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Generator[bool]:
-    """One process at a time folds, and one thread of it. Says whether that is not begun already."""
+    """Locks folding for one process, and one thread in it. Yields whether this is the outermost entry of the thread."""
     folding = _folding
-    # A lock of POSIX: a child of a fork does not inherit it, as it would one of `flock`.
+    # Uses a POSIX lock, because the child of a fork does not inherit it, as it would inherit a lock of `flock`.
     with folding.mutex, contextlib.nullcontext() if folding.depth else open(folder / "lock", "w") as file:
         if file is not None:
             lockf(file, LOCK_EX)
@@ -319,7 +321,7 @@ def _after_fork() -> None:
     global _folding
     _folding = _Folding()
     for metrics in list(_all):
-        # It raises nothing into a program that forks.
+        # A fork must not raise in the program.
         with contextlib.suppress(MisconfiguredError):
             metrics._begin()
 

@@ -1,4 +1,4 @@
-"""Adds to a number as carelessly as can be: without a lock around it, updates are lost."""
+"""Adds to a number by a separate read and write. Without a lock around this, updates are lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAUSE = 0.001
 
 @functools.cache
 def store() -> redis.Redis:
-    """Made at the first use, so in the worker."""
+    """Makes the client at the first use, and so in the worker."""
     return redis.Redis.from_url(URL)
 
 

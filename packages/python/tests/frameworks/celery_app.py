@@ -1,4 +1,6 @@
-"""For a Celery worker. The client is made at import: in the worker's main process, before it forks its pool."""
+"""The program of a Celery worker. It makes the client at import: in the worker's main process, before that forks its
+pool.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For gunicorn and for uvicorn: a lock around a view of threads, and around one of tasks."""
+"""The program for gunicorn and uvicorn: a lock around a synchronous view, and around an asynchronous one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def in_thread(request: HttpRequest) -> JsonResponse:
 
 
 async def in_task(request: HttpRequest) -> JsonResponse:
-    """Django runs each of these calls in a thread, and takes their context along."""
+    """Uses the lock in an asynchronous view. Django runs each of these calls in a thread, and carries the context from
+    one to the next.
+    """
     await sync_to_async(lock.acquire)()
     try:
         await add_one_in_task()

@@ -1,4 +1,4 @@
-"""For a Dramatiq worker. The client is made at import, in each of its processes."""
+"""The program of a Dramatiq worker. It makes the client at import, in each process."""
 
 from __future__ import annotations
 

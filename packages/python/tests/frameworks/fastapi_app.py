@@ -1,4 +1,4 @@
-"""For uvicorn: a lock around a request, by a dependency of threads and by one of tasks."""
+"""The program for uvicorn: a lock around a request, with a synchronous dependency and with an asynchronous one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def guarded_in_thread() -> Iterator[None]:
-    """FastAPI enters this in one of its threads and leaves it in one of them."""
+    """A synchronous dependency. FastAPI can enter it in one of its threads and leave it in another."""
     entered = threading.get_ident()
     with lock:
         yield

@@ -1,4 +1,4 @@
-"""What task queues run. A job that is ended for taking too long says how, in the list "ended"."""
+"""The jobs for task queues. A job that is ended because it takes too long adds its error to the list "ended"."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from careless import IS_LAZY, add_one, store
 import steadlock
 
 LIMIT = 1
-"""How many seconds a job may take."""
+"""The time limit of a job in seconds."""
 client = steadlock.connect(lazy=IS_LAZY)
 lock = client.lock("door")
 
 
 def guarded() -> int:
-    """Gives the process that ran it."""
+    """Adds one under the lock. Returns the id of the process that ran the job."""
     with lock:
         add_one()
     return os.getpid()
 
 
 def waits() -> None:
-    """Somebody else holds the lock."""
+    """Waits for a lock that another owner holds."""
     start = time.monotonic()
     try:
         lock.acquire()
@@ -43,7 +43,7 @@ def holds() -> None:
 
 
 def leaves() -> None:
-    """Does not release the lock: its process holds it until its end."""
+    """Acquires the lock and does not release it: the process holds it until its end."""
     assert lock.acquire()
 
 

@@ -1,4 +1,4 @@
-"""The programs of `docs/python.md` for Django: the lock is held until the transaction has ended."""
+"""Tests of the programs of `docs/python.md` for Django: the lock is held until the transaction has ended."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_lock_is_held_until_the_transaction_has_ended(server: RedisServer, wha
     programs = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
     (program,) = [program for program in programs if what in program]
     if what == "durable":
-        # What it calls is seen from inside.
+        # The program must call a check, because the test needs to look at the state inside the transaction.
         program = program.replace("-> None: ...", "-> None: check()")
     whole = BEFORE + program + AFTER.replace("CALL", CALLS[what])
     environment = {**os.environ, "STEADLOCK_URL": server.url}

@@ -1,4 +1,4 @@
-"""Many callers of a web framework or a task queue, one lock, and no lost update."""
+"""Tests that no update is lost with one lock and many callers of a web framework or a task queue."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ import steadlock
 pytestmark = pytest.mark.timeout(180)
 
 ROUNDS = 1_000
-# FastAPI has 40 threads in each worker: were all of them waiting for the lock, its holder could not go on.
+# FastAPI has 40 threads in each worker. If all of them waited for the lock, its holder could not run.
 CALLERS = 32
-# Seconds, for a slow machine.
+# The limit for any wait in seconds, for a slow machine.
 PATIENCE = 60
-# Seconds that a job may take.
+# The time limit of a job in seconds.
 LIMIT = 1
 
 
@@ -45,7 +45,7 @@ class Workers:
     number: int
     callers: int = CALLERS
     fewest_at_once: int = 1
-    """How many requests one of them must have had at once."""
+    """The number of concurrent requests that one worker must have had."""
     options: list[str] = field(default_factory=list)
 
 
@@ -93,7 +93,7 @@ def test_no_update_is_lost_in_fastapi(server: RedisServer, store: Store, paths: 
 
 @pytest.mark.parametrize("paths", [["/threads"], ["/tasks"]], ids=" and ".join)
 def test_no_update_is_lost_in_django(server: RedisServer, store: Store, paths: list[str]) -> None:
-    """A view of tasks acquires the lock in a thread, so each of its requests waits in one."""
+    """An asynchronous view acquires the lock in a thread, so each of its requests waits in a thread."""
     if paths == ["/tasks"]:
         options = ["--timeout-keep-alive", str(PATIENCE), "--log-level", "warning"]
         command = ["uvicorn", *options, "--workers", "2", "--lifespan", "off", "django_app:asgi"]
@@ -130,7 +130,7 @@ def test_no_update_is_lost_in_dramatiq(server: RedisServer, store: Store) -> Non
 
 
 def test_no_update_is_lost_in_rq(server: RedisServer, store: Store) -> None:
-    """Each job is a process, which is forked from its worker."""
+    """Each job is a process that is forked from its worker."""
     jobs = 100
     with running(server, rq_workers(server, 3), lazy=True):
         asked = [ask_rq(server, "guarded") for _ in range(jobs)]
@@ -139,12 +139,12 @@ def test_no_update_is_lost_in_rq(server: RedisServer, store: Store) -> None:
 
 
 TIME_LIMITS = {
-    # How a job is ended that takes longer than it may.
+    # The exception that ends a job which takes too long.
     "celery": "SoftTimeLimitExceeded",
     "dramatiq": "TimeLimitExceeded",
     "rq": "JobTimeoutException",
 }
-# Seconds that the queues may be late by: they look now and then.
+# How many seconds a queue may be late, because it checks only from time to time.
 LATE = 8
 
 
@@ -174,17 +174,17 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_leaves_the_lock_free(
             how, seconds = json.loads(told)
         assert how == TIME_LIMITS[queue]
         assert seconds < LIMIT + LATE
-        # Much less than a lease: nobody who was ended has it, or is given it.
+        # The wait is much shorter than a lease, so no ended job holds the lock or gets it.
         assert door.try_acquire(wait=5) is not None
 
 
 def test_a_process_of_celery_releases_at_its_end_what_it_holds(server: RedisServer, store: Store) -> None:
-    # Each ends after one task, by `os._exit`.
+    # Each process ends after one task, with `os._exit`.
     worker = [*celery_worker("prefork"), "--max-tasks-per-child", "1"]
     with running(server, worker, lazy=True), steadlock.connect(server.url) as client:
         with celery.Celery(broker=server.url, backend=server.url) as app:
             app.send_task("leaves").get(timeout=PATIENCE)
-        # Much less than a lease.
+        # The wait is much shorter than a lease.
         assert client.lock("door").try_acquire(wait=8) is not None
 
 
@@ -224,7 +224,7 @@ def gunicorn(
 def serving(
     server: RedisServer, command: list[str], workers: int, callers: int, lazy: bool
 ) -> Iterator[list[HTTPConnection]]:
-    """Runs a web server and gives so many connections, as many to each of its workers."""
+    """Runs a web server, and yields `callers` connections, equally many to each of its workers."""
     port = free_port()
     bind = ["--bind", f"127.0.0.1:{port}"] if command[0] == "gunicorn" else ["--port", str(port)]
     found: defaultdict[int, list[HTTPConnection]] = defaultdict(list)
@@ -248,7 +248,7 @@ def serving(
 
 @contextmanager
 def running(server: RedisServer, command: list[str], lazy: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a Python module. It must end when it is told to, and show no traceback."""
+    """Runs a Python module. The process must end when it gets a signal, and must print no traceback."""
     environment = os.environ | {"STEADLOCK_URL": server.url, "STEADLOCK_TEST_LAZY": "yes" if lazy else "no"}
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
@@ -279,8 +279,9 @@ def said(output: TextIO) -> str:
 
 
 def ask_all(connections: list[HTTPConnection], rounds: int, *paths: str) -> tuple[set[int], int]:
-    """So many requests by callers with a connection each. The workers that answered, and how many requests one of
-    them had at once."""
+    """Makes `rounds` requests by callers with a connection each. Returns the workers that answered, and the highest
+    number of concurrent requests of one worker.
+    """
 
     def call(caller: int) -> list[tuple[int, int]]:
         numbers = range(caller, rounds, len(connections))
@@ -293,7 +294,7 @@ def ask_all(connections: list[HTTPConnection], rounds: int, *paths: str) -> tupl
 
 
 def ask(connection: HTTPConnection, path: str) -> tuple[int, int]:
-    """The worker that answered, and how many requests it had at once."""
+    """Makes a request. Returns the worker that answered, and its number of concurrent requests."""
     connection.request("GET", path)
     response = connection.getresponse()
     body = response.read()

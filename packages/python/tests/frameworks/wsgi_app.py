@@ -1,4 +1,6 @@
-"""For gunicorn. The client and its lock are made at import: with `--preload` in the master, before it forks."""
+"""The program for gunicorn. It makes the client and the lock at import: with `--preload` in the master, before that
+forks.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ inside: list[None] = []
 
 
 def app(environ: dict[str, Any], start_response: Callable[[str, list[tuple[str, str]]], object]) -> Iterable[bytes]:
-    """Answers with the worker and with how many requests it has at once."""
+    """Answers with the worker and its number of concurrent requests."""
     inside.append(None)
     at_once = len(inside)
     try:

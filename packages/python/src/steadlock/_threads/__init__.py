@@ -1,11 +1,11 @@
-"""Steadlock for threads, and for the greenlets of gevent: the names that `steadlock` itself has.
+"""Steadlock for threads and for greenlets of gevent: the API that `steadlock` exports.
 
-What this face shares with `steadlock.aio` is in the modules beside this folder; each face has
-the signatures, their documentation, and how a call waits. A file here imports those above it:
+The modules beside this folder have the parts that this API shares with `steadlock.aio`. Each API has its own
+signatures, their documentation, and its way of waiting. A file here imports only files that are listed above it:
 
-    connection   how a call runs, and how word comes: `events`, `greenlets`
-    lease        `acquire`, the way of every call that takes a lock; what a lease does
-    lock, semaphore   what programs call, and their scopes
+    connection   how a call runs, and how events arrive: `events`, `greenlets`
+    lease        `acquire`, through which every acquisition goes; the lease
+    lock, semaphore   the methods that programs call, and their scopes
     client       makes the locks
 
 `steadlock.aio` has the same files, with `_mailbox` in place of `events` and `greenlets`.

@@ -1,4 +1,4 @@
-"""The client of a program with threads."""
+"""The client for threads."""
 
 from __future__ import annotations
 
@@ -33,70 +33,65 @@ def connect(
     lazy: bool = False,
     **options: Unpack[ClientOptions],
 ) -> Client:
-    """Connects to a server and gives the client.
+    """Connects to a server, and returns the client.
 
-    `url` is `redis://[user:password@]host[:port][/db]`, `redis+sentinel://host,host/service` for
-    the primary that sentinels name, `redis+cluster://host,host` for a cluster, each as `rediss…`
-    for TLS; `redis+unix:///path`, or `memory://`, which excludes nobody outside of the process.
-    `valkey` may stand for `redis`.
-    Without it the environment variable `STEADLOCK_URL` counts.
+    `url` is `redis://[user:password@]host[:port][/db]`, `redis+sentinel://host,host/service` for the primary that
+    sentinels name, or `redis+cluster://host,host` for a cluster, each as `rediss…` for TLS; `redis+unix:///path`, or
+    `memory://`, which excludes no other process. `valkey` is accepted in place of `redis`. Default: the environment
+    variable `STEADLOCK_URL`.
 
-    `lease` is how long a lock outlives its holder's process: the watchdog renews each
-    lock that was given no lease of its own, every third of it. Default 30 s.
-    `command_timeout` bounds the wait for an answer (3 s), `connect_timeout` that for a
-    connection (5 s). A waiter that nothing wakes asks again after a time between the two of
-    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is put before every lock's name. Durations are seconds or
+    `lease` is the lease of locks that set none: the watchdog renews it each time a third has passed, so a lock outlives
+    its holder's process by this time at most. Default 30 s. `command_timeout` bounds the wait for a reply (3 s),
+    `connect_timeout` the time for connecting (5 s). A waiter polls after a random time between the two of
+    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is a prefix for every lock's name. Durations are seconds or
     `timedelta`.
 
-    For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the
-    system's. To a server that demands a client certificate, `tls_cert_file` is the PEM file
-    of yours, and `tls_key_file` that of its private key, not encrypted. The files are read
-    again for later connections, so that they can be replaced while the program runs.
-    `tls_server_name` is what the certificates of all servers are to be for, instead of the host
-    that is connected to: for nodes and sentinels that announce IP addresses.
+    For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the system's. For a server that
+    demands a client certificate, `tls_cert_file` is the PEM file of yours, and `tls_key_file` that of its private key,
+    which must not be encrypted. The client reads the files again for later connections, so they can be replaced while
+    the program runs. `tls_server_name` is the name that the certificates of all servers must have, instead of the host
+    of the connection: for nodes and sentinels that announce IP addresses.
 
-    `address_map` says where the servers are reached that a cluster's nodes and sentinels
-    announce, as behind NAT or out of a Kubernetes cluster: `{"10.0.0.1:6379": "localhost:7001"}`,
-    with a port on both sides or on neither, an IPv6 address in brackets. Or it is a function
-    that is given the announced `host:port` and gives the one to use, or `None` for "as it is
-    announced". It is called before each connection, on a thread of its own, and may block; if
-    it raises, that try to connect fails. The addresses of the URL are reached as they stand there.
+    `address_map` maps the addresses that cluster nodes and sentinels announce to addresses that the program can reach,
+    for example behind NAT or from outside a Kubernetes cluster: `{"10.0.0.1:6379": "localhost:7001"}`. Give a port on
+    both sides or on neither, and write an IPv6 address in brackets. It can also be a function that gets the announced
+    `host:port` and returns the one to use, or `None` for the announced one. The client calls it before each connection,
+    on a thread of its own, so it may block; if it raises, that attempt to connect fails. Addresses of the URL are not
+    mapped.
 
-    With `lazy` nothing is asked before the first use, which connects: a module may make a
-    client before its server is up. A use then waits for the connection as it does in an
-    outage, within its own `wait`; `MisconfiguredError` comes at the first use and each later one.
+    With `lazy` the first use connects, so a module can make a client before its server is up. A use then waits for the
+    connection within its own `wait`, as it does in an outage. If locks cannot work with the server, the first use and
+    each later one raise `MisconfiguredError`.
 
-    With a circuit breaker for each primary, an acquisition is not attempted while its primary is
-    known not to answer. `on_unavailable` says what becomes of it then:
+    With circuit breakers, one for each primary, an acquisition is not attempted while its primary is known not to
+    answer. `on_unavailable` sets how it ends then:
 
-    - `"fail"` (default): it fails at once, as `UnavailableError`
-    - `"local"`: it is granted a degraded lease, which excludes others of this client alone and
-      has no token; see `Lease.degraded`. Only `lock`, `mutex`, `fair_lock` and several of these as
-      one; acquisitions of the other kinds fail
-    - `"skip"`: it is not granted. `try_acquire` gives `None`, and `acquire` `False` where it could
-      time out; where a call gives a lease or raises, as `with` does, it raises `UnavailableError`
-      with `skipped`, and no body runs. A `synchronized` function gives `None` without running
+    - `"fail"` (default): it raises `UnavailableError` at once
+    - `"local"`: the client grants a degraded lease, which excludes only other callers of this client and has no token;
+      see `Lease.degraded`. For `lock`, `mutex`, `fair_lock` and composite locks of these; acquisitions of other kinds
+      fail
+    - `"skip"`: the lock is not granted. `try_acquire` returns `None`, and `acquire` returns `False` if its wait has a
+      bound. A call that cannot return without a lease, such as `with`, raises `UnavailableError` with `skipped`, and no
+      body runs. A `synchronized` function returns `None` and does not run
 
-    A lock may have it otherwise. `breaker_failures` is how many failures in a row open the breaker
-    (5; 1 to 1,000,000): calls without an answer in time, lost and refused connections, a server
-    that says it cannot serve. `breaker_pause` is the time between two probes while it is open
-    (10 s); any answer closes it. Each of the three switches the breaker on; default: none.
+    A lock can override the setting. `breaker_failures` is how many failures in a row open the breaker (5; 1 to
+    1,000,000). These count as failures: calls without a reply in time, lost and refused connections, and errors by
+    which a server reports that it cannot serve. `breaker_pause` is the time between two probes while the breaker is
+    open (10 s); any reply closes it. Each of the three options switches the breakers on; default: no breaker.
 
-    With `metrics` the client counts what it does, for `Client.metrics`: by group of locks, which
-    is what stands before the first `:` of a name, never by name. `metrics_groups` is how many
-    groups are told apart (100; 1 to 10,000), further ones count as `other`. `metrics_queues` names
-    fair locks, up to 100, whose queues on the server are counted every 15 s; not of `redlock`.
+    With `metrics` the client counts acquisitions, waits, holds, renewals, losses and reconnects, for `Client.metrics`.
+    Locks are counted by group, never by name; the group is the part of the name before the first `:`. `metrics_groups`
+    is the maximum number of groups (100; 1 to 10,000); further groups count as `other`. `metrics_queues` names fair
+    locks, up to 100, whose wait queues on the server are counted every 15 s; not for `redlock`.
 
-    The client says on its servers which program on which machine it is, and asks others the same,
-    so that `Holder.client`, `LockTimeoutError` and the commands for operators name programs: host,
-    process id, program, Python's version, Steadlock's version, since when. That is one call at the
-    first use and one in 30 s while it is in use, and is gone after 90 s; anybody who may read
-    the server's keys can read it. `client_label` is what else it says, up to 200 characters of one line;
-    `client_info=False` switches all of it off.
+    The client tells its servers which program on which machine it is, and reads the same of other clients, so that
+    `Holder.client`, `LockTimeoutError` and the tools can name programs: host, process id, program, Python's version,
+    Steadlock's version, start time. This costs one call at the first use and one every 30 s while the client is in use.
+    The server keeps the information for 90 s; anybody who may read the server's keys can read it. `client_label` adds a
+    label of up to 200 characters on one line; `client_info=False` switches all of this off.
 
-    Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
-    refuses the password or is not one that locks can work with, if one side does not accept
-    the other's certificate, and for no URL at all;
+    Raises `UnavailableError` if the server cannot be reached; `MisconfiguredError` if the server refuses the password,
+    if locks cannot work with it, if one side does not accept the other's certificate, and without any URL;
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
     refuse_others("connect", options)
@@ -110,44 +105,39 @@ def redlock(
     lazy: bool = False,
     **options: Unpack[ClientOptions],
 ) -> Client:
-    """Connects to several independent primaries, and gives a client whose locks are RedLocks:
-    each is held by a majority of the primaries, and goes on while a minority fails.
+    """Connects to several independent primaries, and returns a client whose locks are RedLocks: a majority of the
+    primaries holds each lock, so it survives the failure of a minority.
 
         with steadlock.redlock(["redis://one", "redis://two", "redis://three"]) as client:
             with client.lock("stock"):
                 sell()
 
-    `urls` is an odd number of them, 3 to 15, each as for `connect` and each another server
-    that replicates from none of the others; `memory://` needs a name. `STEADLOCK_URL` does
-    not count. The other arguments and their defaults are those of `connect`, for each
-    primary; but a waiter asks again after 10 to 200 ms, whatever `retry_interval` says, and
-    `on_unavailable` is not `"local"`, which is `InvalidArgumentError`. It counts while so many
-    breakers are open that the others are no majority.
+    `urls` is an odd number of URLs, 3 to 15, each as for `connect`, of different servers none of which is a replica of
+    another; `memory://` needs a name. `STEADLOCK_URL` is not used. The other arguments and their defaults are those of
+    `connect`, for each primary, with two exceptions: a waiter polls after 10 to 200 ms and ignores `retry_interval`,
+    and `on_unavailable="local"` raises `InvalidArgumentError`. `on_unavailable` applies when so many breakers are open
+    that the other primaries are no majority.
 
-    `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
-    libraries. It is not reentrant: a thread that holds it and would wait for it again
-    gets `InvalidArgumentError` at once. Its leases have no token. Other kinds are refused by
-    `acquire` as `InvalidArgumentError`. If no majority can be
-    reached, `acquire` raises `UnavailableError` after `wait`, which without a bound is one
-    `lease`, and at once for a single attempt.
+    `lock(name)` and `mutex(name)` return the same lock here, with the records of other RedLock libraries. It is not
+    reentrant: a thread that holds it and would wait for it again gets `InvalidArgumentError` at once. Its leases have
+    no token. For other kinds `acquire` raises `InvalidArgumentError`. If no majority can be reached, `acquire` raises
+    `UnavailableError` after `wait`; without a bound, after one `lease`; for a single attempt, at once.
 
-    The promise holds while a primary that restarts without its data stays away for as long
-    as the longest lease.
+    The guarantee requires that a primary which restarts without its data stays away for as long as the longest lease.
 
-    Raises `UnavailableError` if no majority can be reached, `MisconfiguredError` if a
-    primary is listed twice, `InvalidArgumentError` for an even number of URLs; and otherwise
-    what `connect` raises.
+    Raises `UnavailableError` if no majority can be reached, `MisconfiguredError` if a primary is listed twice,
+    `InvalidArgumentError` for an even number of URLs, and otherwise the errors of `connect`.
     """
     refuse_others("redlock", options)
     return _client_of(open_native(None, url_list(urls), lazy, options), lazy)
 
 
 class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
-    """One connection to one server, or to each of several primaries. Made by `connect` and
-    `redlock`; used by any number of threads.
+    """A client of one server, or of several primaries. Made by `connect` and `redlock`; any number of threads can use
+    it.
 
-    As a context manager it closes itself. After a `fork` it works in the child too,
-    which holds none of its parent's locks.
+    As a context manager, it closes at the end. After a `fork` it works in the child too, which holds none of its
+    parent's locks.
     """
 
     @overload
@@ -201,18 +191,18 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         on_unavailable: OnUnavailable | None = None,
         on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
-        """Decorates a function so that it runs under a lock named after its arguments.
+        """Decorates a function so that it runs while a lock is held whose name contains its arguments.
 
             @client.synchronized("user:{user_id}")
             def pay(user_id: int) -> None: ...
 
-        Raises `LockTimeoutError` after `wait`. With `on_busy="skip"` the call gives `None` instead,
-        and the function does not run: `wait=0` skips it at once if another owner holds the lock. So
-        it does, whatever `on_busy` says, if the lock is skipped in an outage
-        (`on_unavailable="skip"`, here or of the client). The other arguments are those of `lock`.
+        A call raises `LockTimeoutError` after `wait`. With `on_busy="skip"` it returns `None` instead, and the function
+        does not run: with `wait=0`, this happens at once if another owner holds the lock. If the lock is skipped in an
+        outage (`on_unavailable="skip"`, here or for the client), the call returns `None` for either value of `on_busy`.
+        The other arguments are those of `lock`.
         """
 
-        # It needs `inspect`, which takes as long to load as the rest of this package.
+        # Loaded only here, because it needs `inspect`, which takes as long to load as the rest of this package.
         from steadlock._synchronized import NameTemplate, is_coroutine_function, is_skipped, refuse_generators
 
         if_busy = skips_if_busy(on_busy)
@@ -252,38 +242,35 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return decorate
 
     def force_release(self, lock: BaseLock) -> bool:
-        """Takes a lock from its holder; says whether there was one. For operators.
+        """Removes the record of a lock, so that its holder loses it. Returns whether the lock was held. For operators.
 
-        The holder goes on until its next renewal tells it of the loss. From a semaphore
-        all permits are taken, from the read side of a lock all readers.
+        The holder goes on until its next renewal finds the loss. For a semaphore, removes the records of all permits;
+        for a read side, those of all readers.
 
-        Raises `InvalidArgumentError` for several locks as one and for a lock of another
-        client, `UnavailableError` if the answer did not come: then look whether it is
-        still held; `MisconfiguredError`, `ClosedError`. After an interrupt it goes on.
+        Raises `InvalidArgumentError` for a composite lock and for a lock of another client; `UnavailableError` if no
+        reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. An interrupt does
+        not stop it.
         """
         native, address = self._connection.native, self._settings_of(lock, "release").address
         return self._connection.ask(native.force_release, native.submit_force_release, address)
 
     def set_limit(self, name: str, limit: int) -> bool:
-        """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
+        """Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
 
-        Who holds permits keeps them; while more are held than the new limit allows, none
-        is granted. From then on who asks with the old limit gets `MisconfiguredError`.
-        Says whether it was changed: while nobody holds a permit there is no limit to
-        change, and the next one to take some brings its own.
+        Holders keep their permits, and none is granted while more are held than the new limit allows. From then on,
+        calls with the old limit get `MisconfiguredError`. Returns whether the limit was changed: while no permit is
+        held there is no limit to change, and the next acquisition sets its own.
 
-        Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
-        the answer did not come: then ask again, it is idempotent; `MisconfiguredError`,
-        `ClosedError`. After an interrupt it goes on.
+        Raises `InvalidArgumentError` for a limit out of its range; `UnavailableError` if no reply came: then call
+        again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. An interrupt does not stop it.
         """
         native, address = self._connection.native, self._permit_address(name, limit)
         return self._connection.ask(native.set_limit, native.submit_set_limit, address)
 
     def close(self) -> None:
-        """Closes the connection, within 0.5 s. Idempotent.
+        """Closes the client; takes 0.5 s at the most. Idempotent.
 
-        Waiting threads get `ClosedError`; what is held is lost with reason `closed`, and
-        then released.
+        Waiting threads get `ClosedError`; held leases are lost with the reason `closed` and then released.
         """
         self._connection.close()
 
@@ -309,14 +296,14 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
 
 CONNECT_LOOK = 0.1
-"""How long an interrupt of another thread may go unnoticed while a client connects, in seconds."""
+"""The interval of checks for an interrupt by another thread while a client connects, in seconds."""
 
 
 def _client_of(native: _native.Client, lazy: bool) -> Client:
     if not lazy:
         _wait_connected(native)
     connection: Connection[Lease] = Connection(native)
-    # A program that has imported gevent may be about to patch threads, and none is to run yet then.
+    # A program that has imported gevent can be about to patch `threading`, and no thread may run before that.
     if "gevent" not in sys.modules:
         connection.events.watch_for_log()
     return Client(connection)
@@ -327,7 +314,7 @@ def _wait_connected(native: _native.Client) -> None:
     descriptor = Descriptor(native)
     while True:
         if hub is None:
-            # An exception that another thread has raised here strikes between two of these.
+            # An exception that another thread raises in this one occurs between two of these waits.
             wait_for(descriptor, CONNECT_LOOK)
         else:
             wait_in(hub, descriptor)

@@ -1,4 +1,4 @@
-"""How the calls of threads and greenlets run."""
+"""The calls of threads and greenlets to the engine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class Connection(ConnectionBase[L]):
         super()._begin()
         self.events: Events[L] = Events(self.native, self.watched)
         self.had_turns = False
-        """Whether a task or a greenlet ever held something."""
+        """Whether a task or a greenlet ever held a lock."""
 
     def ask(self, call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
-        """Asks the engine for something and gives the answer: `call` blocks the thread,
-        `submit` lets the other greenlets of a hub go on."""
+        """Makes a call to the engine, and returns the result. `call` blocks the thread; `submit` is used in a hub, so
+        that its other greenlets can run.
+        """
         hub = running_hub()
         if hub is None:
             self.events.watch_for_log()

@@ -1,4 +1,4 @@
-"""How what has happened comes from the engine: lost leases, what greenlets wait for, and the log."""
+"""The events of the engine: lost leases, results for greenlets, and lines of the log."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from steadlock._watchlist import Watched, Watchlist
 
 L = TypeVar("L", bound=Watched)
 UNHEARD_LIMIT = 100
-"""After how many calls without a thread and without a hub it is looked whether anything has happened."""
+"""After how many calls in greenlets the queued events are taken, if no thread takes them."""
 
 
 class Events(Generic[L]):
-    """Passes a client's losses on, in a daemon thread that starts when somebody listens: a lease, or a log.
+    """Passes on a client's events, in a daemon thread that starts when it is needed: for a lease, or for the log.
 
-    The thread waits in `poll` on a file descriptor: it holds no lock and no native
-    frame there, so that it may be cut off at the end of the process. Nor does anything else here hold a lock:
-    signal handlers, finalizers and callbacks come back to any of it, and may wait for another thread that is here.
+    The thread waits in `poll` on a file descriptor. It holds no lock and no native frame there, so it can be cut off at
+    the end of the process. Nothing else in this class holds a lock either: signal handlers, finalizers and callbacks
+    can call any method during another, and can wait for another thread that runs one.
     """
 
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
@@ -40,29 +40,30 @@ class Events(Generic[L]):
         self._stopped = False
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._level = _log.Level(native)
-        # Nobody reads the log, and the client is told when somebody does.
+        # Whether the log is off. `log_is_read` is called when it is on.
         self._is_unread = False
         self._unheard = 0
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
-        """Those of greenlets, whose results come with the losses."""
+        """The waits of greenlets. Their results arrive together with the losses."""
 
     def watch(self, lease: L) -> None:
-        """Tells the lease when it is lost."""
+        """Notifies the lease when it is lost."""
         self._watched.add(lease)
         self._start()
 
     def watch_for_log(self) -> None:
-        """What happens from now on is told when it happens, if anybody reads the log or measures the client.
+        """Makes sure that later events are passed on at once, if the log is on or telemetry measures the client.
 
-        A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
+        A greenlet starts no thread, because that can switch greenlets. Its events are passed on when a greenlet waits
+        the next time.
         """
         is_measured = self._watched.telemetry is not None
         if self._thread.has_begun() or (self._is_unread and not is_measured):
             return
         if running_hub() is None and not threads_are_greenlets():
             if self._level.follow() or is_measured:
-                # At the end of the process no thread can be started any more, and nobody reads its log.
+                # At the end of the process no thread can be started any more, and the log is not needed.
                 with contextlib.suppress(RuntimeError):
                     self._start()
             else:
@@ -75,17 +76,17 @@ class Events(Generic[L]):
             self.drop_unheard()
 
     def drop_unheard(self) -> None:
-        """Drops what nobody listens to, so that it does not pile up."""
+        """Takes the queued events if neither the thread nor a lease waits for them, so that they do not pile up."""
         if not self._thread.has_begun() and not self._watched:
             self.deliver()
 
     def log_is_read(self) -> None:
-        """Somebody reads the log that nobody read."""
+        """Called when the log was off and is on now."""
         self._is_unread = False
         self.watch_for_log()
 
     def deliver(self) -> None:
-        """Passes on what has happened, in the calling thread."""
+        """Passes on the queued events, in the calling thread."""
         self._hand_on(_tell)
         self._watched.catch_up()
         _log.catch_up()
@@ -95,32 +96,33 @@ class Events(Generic[L]):
             self._thread.begin()
 
     def stop(self) -> None:
-        """Ends the thread. It is waited for a moment only, as it may run a callback."""
+        """Ends the thread. Waits for it only briefly, because it can be running a callback."""
         self._stopped = True
         if self._thread.has_begun():
             self._native.ring()
             self._thread.join(0.1)
 
     def leave_to_parent(self) -> None:
-        """In the child of a fork, where greenlets go on: what comes is no business of theirs."""
+        """Called in the child of a fork, where greenlets go on. They must ignore the events of the parent."""
         self._is_inherited = True
         self.waits.stop_listening()
 
     def _hand_on(self, tell: Callable[[L], object]) -> None:
-        """Hands on what has happened: to greenlets, to the log, and to lost leases by `tell`.
+        """Passes on the queued events: to greenlets, to the log, and to lost leases by `tell`.
 
-        What was taken from the engine waits here until it was handed on, so that an interrupt loses nothing. A signal
-        handler that comes here meanwhile, and another thread, hand on the same.
+        Events that were taken from the engine stay in a queue until they were passed on, so that an interrupt loses
+        none. A signal handler or another thread that calls this meanwhile passes on the same events.
         """
         if self._is_inherited:
             return
         try:
-            # One step, in which nothing strikes.
+            # One atomic step, which no interrupt can end.
             self._taken.extend(starmap(self._native.drain, [()]))
             while (batch := first(self._taken)) is not None:
                 completed, lost, lines = batch
                 self.waits.answer(completed)
-                # Before the losses, as a callback may end the process, or take its time. It waits for nobody.
+                # The log comes before the losses, because a callback can end the process or take long. Writing the log
+                # does not wait.
                 _log.write(lines)
                 self._watched.tell(lost, tell)
                 take_out(self._taken, batch)
@@ -129,7 +131,9 @@ class Events(Generic[L]):
             raise
 
     def _hear(self) -> None:
-        """The same in a hub of gevent, which calls back nobody who may wait."""
+        """Passes on the queued events in a hub of gevent. Callbacks run in greenlets of their own, because code in the
+        hub must not wait.
+        """
         self._level.follow()
         spawn = sys.modules["gevent"].spawn
         self._hand_on(lambda lease: spawn(lease._on_lost))
@@ -145,7 +149,7 @@ class Events(Generic[L]):
                 self._level.follow()
                 self.deliver()
             except BaseException as error:
-                # Later losses have to be told, whatever a callback or a handler raised.
+                # An error of a callback or a handler must not prevent the reports of later losses.
                 report(error)
 
 
@@ -154,9 +158,9 @@ def _tell(lease: Watched) -> None:
 
 
 def wait_for(descriptor: Descriptor, limit: float = LOOK) -> None:
-    """Waits until something has happened, but no longer than so many seconds. Ctrl-C comes through."""
+    """Waits until there are events, `limit` seconds at the most. Ctrl-C ends the wait."""
     poller = select.poll()
-    # If there is none to be had, it is looked again after that time.
+    # If the system has no descriptor left, the caller tries again after that time.
     with contextlib.suppress(OSError):
         poller.register(descriptor.look(), select.POLLIN)
     poller.poll(limit * 1_000)

@@ -1,8 +1,8 @@
-"""How a greenlet of gevent waits for the engine while the others of its thread go on.
+"""Waits of gevent's greenlets for the engine, during which the other greenlets of the thread can run.
 
-gevent runs the greenlets of a thread by turns; one of them, the hub, waits for all. So a
-call that must wait leaves that to the hub. Nothing here imports gevent: where it runs, the
-program has imported it, and whether it has patched the standard library does not matter.
+The greenlets of a thread take turns. One of them, the hub, waits on behalf of all. A call that must wait therefore
+leaves the wait to the hub. Nothing here imports gevent: a program that uses it has imported it. It does not matter
+whether the standard library is patched.
 """
 
 from __future__ import annotations
@@ -22,32 +22,31 @@ Hub: TypeAlias = Any
 """A `gevent.hub.Hub`."""
 
 READABLE = 1
-"""What a watcher of gevent's loop waits for."""
+"""The event for which a watcher of gevent's loop waits."""
 
 
 class Waits:
-    """The requests of one client that greenlets wait for, in any number of threads.
+    """The requests of one client for which greenlets wait, in any number of threads.
 
-    The client's file descriptor is readable while there are results. Each hub in which
-    greenlets wait listens to it; the one that is first takes all results, and hands those of
-    another hub to it.
+    The client's file descriptor is readable while there are results. Each hub with waiting greenlets listens to it. The
+    first hub that wakes up takes all results, and passes those of another hub to that hub.
     """
 
     def __init__(self, native: _native.Client, hear: Callable[[], None]) -> None:
         self._native = native
-        # Takes what has come, in a hub.
+        # Takes the queued events, in a hub.
         self._hear = hear
         self._requests: dict[int, _Request] = {}
-        # Whose results have come, and are still to be handed on.
+        # The requests whose results have come and were not passed on yet.
         self._settled: list[_native.Settled[_Request]] = []
         self._listening: dict[Hub, _Ear] = {}
 
     def wait(self, hub: Hub, into: list[Any], submit: Callable[..., int], *args: Any, owner: int | None = None) -> None:
-        """Submits a request and appends its result to `into`, at once when it comes: what
-        interrupts the caller after it cannot hide it. A refusal is raised.
+        """Submits a request, and appends its result to `into` as soon as it comes, so that a later interrupt of the
+        caller cannot hide it. Raises a refusal.
 
-        If the greenlet is killed or timed out, or its thread ends, the request is forgotten; a
-        lock that it gets is released.
+        If the greenlet is killed or timed out, or its thread ends, the request is cancelled; a lock that is granted to
+        it is released.
         """
         request = _Request(hub, into, owner, submit, args)
         try:
@@ -68,7 +67,7 @@ class Waits:
             raise request.error
 
     def answer(self, completed: list[_native.Completed]) -> None:
-        """Hands the results on to the waiters, and empties the list. A lock that nobody waits for is released."""
+        """Passes the results to the waiters, and empties the list. Releases a lock without a waiter."""
         _native.settle(completed, self._requests, self._settled)
         while (one := first(self._settled)) is not None:
             request, value, error = one
@@ -81,7 +80,7 @@ class Waits:
             take_out(self._settled, one)
 
     def owners_have_ended(self, numbers: Iterable[int | None]) -> None:
-        """Forgets what the greenlets of an ended thread wait for: none of them goes on."""
+        """Cancels the requests of the greenlets of an ended thread, because none of them can run any more."""
         ended = set(numbers)
         for number, request in list(self._requests.items()):
             if request.owner in ended and self._requests.pop(number, None) is not None:
@@ -89,7 +88,7 @@ class Waits:
                 self._native.cancel(number)
 
     def end(self) -> None:
-        """At the end of the process: the greenlets of this thread that wait end, and let go of what they hold."""
+        """Called at the end of the process. The waiting greenlets of this thread end, and free what they hold."""
         hub = hub_of_thread()
         for number, request in list(self._requests.items()):
             if request.hub is hub and self._requests.pop(number, None) is not None:
@@ -111,7 +110,7 @@ class Waits:
                     made.close()
             ear.listeners.add(request)
             ear.listen()
-            # A signal handler may have waited here meanwhile, and closed it after its own wait.
+            # A signal handler can have waited here meanwhile, and closed the listener after its own wait.
             if self._listening.get(hub) is ear:
                 return
 
@@ -120,20 +119,20 @@ class Waits:
         if ear is None:
             return
         ear.listeners.discard(request)
-        # A watcher that goes on would keep the program from its end.
+        # An active watcher would keep the program from ending.
         if not ear.listeners and self._listening.pop(hub, None) is ear:
             if ear.listeners:
-                # Others came here meanwhile.
+                # Other requests were added meanwhile.
                 self._listening.setdefault(hub, ear).listeners.update(ear.listeners)
             else:
                 ear.close()
 
 
 class _Ear:
-    """How a hub gets results, and for which of its greenlets' requests.
+    """The listener of one hub, with the requests of its greenlets.
 
-    The program may close the descriptor that it listens to: so it looks now and then, and
-    listens to another one.
+    The program can close the descriptor to which it listens. It therefore checks the descriptor regularly, and listens
+    to a new one if necessary.
     """
 
     __slots__ = ("_descriptor", "_hear", "_hub", "_timer", "_watcher", "listeners")
@@ -143,17 +142,18 @@ class _Ear:
         self._hear = hear
         self._descriptor = Descriptor(native)
         self._watcher: Any = None
-        # The watcher keeps the program from its end.
+        # The watcher keeps the program from ending, so the timer need not.
         self._timer = hub.loop.timer(LOOK, LOOK, ref=False)
         self.listeners: set[_Request] = set()
 
     def listen(self) -> None:
         run = self._hub.loop.run_callback
         if self._watcher is None:
-            # If there is none to be had, results come when it looks.
+            # If the system has no descriptor left, results arrive at the next check.
             with contextlib.suppress(OSError):
                 self._watcher = self._hub.loop.io(self._descriptor.look(), READABLE)
-        # Not `_hear` itself: gevent stops a watcher whose callback raises, as Ctrl-C may make it.
+        # The callback is not `_hear` itself: gevent stops a watcher whose callback raises, and Ctrl-C can make `_hear`
+        # raise.
         if self._watcher is not None and not self._watcher.active:
             self._watcher.start(run, self._hear)
         if not self._timer.active:
@@ -175,7 +175,7 @@ class _Ear:
         if not self._descriptor.is_there():
             self._leave()
             self.listen()
-        # It looks at the log's level, too.
+        # This also follows the log's level.
         self._hear()
 
     def _leave(self) -> None:
@@ -186,12 +186,12 @@ class _Ear:
 
 
 def wait_in(hub: Hub, descriptor: Descriptor) -> None:
-    """Waits in a hub until something has happened, or it is time to look whether the descriptor is there."""
+    """Waits in a hub until there are events, or until the descriptor must be checked again."""
     gevent = sys.modules["gevent"]
     try:
         watcher = hub.loop.io(descriptor.look(), READABLE)
     except OSError:
-        # There is none to be had.
+        # The system has no descriptor left.
         gevent.sleep(LOOK)
         return
     with gevent.Timeout(LOOK, False):
@@ -199,7 +199,7 @@ def wait_in(hub: Hub, descriptor: Descriptor) -> None:
 
 
 def _leaving() -> BaseException:
-    """Ends a greenlet silently, or a thread that is one."""
+    """Returns the exception that silently ends a greenlet, or a thread that is a greenlet."""
     is_thread = threads_are_greenlets() and not isinstance(threading.current_thread(), threading._DummyThread)
     exit_of_greenlet: type[BaseException] = sys.modules["gevent"].GreenletExit
     return SystemExit() if is_thread else exit_of_greenlet()
@@ -220,12 +220,12 @@ class _Request:
         self.waiter = sys.modules["gevent.hub"].Waiter(hub)
         self.error: BaseException | None = None
         self.is_abandoned = False
-        """Whether the caller went away without waiting to the end."""
+        """Whether the caller stopped waiting before the result came."""
         self.leaves = False
-        """Whether the process ends, and the caller has no answer."""
+        """Whether the process ends, so that the caller gets no result."""
 
     def settle(self, value: object, error: BaseException | None) -> bool:
-        """Gives the result; says whether anybody waits for it. The second time it does nothing."""
+        """Stores the result. Returns whether the caller still waits for it. A second call does nothing."""
         if self.error is None and not self.into:
             if error is not None:
                 self.error = error
@@ -236,10 +236,10 @@ class _Request:
         return not self.is_abandoned
 
     def wake(self) -> bool:
-        """Lets the greenlet go on; says whether it can. The second time it does nothing."""
+        """Wakes the greenlet. Returns whether it can run. A second call does nothing."""
         loop = self.hub.loop
         if loop is None:
-            return False  # The hub was destroyed, and its greenlets with it.
+            return False  # The hub was destroyed together with its greenlets.
         here = self.hub is sys.modules["greenlet"].getcurrent()
         run = loop.run_callback if here else loop.run_callback_threadsafe
         run(self.waiter.switch, None)

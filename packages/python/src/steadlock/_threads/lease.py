@@ -1,4 +1,4 @@
-"""The lease of a thread: how it is acquired, found again, and released."""
+"""The lease of a thread: how it is acquired, found and released."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from steadlock.errors import SteadlockError
 
 
 class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
-    """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
+    """One grant of a lock, or one re-entry. Returned by a lock, and not made by the program.
 
-    It may be used from any thread.
+    Any thread can use it.
     """
 
     __slots__ = ()
@@ -28,26 +28,26 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
     @property
     def lost(self) -> threading.Event:
-        """Set once the lease is lost, never after its release.
+        """An event that is set when the lease is lost, and never after its release.
 
-        A daemon thread of the client waits for losses, from the first use on at the latest.
+        A daemon thread of the client waits for losses, at the latest from the first use of this property on.
         """
         event = self._event(_new_event)
         self._watch()
         return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
-        """Calls `callback(lease)` once the lease is lost: in a thread of the client,
-        or at once if it is lost already. What it raises goes to `threading.excepthook`, `SystemExit`
-        too: it ends no program."""
+        """Calls `callback(lease)` when the lease is lost: in a thread of the client, or at once if it is lost already.
+        An error of the callback goes to `threading.excepthook`, and so does `SystemExit`, which does not end the
+        program.
+        """
         self._call_when_lost(callback)
 
     def extend(self, lease: Duration | None = None) -> None:
-        """Makes the lease last `lease` from now, or its own length; never shortens it.
+        """Extends the lease to `lease` from now, or to its own length from now. Never shortens it.
 
-        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
-        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
-        if the server does not answer.
+        Raises `LockLostError` if the lease is lost, `NotOwnerError` if it was released, `InvalidArgumentError` for a
+        length below 100 ms or above 24 h, `UnavailableError` if the server does not answer.
         """
         native = self._connection.native
         self._connection.ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
@@ -55,11 +55,11 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
     def release(self) -> ReleaseOutcome:
         """Releases this grant, from any thread. Idempotent.
 
-        Says `expired` or `stolen` for a lost lease, whose record is left alone, and
-        `unknown` if the server does not answer within the command timeout. After an
-        interrupt the release goes on in the background. After the client was closed,
-        which released it, it says what that came to. Raises `MisconfiguredError` if
-        the server's user may not release it; that too is retried in the background.
+        Returns `expired` or `stolen` for a lost lease, and does not touch the record of another owner. Returns
+        `unknown` if the server does not answer within the command timeout. After an interrupt the release goes on in
+        the background. After the client was closed, which released the lease, returns the outcome of that release.
+        Raises `MisconfiguredError` if the server does not permit its user to release the lock; the release is then
+        retried in the background.
         """
         _, outcome, _ = self._release()
         return outcome
@@ -70,7 +70,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
             self._connection.forget(self)
             released = self._connection.ask(native.release, native.submit_release, self._native.id)
         except BaseException:
-            # It may have struck before the release had begun; also one of ours, as signal handlers use locks, too.
+            # The exception can have come before the release began. It can even be an error of this package, because
+            # signal handlers use locks too.
             self._abandon()
             raise
         _, outcome, lost = released
@@ -78,13 +79,15 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         return released
 
     def _abandon(self) -> None:
-        """Has it released in the background, if it is not yet."""
+        """Releases the lease in the background, unless it is released."""
         self._connection.native.release_later(self._native.id)
         self._connection.forget(self)
         self._tell_released("unknown", None)
 
     def _leave(self) -> Exception | None:
-        """The end of a `with`: releases. Returns what the `with` raises, unless its body raised."""
+        """Releases the lease at the end of a `with`. Returns the exception that the `with` must raise if its body did
+        not raise.
+        """
         reason = self._leave_if_lost()
         if reason is None:
             try:
@@ -98,7 +101,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         if not self._native.is_released:
             self._connection.events.watch(self)
         if self._native.lost_reason is not None:
-            # Word of it may have come before, and then nobody would take the lease out.
+            # The event of the loss can have come before this call. The lease would then stay in the list for ever.
             self._connection.watched.discard(self._native.id)
             self._on_lost()
 
@@ -107,7 +110,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
 
 def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:
-    """Takes a lock for the caller and appends its lease to `entered`, or raises why it was not granted."""
+    """Acquires a lock for the caller, and appends the lease to `entered`. Raises if the lock is not granted."""
     refuse_eventlet("acquire")
     granted: list[_native.Lease] = []
     native = connection.native
@@ -115,7 +118,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
     measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
     try:
         if hub is None:
-            # Who cannot go on while the thread waits, and so cannot release what is waited for.
+            # The owners that cannot run while this thread waits, and so cannot release the lock.
             blocked: list[int] = []
             if owner.takes_turns or connection.had_turns:
                 blocked = [lease._owner.number for lease in held_beside(connection, owner)]
@@ -134,13 +137,12 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
         if measured is not None:
             measured.granted(lease._native)
     except BaseException as error:
-        # Ctrl-C may strike between any two lines: a grant that the caller does
-        # not get must not stay.
+        # Ctrl-C can occur between any two lines. A grant that the caller does not get must be released.
         for grant in granted:
             native.release_later(grant.id)
             connection.holds.discard(grant.id, settings.key, owner.number)
             for entry in [entry for entry in entered if entry._native is grant]:
-                # Another thread may have left it meanwhile.
+                # Another thread can have left the scope meanwhile.
                 with suppress(ValueError):
                     entered.remove(entry)
         if measured is not None:
@@ -150,8 +152,9 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
 
 
 def _new_event() -> threading.Event:
-    """An event whose own lock is reentrant: a signal handler may come back to it in the thread that sets it, or waits
-    for it. gevent's own event, where threads are greenlets, has no such lock."""
+    """Makes an event with a reentrant internal lock, because a signal handler can use the event in a thread that is
+    just setting it or waiting for it. If threads are greenlets, gevent's event has no such lock.
+    """
     event = threading.Event()
     state = getattr(event, "__dict__", {})
     if "_cond" in state:
@@ -160,8 +163,9 @@ def _new_event() -> threading.Event:
 
 
 def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:
-    """What the caller took last of a lock. What an ended task of its thread has left held
-    counts too: in a notebook each cell is a task."""
+    """Returns the last lease of a lock that the caller acquired. Also finds a lease that an ended task of the caller's
+    thread left held, because in a notebook each cell is a task.
+    """
     lease = connection.holds.innermost(key, caller.number)
     if lease is not None or not (caller.takes_turns or connection.had_turns):
         return lease
@@ -170,8 +174,9 @@ def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | 
 
 
 def held_beside(connection: Connection[Lease], caller: Caller) -> list[Lease]:
-    """What others hold that take turns with the caller in its thread, and stand still while
-    it waits: other tasks of its event loop, other greenlets, the thread around them."""
+    """Returns the leases of owners that take turns with the caller in its thread and cannot run while it waits: other
+    tasks of its event loop, other greenlets, or the thread that runs them.
+    """
     thread = caller.thread
 
     def is_beside(other: Caller) -> bool:

@@ -18,12 +18,12 @@ from steadlock.errors import Holder, SteadlockError, holder_of, is_not_granted
 
 
 class Scope:
-    """The end of a `with`."""
+    """The base class with the end of a `with`."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
-        # Protocols of context managers ask for a method.
+        # The protocols of context managers require a method, so type checkers see one.
         def __exit__(
             self,
             kind: type[BaseException] | None,
@@ -35,7 +35,7 @@ class Scope:
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
-    """What a lock and a semaphore have in common."""
+    """The common base of locks and semaphores."""
 
     __slots__ = ("_entered",)
 
@@ -44,15 +44,14 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         self._entered: list[Lease] = []
 
     def release(self) -> ReleaseOutcome:
-        """Releases what the caller acquired last of this name: the calling thread, or the task or
-        greenlet that runs in it. What an ended task has left held, others of its thread release.
+        """Releases the last lease of this name that the caller acquired. The caller is the calling thread, or the task
+        or greenlet that runs in it. Other tasks of the same thread can release a lease that an ended task left held.
 
-        Says `released`, or `unknown` if the server does not answer within the command timeout;
-        then the release goes on in the background.
+        Returns `released`, or `unknown` if the server does not answer within the command timeout; the release is then
+        retried in the background.
 
-        Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
-        `NotOwnerError` if the caller holds nothing of it, also because a fixed lease has
-        expired. See `Lease.release`.
+        Raises `LockLostError` if the lock was lost, also if the release is the first to find that; `NotOwnerError` if
+        the caller holds no lease of this name, also because a fixed lease has expired. See `Lease.release`.
         """
         caller = this_caller()
         connection, settings = self._connection, self._settings
@@ -62,7 +61,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
             _, outcome, lost = lease._release()
             is_forgotten = lease._native.is_forgotten
         else:
-            # The core knows what is held under another name of the same lock.
+            # The core also knows leases that are held under another name of the same lock.
             native = connection.native
             number, outcome, lost = connection.ask(
                 native.release_innermost, native.submit_release_innermost, settings.address, caller.number
@@ -74,15 +73,18 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """What the caller took last of this name, as `release` finds it; `None` if it holds nothing of it."""
+        """The last lease of this name that the caller acquired, the one that `release` releases; `None` if there is
+        none.
+        """
         return held_by(self._connection, self._settings.key, this_caller())
 
     def __enter__(self) -> Lease:
         return acquire(self._connection, self._settings, this_caller(), self._entered)
 
     def _innermost_scope(self) -> Lease | None:
-        """The lease of the scope that is left: the caller's innermost, or that of somebody who
-        entered it elsewhere: frameworks end in one thread what they began in another."""
+        """Returns the lease of the scope that ends: the caller's innermost one. If the caller entered none, returns the
+        innermost of another caller, because frameworks end a scope in one thread that they began in another.
+        """
         number = this_caller().number
         entered = self._entered.copy()
         for lease in reversed(entered):
@@ -94,7 +96,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return self._not_owner("nobody is inside of a scope of it; enter it first")
 
     def _tried(self, settings: LockSettings) -> Lease | None:
-        """Acquires it; `None` if another owner holds it, or it is skipped."""
+        """Acquires the lock; returns `None` if another owner holds it, or it is skipped."""
         try:
             return acquire(self._connection, settings, this_caller(), [])
         except SteadlockError as error:
@@ -108,13 +110,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
 
 class Lock(BaseLock):
-    """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
+    """A lock with a name. Made by a `Client`; cheap to make, and any number of threads can share it.
 
-    The thread that acquired it may acquire it again with no server call, unless it is a
-    mutex; every other thread waits, first come, first served. In an event loop the running
-    task is who takes it, and one that would wait for another task of its loop gets
-    `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use it as a context
-    manager, which gives the `Lease`, or like a `threading.RLock`:
+    The thread that holds the lock can acquire it again without a server call, unless the lock is a mutex; other threads
+    wait in order of arrival. In an event loop the owner is the running task. A task that would wait for another task of
+    its loop gets `InvalidArgumentError` at once: such programs use `steadlock.aio`. Use the lock as a context manager,
+    which returns the `Lease`, or like a `threading.RLock`:
 
         with client.lock("report") as lease:
             write_report(fencing_token=lease.token)
@@ -123,20 +124,18 @@ class Lock(BaseLock):
     __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
-        """Acquires the lock; says whether it did. Use `lease` for the grant.
+        """Acquires the lock. Returns whether it was granted; the property `lease` has the lease.
 
-        `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
-        once. A wait without bound ends with `UnavailableError` once the server has not
-        answered for the client's lease; Ctrl-C ends every wait within 100 ms, and leaves
-        nothing behind.
+        `timeout` bounds the wait; -1 means the lock's own `wait`. With `blocking=False` makes one attempt. A wait
+        without a bound ends with `UnavailableError` when the server has not answered for the length of the client's
+        lease. Ctrl-C ends every wait within 100 ms, and leaves nothing on the server.
 
-        For a lock that is skipped in an outage (`on_unavailable="skip"`) it says `False` if the
-        wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
-        on the lock then, and do not look at the result.
+        If the lock is skipped in an outage (`on_unavailable="skip"`), returns `False` if the wait has a bound. Without
+        a bound raises `UnavailableError` with `skipped`, because callers then rely on the lock and do not check the
+        result.
 
-        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
-        `LockLostError` (this thread has lost a lease of it that was renewed, and has not
-        left it yet), `ClosedError`.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`, `LockLostError` (this thread has lost
+        an auto-renewed lease of the lock and has not released it yet), `ClosedError`.
         """
         settings = self._settings.blocking(blocking, timeout)
         try:
@@ -154,8 +153,8 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Lease | None:
-        """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
-        is skipped in an outage.
+        """Acquires the lock within `wait`, and returns the lease; `None` if another owner holds the lock, or it is
+        skipped in an outage.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
@@ -168,27 +167,27 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Hold:
-        """A context manager like the lock itself, with other settings:
-        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`, and
-        `UnavailableError` with `skipped` if the lock is skipped in an outage; the body does not
-        run then."""
+        """Returns a context manager like the lock itself, with other settings: `with lock.hold(wait=5) as lease:`. It
+        raises `LockTimeoutError` after `wait`, and `UnavailableError` with `skipped` if the lock is skipped in an
+        outage; the body does not run then.
+        """
         return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
-        """Whether the caller holds the lock now, by a lease that is valid. A local check."""
+        """Whether the caller holds the lock now with a valid lease. Makes no server call."""
         return self._is_held()
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock. Asks the server."""
+        """Asks the server whether the lock is held."""
         return self.holder() is not None
 
     def holder(self) -> Holder | None:
-        """Who holds the lock, and for how long if nothing renews it; `None` if it is free.
-        Asks the server.
+        """Asks the server for the holder of the lock, and for how long it holds the lock if nothing renews it; `None`
+        if the lock is free.
 
-        Of several readers, or of holders of permits, it is the one whose record ends last.
-        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
-        or several locks as one: ask each of them), `ClosedError`.
+        If there are several readers or holders of permits, returns the one whose record ends last. Raises
+        `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name, or a composite lock: ask its
+        members), `ClosedError`.
         """
         connection = self._connection
         native = connection.native
@@ -197,12 +196,11 @@ class Lock(BaseLock):
 
 
 class ReadWriteLock(ReadWriteLockBase[Lock]):
-    """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
+    """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out, for two seconds at a time, so that neither
-    side starves. The thread that holds the write side may take the read side too, and
-    keeps it when it releases the write side. The other way round is refused as
-    `InvalidArgumentError`, since it would wait for itself.
+    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves. The thread that
+    holds the write side can acquire the read side too, and keeps it when it releases the write side. The reverse is
+    refused with `InvalidArgumentError`, because the thread would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")
         with catalogue.read:
@@ -213,7 +211,7 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
 
 
 class Hold(Scope, Uncopied):
-    """One `with` of a lock or semaphore. Made by their `hold`; used once."""
+    """One `with` of a lock or semaphore. Made by `hold`; can be used once."""
 
     __slots__ = ("_connection", "_entered", "_is_entered", "_settings")
     _instead = HOW_WITH_LOCKS
@@ -235,4 +233,4 @@ class Hold(Scope, Uncopied):
         return self._entered[0] if self._entered else None
 
     def _not_entered(self) -> None:
-        """Who ends it twice does no harm."""
+        """Returns no error, because a second end does no harm."""

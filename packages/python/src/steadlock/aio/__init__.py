@@ -1,12 +1,12 @@
-"""Steadlock for asyncio: the same names as in `steadlock`, awaited.
+"""Steadlock for asyncio: the same API as `steadlock`, with coroutines.
 
     async with steadlock.aio.connect("redis://localhost") as client:
         async with client.lock("stock") as lease:
             await sell(fencing_token=lease.token)
 
-A lock is owned by the task that calls `acquire()`: a child task is another owner. If a
-lease is lost inside of `async with`, the task is cancelled there, and the cancellation
-leaves the block as `LockLostError`. A client belongs to one event loop at a time.
+The owner of a lock is the task that calls `acquire()`; a child task is another owner. If a lease is lost inside
+`async with`, the task is cancelled there, and the block raises `LockLostError` instead of the cancellation. A client
+belongs to one event loop at a time.
 """
 
 from steadlock.aio._client import Client, Connecting, LazyClient, connect, redlock

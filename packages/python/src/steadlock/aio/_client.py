@@ -1,4 +1,4 @@
-"""The client of a program with asyncio."""
+"""The client for asyncio."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ def connect(
 ) -> Connecting | LazyClient:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
-    Arguments, defaults and errors are those of `steadlock.connect`; errors come when the
-    result is awaited.
+    Arguments, defaults and errors are those of `steadlock.connect`; the errors are raised when the result is awaited.
 
-    With `lazy` it gives a client at once, which connects at its first use: a module makes one
-    before any event loop runs, and decorates with it. It may be awaited, which gives itself.
-    Errors of arguments come from this call then.
+    With `lazy` it returns a client at once, which connects at its first use. A module can make such a client before any
+    event loop runs, and use it for decorators. Awaiting the client returns the client itself. Errors of arguments are
+    raised by this call then.
 
         client = connect(url, lazy=True)
 
@@ -102,11 +101,11 @@ def redlock(
     lazy: bool = False,
     **options: Unpack[ClientOptions],
 ) -> Connecting | LazyClient:
-    """Connects to several independent primaries, of which a majority holds each lock:
-    `client = await redlock(urls)`, or `async with redlock(urls) as client`.
+    """Connects to several independent primaries, a majority of which holds each lock: `client = await redlock(urls)`,
+    or `async with redlock(urls) as client`.
 
-    Arguments, defaults, errors and the promise are those of `steadlock.redlock`; errors
-    come when the result is awaited. `lazy` is as for `connect`.
+    Arguments, defaults, errors and the guarantee are those of `steadlock.redlock`; the errors are raised when the
+    result is awaited. `lazy` is as for `connect`.
     """
 
     refuse_others("redlock", options)
@@ -118,7 +117,7 @@ def redlock(
 
 
 class Connecting(Uncopied):
-    """A client that is about to connect. Made by `connect` and `redlock`; awaited or entered once."""
+    """A client that has not connected yet. Made by `connect` and `redlock`; can be awaited or entered once."""
 
     __slots__ = ("_client", "_start")
     _instead = HOW_WITH_CLIENTS
@@ -144,7 +143,7 @@ class Connecting(Uncopied):
             await self._client.close()
 
     if not TYPE_CHECKING:
-        # Type checkers say it themselves, of every name.
+        # Type checkers report every missing name themselves.
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_") or not hasattr(Client, name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -164,11 +163,11 @@ class Connecting(Uncopied):
 
 
 class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
-    """One connection to one server, or to each of several primaries, for the tasks of one
-    event loop. Made by `connect` and `redlock`.
+    """A client of one server, or of several primaries, for the tasks of one event loop. Made by `connect` and
+    `redlock`.
 
-    As a context manager it closes itself. After a `fork` it works in the child's own
-    loop too, which holds none of its parent's locks.
+    As a context manager, it closes at the end. After a `fork` it works in the child's own loop too; the child holds
+    none of its parent's locks.
     """
 
     @overload
@@ -222,15 +221,15 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         on_unavailable: OnUnavailable | None = None,
         on_busy: OnBusy = "raise",
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
-        """Decorates a coroutine function so that it runs under a lock named after its arguments.
+        """Decorates a coroutine function so that it runs while a lock is held whose name contains its arguments.
 
             @client.synchronized("user:{user_id}")
             async def pay(user_id: int) -> None: ...
 
-        Raises `LockTimeoutError` after `wait`. With `on_busy="skip"` the call gives `None` instead,
-        and the function does not run: `wait=0` skips it at once if another owner holds the lock. So
-        it does, whatever `on_busy` says, if the lock is skipped in an outage
-        (`on_unavailable="skip"`, here or of the client). The other arguments are those of `lock`.
+        A call raises `LockTimeoutError` after `wait`. With `on_busy="skip"` it returns `None` instead, and the function
+        does not run: with `wait=0`, this happens at once if another owner holds the lock. If the lock is skipped in an
+        outage (`on_unavailable="skip"`, here or for the client), the call returns `None` for either value of `on_busy`.
+        The other arguments are those of `lock`.
         """
 
         if_busy = skips_if_busy(on_busy)
@@ -272,41 +271,39 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         return decorate
 
     async def force_release(self, lock: BaseLock) -> bool:
-        """Takes a lock from its holder; says whether there was one. For operators.
+        """Removes the record of a lock, so that its holder loses it. Returns whether the lock was held. For operators.
 
-        The holder goes on until its next renewal tells it of the loss. From a semaphore
-        all permits are taken, from the read side of a lock all readers.
+        The holder goes on until its next renewal finds the loss. For a semaphore, removes the records of all permits;
+        for a read side, those of all readers.
 
-        Raises `InvalidArgumentError` for several locks as one and for a lock of another
-        client, `UnavailableError` if the answer did not come: then look whether it is
-        still held; `MisconfiguredError`, `ClosedError`. It goes on when its caller is
-        cancelled.
+        Raises `InvalidArgumentError` for a composite lock and for a lock of another client; `UnavailableError` if no
+        reply came: then check whether the lock is still held; `MisconfiguredError`, `ClosedError`. A cancellation of
+        the caller does not stop it.
         """
         connection, address = self._connection, self._settings_of(lock, "release").address
         was_held: bool = await connection.mailbox.outcome("release", connection.native.submit_force_release, address)
         return was_held
 
     async def set_limit(self, name: str, limit: int) -> bool:
-        """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
+        """Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
 
-        Who holds permits keeps them; while more are held than the new limit allows, none
-        is granted. From then on who asks with the old limit gets `MisconfiguredError`.
-        Says whether it was changed: while nobody holds a permit there is no limit to
-        change, and the next one to take some brings its own.
+        Holders keep their permits, and none is granted while more are held than the new limit allows. From then on,
+        calls with the old limit get `MisconfiguredError`. Returns whether the limit was changed: while no permit is
+        held there is no limit to change, and the next acquisition sets its own.
 
-        Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
-        the answer did not come: then ask again, it is idempotent; `MisconfiguredError`,
-        `ClosedError`. It goes on when its caller is cancelled.
+        Raises `InvalidArgumentError` for a limit out of its range; `UnavailableError` if no reply came: then call
+        again, because the call is idempotent; `MisconfiguredError`, `ClosedError`. A cancellation of the caller does
+        not stop it.
         """
         connection, address = self._connection, self._permit_address(name, limit)
         was_held: bool = await connection.mailbox.outcome("set_limit", connection.native.submit_set_limit, address)
         return was_held
 
     async def close(self) -> None:
-        """Closes the connection, within 0.5 s. Idempotent.
+        """Closes the client; takes 0.5 s at the most. Idempotent.
 
-        Waiting tasks get `ClosedError`; what is held is lost with reason `closed`, and
-        then released. A close whose caller is cancelled goes on.
+        Waiting tasks get `ClosedError`; held leases are lost with the reason `closed` and then released. A cancellation
+        of the caller does not stop the close.
         """
         await self._connection.close()
 
@@ -334,9 +331,9 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 class LazyClient(Client):
     """A client that connects at its first use. Made by `connect` and `redlock` with `lazy=True`.
 
-    `client = await connect(url, lazy=True)` gives the same object.
+    `client = await connect(url, lazy=True)` returns the same object.
     """
 
     def __await__(self) -> Generator[Any, None, Client]:
         return self
-        yield  # Never: there is nothing to wait for.
+        yield  # Never reached; it makes this function a generator. There is nothing to wait for.

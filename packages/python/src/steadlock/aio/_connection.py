@@ -1,4 +1,4 @@
-"""How the calls of tasks run."""
+"""The calls of tasks to the engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Connection(ConnectionBase[L]):
             if self.telemetry is not None:
                 self.telemetry.closed()
         end = time.monotonic() + _log.FLUSH_LIMIT
-        # The writer is no business of any loop, and so sets no event of one.
+        # The log's writer belongs to no event loop, so it cannot set an event, and this code polls.
         while _log.is_behind() and time.monotonic() < end:  # noqa: ASYNC110
             await asyncio.sleep(_log.FLUSH_STEP)
 

@@ -1,4 +1,4 @@
-"""The lease of a task: how it is acquired, and released."""
+"""The lease of a task: its acquisition and its release."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from steadlock.aio._mailbox import Request
 from steadlock.errors import SteadlockError
 
 Owner: TypeAlias = TaskOwner | Caller | None
-"""A task; a thread that called outside of an event loop; nobody, of a callback."""
+"""A task; a thread that called outside of an event loop; `None` for a callback, which owns nothing."""
 
 
 class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
-    """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
+    """One grant of a lock, or one re-entry. Returned by a lock, and not made by the program.
 
-    It may be used by any task of its loop.
+    Any task of its loop can use it.
     """
 
     __slots__ = ("_scope",)
@@ -35,23 +35,22 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
 
     @property
     def lost(self) -> asyncio.Event:
-        """Set once the lease is lost, never after its release."""
+        """An event that is set when the lease is lost, and never after its release."""
         event = self._event(asyncio.Event)
         self._watch()
         return event
 
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
-        """Calls `callback(lease)` in the loop once the lease is lost, or at once if it is
-        lost already. What it raises goes to the loop's exception handler, `SystemExit` too: it ends no
-        program."""
+        """Calls `callback(lease)` in the loop when the lease is lost, or at once if it is lost already. An error of the
+        callback goes to the loop's exception handler, and so does `SystemExit`, which does not end the program.
+        """
         self._call_when_lost(callback)
 
     async def extend(self, lease: Duration | None = None) -> None:
-        """Makes the lease last `lease` from now, or its own length; never shortens it.
+        """Extends the lease to `lease` from now, or to its own length from now. Never shortens it.
 
-        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
-        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
-        if the server does not answer.
+        Raises `LockLostError` if the lease is lost, `NotOwnerError` if it was released, `InvalidArgumentError` for a
+        length below 100 ms or above 24 h, `UnavailableError` if the server does not answer.
         """
         connection = self._connection
         submit = connection.native.submit_extend
@@ -60,16 +59,17 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
         """Releases this grant, from any task. Idempotent.
 
-        Says `expired` or `stolen` for a lost lease, whose record is left alone, and
-        `unknown` if the server does not answer within the command timeout. A release
-        whose caller is cancelled goes on. After the client was closed, which released it,
-        it says what that came to.
+        Returns `expired` or `stolen` for a lost lease, and does not touch the record of another owner. Returns
+        `unknown` if the server does not answer within the command timeout. A cancellation of the caller does not stop
+        the release. After the client was closed, which released the lease, returns the outcome of that release.
         """
         return self._outcome(self._begin_release())
 
     def _begin_release(self) -> Request | None:
-        """In the client's loop it begins with the call: a task that is cancelled before its first step has
-        released too. Elsewhere it begins when that loop runs it."""
+        """Begins the release during the call, if the call comes in the client's loop: then a task that is cancelled
+        before its first step has released too. In another loop returns `None`, and the release begins when that loop
+        runs the coroutine.
+        """
         return self._post_release() if self._connection.mailbox.is_at_home() else None
 
     def _post_release(self) -> Request:
@@ -81,7 +81,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return request
 
     def _release_ended(self, future: asyncio.Future[Released]) -> None:
-        """For the telemetry, whether anybody awaits the release or not."""
+        """Reports the end to the telemetry, even if no caller awaits the release."""
         if future.cancelled() or future.exception() is not None:
             self._tell_released("unknown", None)
         else:
@@ -97,19 +97,21 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return released
 
     def _abandon(self) -> None:
-        """Has it released in the background. Idempotent."""
+        """Releases the lease in the background. Idempotent."""
         self._scope = None
         self._connection.native.release_later(self._native.id)
         self._connection.forget(self)
         self._tell_released("unknown", None)
 
     def _begin_to_leave(self) -> Request | LostReason:
-        """The end of an `async with`: begins the release; or says why the lease is lost."""
+        """Begins the release at the end of an `async with`. Returns the request, or the reason for the loss of a lost
+        lease.
+        """
         self._scope = None
         return self._leave_if_lost() or self._post_release()
 
     async def _left(self, begun: Request | LostReason) -> Exception | None:
-        """Gives the exception that the `async with` raises, unless its body raised."""
+        """Waits for the release. Returns the exception that the `async with` must raise if its body did not raise."""
         reason: LostReason | None
         if isinstance(begun, Request):
             try:
@@ -121,7 +123,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         return None if reason is None else _native.lost_error(self.name, reason, self._native.is_forgotten)
 
     def _enter(self, cancel: Callable[[], None]) -> None:
-        """Calls `cancel` if the lease is lost inside of the scope that begins now."""
+        """Begins a scope. Calls `cancel` if the lease is lost inside it."""
         self._scope = cancel
         if self._native.lost_reason is None:
             self._connection.watched.add(self)
@@ -139,13 +141,14 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         super()._on_lost()
 
     def _cancel_scope(self) -> None:
-        """Once only: the scope takes back one cancellation."""
+        """Cancels the scope, once only: the scope undoes only one cancellation."""
         cancel, self._scope = self._scope, None
         loop = asyncio._get_running_loop()
         if cancel is None:
             return
         if loop is not None and asyncio.current_task(loop) is not None:
-            # Later: a task that cancels itself would meet that after the scope.
+            # Not at once: a task that cancels itself would be interrupted only at its next `await`, which can come
+            # after the scope.
             loop.call_soon(cancel)
         else:
             cancel()
@@ -155,7 +158,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         if loop is None:
             report(error)
             return
-        # An exception handler of the program may raise, too.
+        # The program's exception handler can raise too.
         try:
             loop.call_exception_handler({"message": f"on_lost of {self!r} raised", "exception": error})
         except BaseException as raised:
@@ -163,7 +166,7 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
 
 
 async def acquire(connection: Connection[Lease], settings: LockSettings, owner: Owner) -> Lease:
-    """Takes a lock for its owner, or raises why it was not granted."""
+    """Acquires a lock for the owner. Raises if the lock is not granted."""
     mailbox = connection.mailbox
     number = None if owner is None else owner.number
     measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
@@ -178,14 +181,14 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
         lease = Lease(connection, answer, owner, settings.key)
         connection.holds.add(lease, answer, settings.key, number)
         if owner is None:
-            # It lives while somebody refers to it, from its beginning on.
+            # Without an owner, the lease lives only while the program refers to it, from the start on.
             connection.holds.owners_have_ended([None])
         else:
             owner.watch_end()
         if measured is not None:
             measured.granted(answer)
     except BaseException as error:
-        # Cancelled, dropped with its loop, or struck by what a signal handler raised.
+        # The coroutine was cancelled, dropped with its loop, or interrupted by a signal handler.
         def undo(error: BaseException = error) -> None:
             if request is not None:
                 mailbox.abandon(request)

@@ -23,15 +23,16 @@ from steadlock.errors import Holder, InvalidArgumentError, SteadlockError, holde
 
 
 class Scope:
-    """What `async with` calls: functions that give a coroutine, as one that awaited it would cost another.
+    """The methods for `async with`. They are plain functions that return a coroutine, because a coroutine that awaits
+    it would cost another one.
 
-    The release begins with the call of `__aexit__`: what strikes a task skips none.
+    The release begins with the call of `__aexit__`, so no interrupt of the task can prevent it.
     """
 
     __slots__ = ()
 
     if TYPE_CHECKING:
-        # Protocols of context managers ask for `async` methods.
+        # The protocols of context managers require `async` methods, so type checkers see these.
         async def __aenter__(self) -> Lease: ...
         async def __aexit__(
             self,
@@ -51,7 +52,7 @@ class Scope:
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
-    """What a lock and a semaphore have in common."""
+    """The common base of locks and semaphores."""
 
     __slots__ = ("_entered",)
 
@@ -60,13 +61,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         self._entered: Entered = {}
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Releases what the calling task acquired last of this name; outside of an event loop, what the
-        calling thread did. Says `released`, or `unknown` if the server does not answer within the
-        command timeout; then it goes on.
+        """Releases the last lease of this name that the calling task acquired; outside of an event loop, the last one
+        of the calling thread. Returns `released`, or `unknown` if the server does not answer within the command
+        timeout; the release is then retried in the background.
 
-        Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
-        `NotOwnerError` if the task holds nothing of it, also because a fixed lease has
-        expired. See `Lease.release`.
+        Raises `LockLostError` if the lock was lost, also if the release is the first to find that; `NotOwnerError` if
+        the task holds no lease of this name, also because a fixed lease has expired. See `Lease.release`.
         """
         owner = this_owner()
         lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
@@ -76,7 +76,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
     @property
     def lease(self) -> Lease | None:
-        """What the calling task took last of this name; `None` if it holds nothing of it."""
+        """The last lease of this name that the calling task acquired and still holds; `None` if there is none."""
         owner = this_owner()
         return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
@@ -84,16 +84,16 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return Hold(self._connection, self._settings)._enter(self)
 
     def _innermost_scope(self) -> Hold | None:
-        """The scope that is left."""
+        """Returns the scope that ends."""
         is_in_loop = asyncio._get_running_loop() is not None
         entered = self._entered.get(asyncio.current_task() if is_in_loop else None)
         if entered is None and len(self._entered) == 1:
-            # A framework ends in one task what it began in another: a fixture of pytest.
+            # A framework can end a scope in one task that it began in another, as a fixture of pytest does.
             (entered,) = self._entered.values()
         return entered[-1] if entered else None
 
     def _take_out(self, hold: Hold) -> None:
-        """This scope is left. Idempotent."""
+        """Removes a scope that ends. Idempotent."""
         scopes = self._entered.get(hold._task)
         if scopes is None:
             return
@@ -113,7 +113,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return self._outcome(released, lease._native.is_forgotten)
 
     async def _release_unknown(self, owner: Owner) -> ReleaseOutcome:
-        """Of what the core may know of, if it is held under another name of the same lock."""
+        """Releases a lease that only the core can know, because it is held under another name of the same lock."""
         if owner is None:
             raise self._not_owner("it was called in a callback, which owns nothing; use lease.release()")
         connection = self._connection
@@ -129,7 +129,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: Owner) -> Lease | None:
-        """Acquires it; `None` if another owner holds it, or it is skipped."""
+        """Acquires the lock; returns `None` if another owner holds it, or it is skipped."""
         try:
             return await acquire(self._connection, settings, owner)
         except SteadlockError as error:
@@ -139,16 +139,15 @@ class BaseLock(NamedLock[Connection[Lease], Lease], Scope):
 
 
 class Lock(BaseLock):
-    """A lock by name. Made by a `Client`; cheap, and shared by tasks as they like.
+    """A lock with a name. Made by a `Client`; cheap to make, and any number of tasks can share it.
 
-    The task that acquired it may acquire it again with no server call, unless it is a
-    mutex; every other task waits, first come, first served. The owner is the task that
-    *calls* a method, not the one that awaits it: `asyncio.wait_for(lock.acquire(), 5)`
-    works. A helper task that calls `acquire` (one of `create_task`, `gather` or `wait_for` around a
-    coroutine of your own) is the owner, not its caller; when it ends, the lock is released with a
-    `RuntimeWarning`. Outside of an event loop the owner is the calling thread, as in
-    `loop.run_until_complete(lock.acquire())` and `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`.
-    Use it as a context manager, which gives the `Lease`:
+    The task that holds the lock can acquire it again without a server call, unless the lock is a mutex; other tasks
+    wait in order of arrival. The owner is the task that *calls* a method, not the task that awaits it, so
+    `asyncio.wait_for(lock.acquire(), 5)` works. If a helper task calls `acquire` (a task of `create_task`, `gather` or
+    `wait_for` around your own coroutine), the helper task is the owner, and not its caller; when the helper task ends,
+    the lock is released with a `RuntimeWarning`. Outside of an event loop the owner is the calling thread, as in
+    `loop.run_until_complete(lock.acquire())` and `asyncio.run_coroutine_threadsafe(lock.acquire(), loop)`. Use the lock
+    as a context manager, which returns the `Lease`:
 
         async with client.lock("report") as lease:
             await write_report(fencing_token=lease.token)
@@ -157,19 +156,19 @@ class Lock(BaseLock):
     __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Coroutine[Any, Any, bool]:
-        """Acquires the lock; says whether it did. Use `lease` for the grant.
+        """Acquires the lock. Returns whether it was granted; the property `lease` has the lease.
 
-        `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
-        once. A wait without bound ends with `UnavailableError` once the server has not
-        answered for the client's lease. A caller that is cancelled leaves nothing behind.
+        `timeout` bounds the wait; -1 means the lock's own `wait`. With `blocking=False` makes one attempt. A wait
+        without a bound ends with `UnavailableError` when the server has not answered for the length of the client's
+        lease. A cancelled call leaves nothing on the server.
 
-        For a lock that is skipped in an outage (`on_unavailable="skip"`) it says `False` if the
-        wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
-        on the lock then, and do not look at the result.
+        If the lock is skipped in an outage (`on_unavailable="skip"`), returns `False` if the wait has a bound. Without
+        a bound raises `UnavailableError` with `skipped`, because callers then rely on the lock and do not check the
+        result.
 
-        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (also in a callback of
-        the loop, which could not release it), `LockLostError` (this task has lost a lease of it that
-        was renewed, and has not left it yet), `ClosedError`.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (also in a callback of the loop, which
+        could not release the lock), `LockLostError` (this task has lost an auto-renewed lease of the lock and has not
+        released it yet), `ClosedError`.
         """
         owner = this_owner()
         if owner is None:
@@ -189,12 +188,12 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
-        """Acquires the lock within `wait` and returns the lease; `None` if another owner holds it, or it
-        is skipped in an outage.
+        """Acquires the lock within `wait`, and returns the lease; `None` if another owner holds the lock, or it is
+        skipped in an outage.
 
-        `wait=None` waits as long as the server answers. Called in a callback of the loop, the lease has no
-        owner, and is released with a `RuntimeWarning` once nobody refers to it. Raises what `acquire` raises
-        otherwise.
+        `wait=None` waits as long as the server answers. If the call comes from a callback of the loop, the lease has no
+        owner, and is released with a `RuntimeWarning` when the program does not refer to it any more. Otherwise raises
+        what `acquire` raises.
         """
         return self._tried(self._settings.but(wait, lease, max_hold, renew), this_owner())
 
@@ -205,27 +204,27 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Hold:
-        """A context manager like the lock itself, with other settings:
-        `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`, and
-        `UnavailableError` with `skipped` if the lock is skipped in an outage; the body does not
-        run then."""
+        """Returns a context manager like the lock itself, with other settings:
+        `async with lock.hold(wait=5) as lease:`. It raises `LockTimeoutError` after `wait`, and `UnavailableError` with
+        `skipped` if the lock is skipped in an outage; the body does not run then.
+        """
         return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
-        """Whether the calling task holds the lock now, by a lease that is valid."""
+        """Whether the calling task holds the lock now with a valid lease. Makes no server call."""
         return self._is_held()
 
     async def locked(self) -> bool:
-        """Whether anybody holds the lock. Asks the server."""
+        """Asks the server whether the lock is held."""
         return await self.holder() is not None
 
     async def holder(self) -> Holder | None:
-        """Who holds the lock, and for how long if nothing renews it; `None` if it is free.
-        Asks the server.
+        """Asks the server for the holder of the lock, and for how long it holds the lock if nothing renews it; `None`
+        if the lock is free.
 
-        Of several readers, or of holders of permits, it is the one whose record ends last.
-        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
-        or several locks as one: ask each of them), `ClosedError`.
+        If there are several readers or holders of permits, returns the one whose record ends last. Raises
+        `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name, or a composite lock: ask its
+        members), `ClosedError`.
         """
         connection = self._connection
         submit = connection.native.submit_inspect
@@ -243,12 +242,11 @@ class Lock(BaseLock):
 
 
 class ReadWriteLock(ReadWriteLockBase[Lock]):
-    """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
+    """A lock with two sides: many owners can hold `read`, or one owner `write`. Made by a `Client`.
 
-    A waiting writer keeps new readers out, for two seconds at a time, so that neither
-    side starves. The task that holds the write side may take the read side too, and
-    keeps it when it releases the write side. The other way round is refused as
-    `InvalidArgumentError`, since it would wait for itself.
+    A waiting writer keeps new readers out for two seconds at a time, so that neither side starves. The task that holds
+    the write side can acquire the read side too, and keeps it when it releases the write side. The reverse is refused
+    with `InvalidArgumentError`, because the task would wait for itself.
 
         catalogue = client.read_write_lock("catalogue")
         async with catalogue.read:
@@ -259,7 +257,7 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
 
 
 class Hold(Scope, Uncopied):
-    """One `async with` of a lock or semaphore. Made by their `hold`; used once."""
+    """One `async with` of a lock or semaphore. Made by `hold`; can be used once."""
 
     __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task")
     _instead = HOW_WITH_LOCKS
@@ -268,7 +266,7 @@ class Hold(Scope, Uncopied):
         self._connection = connection
         self._settings = settings
         self._lease: Lease | None = None
-        # The task inside of the scope, and what asyncio needs to tell cancellations apart.
+        # The task inside the scope, its count of cancellations at the start, and whether this scope has cancelled it.
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._cancelled = False
@@ -277,7 +275,7 @@ class Hold(Scope, Uncopied):
         return self._enter(None)
 
     async def _enter(self, lock: BaseLock | None) -> Lease:
-        """Acquires the lock, and appends this scope to those of the lock that its task has entered."""
+        """Acquires the lock, and adds this scope to the scopes of the lock that the task has entered."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
         try:
@@ -289,13 +287,13 @@ class Hold(Scope, Uncopied):
             if lock is not None:
                 lock._entered.setdefault(task, []).append(self)
         except BaseException:
-            # What a signal handler raises may strike after the grant.
+            # An exception of a signal handler can come after the grant.
             _native.uninterrupted(self._undo, lock)
             raise
         return lease
 
     def _undo(self, lock: BaseLock | None) -> None:
-        """It was not entered. Idempotent."""
+        """Undoes a failed entry. Idempotent."""
         if self._lease is not None:
             self._lease._abandon()
         if lock is not None:
@@ -308,10 +306,10 @@ class Hold(Scope, Uncopied):
     def _take_out(self, hold: Hold) -> None: ...
 
     async def _not_entered(self, body_raised: bool) -> None:
-        """A second end does no harm."""
+        """Does nothing, because a second end does no harm."""
 
     def _abandon(self) -> None:
-        """Has it released in the background. Idempotent."""
+        """Releases the lease in the background. Idempotent."""
         if self._lease is not None:
             self._lease._abandon()
         self._task = None
@@ -319,7 +317,9 @@ class Hold(Scope, Uncopied):
     def _begin_to_leave(
         self, kind: type[BaseException] | None, raised: BaseException | None
     ) -> Coroutine[Any, Any, None]:
-        """Begins to release, and gives what awaits that; outside of the client's loop that begins it, too."""
+        """Begins the release, and returns the coroutine that waits for it. Outside of the client's loop, the coroutine
+        begins the release too.
+        """
         if self._connection.mailbox.is_at_home():
             return self._leave(kind, raised)
         return self._leave_later(kind, raised)
@@ -339,7 +339,8 @@ class Hold(Scope, Uncopied):
         self._task = None
         our_cancellation = False
         if self._cancelled and task is not None:
-            # As asyncio.timeout does: a cancellation that somebody else asked for goes on.
+            # The same rule as in `asyncio.timeout`: if other code has cancelled the task too, that cancellation stays
+            # in effect.
             asked = task.uncancel() > self._cancelling
             is_ours = task is asyncio.current_task() and not asked
             our_cancellation = kind is asyncio.CancelledError and is_ours
@@ -348,7 +349,9 @@ class Hold(Scope, Uncopied):
     async def _left(
         self, lease: Lease, begun: Request | LostReason, raised: BaseException | None, may_raise: bool
     ) -> None:
-        """Raises `LockLostError` for a lost lease, unless the body raised; what that raised says it in a note."""
+        """Waits for the release. Raises `LockLostError` for a lost lease, unless the body raised: then the body's
+        exception gets a note.
+        """
         error = await lease._left(begun)
         try:
             if error is not None and may_raise:
@@ -356,17 +359,19 @@ class Hold(Scope, Uncopied):
             if error is not None and raised is not None:
                 _note(raised, error)
         finally:
-            # Its traceback has this frame.
+            # Breaks a reference cycle: the traceback of the error refers to this frame.
             error = None
 
     def _cancel(self) -> None:
-        """The lease is lost: what runs in the scope must not go on."""
+        """Cancels the task in the scope, because the lease is lost."""
         if self._task is not None and self._lease is not None and not self._task.get_loop().is_closed():
             self._cancelled = self._task.cancel(f"{self._lease!r}")
 
 
 def _note(raised: BaseException, error: Exception) -> None:
-    """Has what the body raised say what else went wrong, which is not raised. Once, for several levels of one lock."""
+    """Adds a note about `error` to the exception of the body, because `error` is not raised. Adds it once, even for
+    several levels of one lock.
+    """
     text = str(error)
     with suppress(Exception):
         if raised is not error and text not in getattr(raised, "__notes__", ()):
@@ -374,4 +379,4 @@ def _note(raised: BaseException, error: Exception) -> None:
 
 
 Entered: TypeAlias = dict[asyncio.Task[Any] | None, list[Hold]]
-"""The scopes of one lock that tasks are in, innermost last."""
+"""The entered scopes of one lock by task, innermost last."""

@@ -1,4 +1,4 @@
-"""How results come from the engine's thread to an event loop."""
+"""The delivery of results from the engine's thread to an event loop."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ L = TypeVar("L", bound=Watched)
 class Mailbox(Generic[L]):
     """Futures for requests, completed in batches.
 
-    The engine makes a file descriptor readable once for a batch, without the GIL; the
-    loop then takes all results that have come. It refers to no connection, so that a
-    client can be collected while its mailbox is known to a loop.
+    The engine makes a file descriptor readable once for a batch, without the GIL; the loop then takes all queued
+    results. A mailbox refers to no connection, so that a client can be garbage while a loop still refers to its
+    mailbox.
 
-    A finalizer or a signal handler may post in the midst of any of this, and an interrupt
-    strike there: what goes out and what has come waits in queues until it was handed on.
+    A finalizer or a signal handler can post a request during any of these methods, and an interrupt can end them.
+    Requests and results therefore stay in queues until they were passed on.
     """
 
     def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
@@ -39,31 +39,31 @@ class Mailbox(Generic[L]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._outgoing: deque[Request] = deque()
-        # The end of this turn of the loop, how many were posted in it, and whether tasks come one at a time.
+        # The callback at the end of this turn of the loop, the number of requests in this turn, and whether turns have
+        # one request each.
         self._turn: asyncio.Handle | None = None
         self._posted = 0
         self._one_by_one = True
         self._requests: dict[int, Request] = {}
-        # What was taken from the engine, and whose results those are.
+        # The events that were taken from the engine, and the requests with their results.
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._settled: list[_native.Settled[Request]] = []
-        # Whether the loop is left once nobody waits for anything.
+        # Whether to leave the loop when no request is pending.
         self._is_leaving = False
 
     def post(self, operation: str, submit: Callable[..., int], *args: Any, goes_on: bool = True) -> Request:
-        """Asks the engine for something; its result comes in the request's future. A request
-        that `goes_on` is made even if the loop ends before this turn of it.
+        """Makes a request to the engine. The result comes in the request's future. A request that `goes_on` is
+        submitted even if the loop ends before the next flush.
 
-        While tasks come one at a time, each is served at once. Else what all tasks post
-        in one turn of the loop is submitted together, so that the engine's thread is
-        woken once for it.
+        While turns have one request each, a request is submitted at once. Otherwise all requests of one turn of the
+        loop are submitted together, so that the engine's thread is woken once for them.
         """
         request = self.make(operation, submit, *args, goes_on=goes_on)
         self.send(request)
         return request
 
     def make(self, operation: str, submit: Callable[..., int], *args: Any, goes_on: bool = True) -> Request:
-        """A request to `send`. Its caller can `abandon` it, also if an interrupt strikes in `send`."""
+        """Makes a request for `send`. The caller can `abandon` it, even if an interrupt ends `send`."""
         loop = asyncio._get_running_loop()
         if loop is None:
             raise MisconfiguredError(
@@ -75,9 +75,10 @@ class Mailbox(Generic[L]):
         return Request(submit, args, loop.create_future(), goes_on)
 
     def send(self, request: Request) -> None:
-        """Posts it."""
+        """Posts a request."""
         if self._turn is None:
-            # First: whatever strikes after this, the request goes out. Again, if it strikes within.
+            # The callback must be scheduled first: even if an interrupt comes after this, the request is submitted.
+            # `Uninterrupted` repeats the callback if an interrupt ends it.
             self._turn = request.future.get_loop().call_soon(_native.Uninterrupted(self._end_turn))
         self._outgoing.append(request)
         self._posted += 1
@@ -85,12 +86,12 @@ class Mailbox(Generic[L]):
             self.flush()
 
     def is_at_home(self) -> bool:
-        """Whether a request can be posted here: in a loop, unless the client belongs to another running one."""
+        """Whether a request can be posted here: inside a loop, unless the client belongs to another running one."""
         loop, home = asyncio._get_running_loop(), self._loop
         return loop is not None and (loop is home or home is None or not home.is_running())
 
     def flush(self) -> None:
-        """Submits what was posted, now."""
+        """Submits all posted requests now."""
         try:
             while (request := first(self._outgoing)) is not None:
                 _native.submit(self._requests, request)
@@ -98,24 +99,24 @@ class Mailbox(Generic[L]):
         except BaseException:
             request = first(self._outgoing)
             if request is not None and request.submit is None and request.number is None:
-                # It cannot be submitted.
+                # The request cannot be submitted.
                 take_out(self._outgoing, request)
             if self._outgoing and self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon(_native.Uninterrupted(self.flush))
             raise
 
     def _end_turn(self) -> None:
-        """What was posted in one turn of the loop is complete."""
+        """Called at the end of a turn of the loop. Submits its requests."""
         self._turn = None
         self._one_by_one = self._posted == 1
         self._posted = 0
         self.flush()
 
     def abandon(self, request: Request) -> None:
-        """Nobody waits for the request any more; a lock that it gets is released."""
+        """Cancels a request whose caller does not wait any more. Releases a lock that was granted to it."""
         future = request.future
         request.submit = None
-        # In a loop that was closed nobody is told of it.
+        # A closed loop cannot notify the future's callbacks.
         with contextlib.suppress(RuntimeError):
             future.cancel()
         if not future.cancelled():
@@ -125,29 +126,29 @@ class Mailbox(Generic[L]):
             self._native.cancel(request.number)
 
     async def outcome(self, operation: str, submit: Callable[..., int], *args: Any) -> Any:
-        """What a request came to that goes on when its caller is cancelled."""
+        """Makes a request, and returns its result. The request goes on if its caller is cancelled."""
         return await self.result(self.post(operation, submit, *args))
 
     async def result(self, request: Request) -> Any:
-        """What it came to. It goes on when the caller is cancelled."""
+        """Returns the result of a request, which goes on if the caller is cancelled."""
         try:
             return await request.future
         except BaseException:
-            # The loop may end now: do not wait for its next turn.
+            # The loop can end now, so the request must be submitted before its next turn.
             self.flush()
             raise
 
     def connected(self) -> asyncio.Future[Any]:
-        """Done once the first connection was made, or failed."""
+        """Returns a future that is done when the first connection was made, or has failed."""
         return self.post("connect", lambda: _native.Client.CONNECT).future
 
     def leave(self) -> None:
-        """Leaves the loop as soon as everything that was asked for is answered."""
+        """Leaves the loop as soon as all requests are answered."""
         self._is_leaving = True
         self.deliver()
 
     def detach(self) -> None:
-        """Leaves the loop. What comes later is not passed on."""
+        """Leaves the loop. Later results are not passed on."""
         loop, self._loop = self._loop, None
         if self._next_look is not None:
             self._next_look.cancel()
@@ -164,9 +165,9 @@ class Mailbox(Generic[L]):
             self.detach()
 
     def deliver(self) -> None:
-        """Passes on what has come."""
+        """Passes on the queued events."""
         try:
-            # One step, in which nothing strikes.
+            # One atomic step, which no interrupt can end.
             self._taken.extend(starmap(self._native.drain, [()]))
             while (batch := first(self._taken)) is not None:
                 completed, lost, lines = batch
@@ -176,7 +177,7 @@ class Mailbox(Generic[L]):
                 self._watched.tell(lost, _tell)
                 take_out(self._taken, batch)
         except BaseException:
-            # An interrupt; the loop comes here again.
+            # An interrupt has come. The ring makes the loop call this method again.
             self._native.ring()
             raise
         self._watched.catch_up()
@@ -198,7 +199,7 @@ class Mailbox(Generic[L]):
             take_out(self._settled, one)
 
     def end_last_loop(self) -> None:
-        """Does what is left to do for a loop that runs no more: its futures are not looked at again."""
+        """Completes the requests of a loop that has ended, whose futures nothing reads any more."""
         if self._loop is not None and self._loop.is_running():
             return
         outgoing, self._outgoing = self._outgoing, deque()
@@ -210,7 +211,7 @@ class Mailbox(Generic[L]):
             if request.goes_on:
                 _native.submit({}, request)
         for number in requests:
-            # A lock that is granted to it is released; a release goes on.
+            # Cancels a pending request: a lock that is granted to it is released, but a release goes on.
             self._native.cancel(number)
         for posted, value, _ in settled:
             if posted is None or not posted.future.done() or posted.future.cancelled():
@@ -221,7 +222,7 @@ class Mailbox(Generic[L]):
             self._native.release_later(value.id)
 
     def _attach(self, loop: asyncio.AbstractEventLoop, operation: str) -> None:
-        """Moves to the running loop, if the one before is not in use any more."""
+        """Moves to the running loop, if the former loop is not in use any more."""
         before = self._loop
         if before is not None and before.is_running():
             raise MisconfiguredError(
@@ -232,12 +233,11 @@ class Mailbox(Generic[L]):
         loop.add_reader(self._descriptor.look(), self.deliver)
         self._level.follow()
         self._next_look = loop.call_later(LOOK, _native.Uninterrupted(self._look))
-        # Last: what is struck begins again.
+        # Set last: if an interrupt comes before this, the next request attaches again.
         self._loop = loop
 
     def _look(self) -> None:
-        """Follows the log's level, and has the loop watch another descriptor if the program has closed the one
-        before."""
+        """Follows the log's level, and makes the loop watch a new descriptor if the program has closed the old one."""
         loop = self._loop
         if loop is None:
             return
@@ -248,7 +248,7 @@ class Mailbox(Generic[L]):
         if self._descriptor.is_there():
             return
         self._descriptor.leave(loop.remove_reader)
-        # If there is none to be had, results come when the loop looks.
+        # If the system has no descriptor left, results arrive at the next check.
         with contextlib.suppress(OSError):
             loop.add_reader(self._descriptor.look(), self.deliver)
         self.deliver()
@@ -265,7 +265,7 @@ def _elsewhere() -> str:
 
 
 class Request:
-    """Something to submit, and the waiter for its result."""
+    """A call to submit, and the waiter for its result."""
 
     __slots__ = ("args", "future", "goes_on", "number", "submit")
 

@@ -13,12 +13,11 @@ from steadlock.aio._lock import BaseLock, Hold, Lock
 
 
 class Semaphore(BaseLock):
-    """So many permits, by name. Made by `Client.semaphore`; cheap, shared as you like.
+    """A number of permits with a name. Made by `Client.semaphore`; cheap to make, and any number of tasks can share it.
 
-    A lease holds one permit or several. Nobody enters again: every acquire takes new
-    permits, also by a task that has some. Those of a process that died come back when
-    their lease ends. Leases have no token. `async with semaphore as lease:` takes one
-    permit.
+    A lease holds one or several permits. Not reentrant: every call acquires further permits, even in a task that holds
+    some. The permits of a process that died become free when their lease ends. Leases have no token.
+    `async with semaphore as lease:` acquires one permit.
 
         printers = client.semaphore("printers", 3)
         async with printers.hold(permits=2):
@@ -29,7 +28,7 @@ class Semaphore(BaseLock):
 
     @property
     def limit(self) -> int:
-        """How many permits there are."""
+        """The number of permits."""
         return self._settings.limit
 
     def acquire(
@@ -40,15 +39,14 @@ class Semaphore(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease]:
-        """Takes `permits` permits, all or none, and gives their lease: 1 to 1,000, and no
-        more than the limit.
+        """Acquires `permits` permits, all or none, and returns their lease: 1 to 1,000, and no more than the limit.
 
-        `wait` is the semaphore's unless given; `None` waits as long as the server
-        answers. A caller that is cancelled leaves nothing behind.
+        The default of `wait` is the semaphore's; `None` waits as long as the server answers. A cancelled call leaves
+        nothing on the server.
 
-        Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are
-        held that agreed on another limit, `InvalidArgumentError`, `UnavailableError` (with
-        `skipped` if the semaphore is skipped in an outage), `ClosedError`.
+        Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are held under another limit,
+        `InvalidArgumentError`, `UnavailableError` (with `skipped` if the semaphore is skipped in an outage),
+        `ClosedError`.
         """
         settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
         return acquire(self._connection, settings, this_owner())
@@ -61,8 +59,8 @@ class Semaphore(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
-        """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free,
-        or the semaphore is skipped in an outage.
+        """Acquires `permits` permits within `wait`, and returns their lease; `None` if too few are free, or the
+        semaphore is skipped in an outage.
 
         Raises what `acquire` raises otherwise.
         """
@@ -76,19 +74,20 @@ class Semaphore(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Hold:
-        """A context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`.
-        Raises what `acquire` raises."""
+        """Returns a context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`. It raises what `acquire`
+        raises.
+        """
         return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
 
     def permits(self, permits: int) -> Lock:
-        """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
-        the limit, checked when it is used. It has the semaphore's settings, is not
-        reentrant, and is `locked()` if anybody holds any permit.
+        """Returns permits as a lock, for `multi_lock`: 1 to 1,000, and no more than the limit, checked when the lock is
+        used. The lock has the semaphore's settings, is not reentrant, and is `locked()` while any permit of the
+        semaphore is held.
         """
         return Lock(self._connection, self._settings.asking(permits))
 
     async def available(self) -> int:
-        """How many permits are free now. Asks the server."""
+        """Asks the server how many permits are free now."""
         connection = self._connection
         submit = connection.native.submit_inspect
         return free_of(await connection.mailbox.outcome("inspect", submit, self._settings.address), self.limit)

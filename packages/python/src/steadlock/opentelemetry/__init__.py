@@ -1,4 +1,4 @@
-"""What a client does, as spans and metrics of OpenTelemetry.
+"""Reports the spans and metrics of a client to OpenTelemetry.
 
     import steadlock
     from steadlock.opentelemetry import instrument
@@ -6,8 +6,8 @@
     client = steadlock.connect("redis://localhost", metrics=True)
     instrument(client)
 
-It needs the package `opentelemetry-api`: `pip install "steadlock[opentelemetry]"`. Where spans and
-metrics go is what the program has set up by an SDK of OpenTelemetry.
+This module needs the package `opentelemetry-api`: `pip install "steadlock[opentelemetry]"`. The program sets the target
+of spans and metrics with an SDK of OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -39,18 +39,16 @@ def instrument(
     tracer_provider: trace.TracerProvider | None = None,
     meter_provider: metrics.MeterProvider | None = None,
 ) -> Instrumentation:
-    """From now on the client has spans and metrics of OpenTelemetry: a `steadlock.Client` or a
-    `steadlock.aio.Client`, of one server or of several, which was made with `metrics=True`.
+    """Starts to report spans and metrics of a client: a `steadlock.Client` or a `steadlock.aio.Client`, of one server
+    or of several, which was made with `metrics=True`.
 
-    Without providers the global ones count, also if they are set later. Each acquisition has the
-    spans `steadlock.wait` and `steadlock.hold`, whose parent is the span in which the lock was asked
-    for. A hold ends by its release, in whatever thread or task, by its loss, or when the client is
-    closed. The metrics are those of `Client.metrics`. Clients with one meter provider are counted
-    together; a client that was closed adds nothing any more. Whatever providers and exporters
-    raise, locks work as ever; the log says so once.
+    The default providers are the global ones, even if they are set later. Each acquisition has the spans
+    `steadlock.wait` and `steadlock.hold`, whose parent is the span in which the lock was requested. A hold ends with
+    its release, in any thread or task, with its loss, or when the client is closed. The metrics are those of
+    `Client.metrics`. Clients with the same meter provider are counted together; a closed client adds nothing any more.
+    An error of a provider or an exporter does not affect locks; the log reports it once.
 
-    Raises `InvalidArgumentError` if the client was made without `metrics=True`, or is instrumented
-    already.
+    Raises `InvalidArgumentError` if the client was made without `metrics=True`, or is already instrumented.
     """
     if not isinstance(client, ClientBase):
         raise TypeError(f"instrument: a client is wanted, not a {type_of(client)}")
@@ -77,9 +75,9 @@ class Instrumentation:
         self._measuring = measuring
 
     def uninstrument(self) -> None:
-        """From now on the client has no spans and no metrics of OpenTelemetry. Idempotent.
+        """Stops the reports to OpenTelemetry. Idempotent.
 
-        Spans of leases that are held end now, without an outcome.
+        The spans of held leases end now, without an outcome.
         """
         if self._connection.telemetry is self._measuring:
             self._connection.measure_by(None)

@@ -1,4 +1,4 @@
-"""The metrics. The core counts; here its numbers are read whenever a meter wants them."""
+"""The metrics. The core counts; this module reads the numbers when a meter collects them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ class Metric(NamedTuple):
 
 
 class Counts:
-    """What one client has counted. It is read once for all instruments of a collection."""
+    """The counts of one client. They are read once for all instruments of a collection."""
 
     def __init__(self, read: Callable[[], list[_native.Metric]]) -> None:
         self._read = read
         self._reading: _Reading | None = None
 
     def of(self, name: str) -> dict[Labels, int]:
-        """The numbers of a metric. Who asks for the same one again asks in another collection."""
-        # No lock: of two that read at once, one has read in vain.
+        """Returns the numbers of a metric. A second request for the same metric belongs to a new collection, so it
+        reads again.
+        """
+        # Needs no lock: if two threads read at the same time, one result is not used.
         reading = self._reading
         if reading is None or name in reading.given:
             reading = self._reading = _Reading(self.last())
@@ -55,7 +57,7 @@ class _Reading:
 
 
 class Counting(Protocol):
-    """A client, as far as the meter goes."""
+    """The part of a client that a meter uses."""
 
     @property
     def counts(self) -> Counts: ...
@@ -64,14 +66,15 @@ class Counting(Protocol):
 class Instruments:
     """The instruments of one meter, in which any number of clients count together.
 
-    A meter knows an instrument of each name once, with one callback, for ever; the clients come and go. No lock is held
-    here: a meter calls back from any thread, with locks of its own, and so may a signal handler or a finalizer. Each
-    change of what is counted is one step of a dictionary.
+    A meter keeps each instrument and its one callback for ever, while clients come and go. This class has no lock: a
+    meter calls back from any thread and holds its own locks meanwhile, and signal handlers and finalizers can call it
+    too. Each change of the counted clients is one atomic step of a dictionary.
     """
 
     def __init__(self) -> None:
-        # By the identity of a client: a reference to it, or what it has counted, if it was closed. While others count
-        # on, a counter must not go back. A client that the program has dropped counts no longer.
+        # The counted clients by identity: a reference to the client, or the counts of a closed one. These must stay,
+        # because a counter must not fall while other clients still count. A client that the program has dropped counts
+        # no longer.
         self._counted: dict[int, ref[Counting] | dict[str, Counter[Labels]]] = {}
         self._is_adding_up = False
         self._made: dict[str, object] = {}
@@ -92,45 +95,45 @@ class Instruments:
                 raise
 
     def add(self, client: Counting) -> None:
-        """It counts from now on."""
+        """Adds a client."""
         number = id(client)
         self._counted[number] = ref(client, lambda known: self._is_gone(number, known))
 
     def remove(self, client: Counting) -> None:
-        """It counts no longer. Idempotent."""
+        """Removes a client. Idempotent."""
         known = self._counted.get(id(client))
         if isinstance(known, ref) and known() is client:
             self._counted.pop(id(client), None)
 
     def closed(self, client: Counting) -> None:
-        """It was closed: what it has counted stays. Idempotent."""
+        """Called when a client was closed. Keeps its counts. Idempotent."""
         known = self._counted.get(id(client))
         if not isinstance(known, ref) or known() is not client:
             return
         core = client.counts.last()
         counters = {name: Counter(metric.numbers) for name, metric in core.items() if metric.kind == "counter"}
         self._counted[id(client)] = counters
-        # Another client may get its identity.
+        # The counts need another key, because another client can get the same identity.
         self._add_up(id(client), counters)
 
     def after_fork(self) -> None:
-        """In the child of a fork all clients count from zero."""
+        """Called in the child of a fork, where all clients count from zero."""
         for number, known in list(self._counted.items()):
             if not isinstance(known, ref):
                 self._counted.pop(number, None)
 
     def _add_up(self, number: int, counters: dict[str, Counter[Labels]]) -> None:
-        """Adds what a closed client has counted to that of those before it."""
+        """Adds the counts of a closed client to those of the clients that were closed before."""
         before = self._counted.get(_BEFORE, {})
         if self._is_adding_up or isinstance(before, ref):
-            # In the midst of another one's. It stays apart, under a number that nothing else gets.
+            # Another call of this method is running. These counts stay separate, under a unique number.
             self._counted.update({-2 - id(counters): counters, number: {}})
             self._counted.pop(number, None)
             return
         try:
             self._is_adding_up = True
             total = {name: before.get(name, Counter()) + counter for name, counter in counters.items()}
-            # One step: nobody counts it twice, or not at all.
+            # One atomic step, so that no reader counts the client twice, or not at all.
             self._counted.update({_BEFORE: total, number: {}})
             self._counted.pop(number, None)
         finally:
@@ -156,7 +159,7 @@ class Instruments:
         return lambda _: self._observe(name)
 
     def _observe(self, name: str) -> list[Observation]:
-        # Once: a client that is closed meanwhile is in it, or what it has counted.
+        # Reads the list once: a client that is closed meanwhile is in it either as a client or with its counts.
         counted = list(self._counted.values())
         totals: Counter[Labels] = Counter()
         is_used = False
@@ -189,11 +192,11 @@ def instruments_of(provider: MeterProvider | None, version: str, core: dict[str,
     chosen = metrics.get_meter_provider() if provider is None else provider
     is_global = chosen is metrics.get_meter_provider()
     known = _known.get(chosen)
-    # What was made for the global provider before it was set belongs to the one that is set now.
+    # Instruments that were made before the program set the global provider belong to the provider that is set now.
     if known is None and is_global:
         known = _globals.get("instruments")
     if known is None:
-        # Each of these is one step: of two that come at once, both get what the first one made.
+        # Each of these is one atomic step: if two threads come at the same time, both get the instruments of the first.
         known = _known.setdefault(chosen, Instruments())
         if is_global:
             known = _globals.setdefault("instruments", known)
@@ -202,6 +205,6 @@ def instruments_of(provider: MeterProvider | None, version: str, core: dict[str,
 
 
 _BEFORE: Final = -1
-"""Under which number it stands what closed clients have counted. No client has it."""
+"""The number for the counts of closed clients. It is no client's identity."""
 _known: WeakKeyDictionary[MeterProvider, Instruments] = WeakKeyDictionary()
 _globals: dict[str, Instruments] = {}

@@ -1,4 +1,4 @@
-"""The spans of one client, and how long they were."""
+"""The spans of one client, and their durations."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from steadlock.errors import (
 from steadlock.opentelemetry._instruments import Counts, Instruments
 
 GROUPS_KEPT: Final = 1024
-"""For how many names it is remembered in which group they are counted."""
+"""The number of lock names whose metrics group is cached."""
 
 
 class Measuring:
-    """The telemetry of one client. It refers to no lease, so that none lives longer for it."""
+    """The telemetry of one client. It refers to no lease, so that it keeps none alive."""
 
     def __init__(self, native: _native.Client, tracer: Tracer, instruments: Instruments) -> None:
         self.counts = Counts(native.metric_rows)
@@ -47,16 +47,16 @@ class Measuring:
         self.is_closed = False
         self._has_failed = False
         self._holds: dict[int, _Hold] = {}
-        """The spans of what is held, by the numbers of the leases. Who takes one out ends it."""
+        """The spans of the held leases, by the leases' numbers. The code that removes a span must end it."""
         self._notes: deque[Callable[[], object]] = deque()
-        """What has ended, and is still to be told."""
+        """The stored reports that were not processed yet."""
         self._group = lru_cache(GROUPS_KEPT)(native.metrics_group)
 
     def begin(self) -> None:
         self.instruments.add(self)
 
     def stop(self) -> None:
-        """Measures nothing any more."""
+        """Stops measuring."""
         self._is_on = False
         self.catch_up()
         self.guarded(self.instruments.remove, self)
@@ -72,7 +72,7 @@ class Measuring:
         return wait
 
     def hold(self, lease: _native.Lease, wait: _Wait) -> None:
-        """The lease is held from now on."""
+        """Begins the span of a granted lease."""
         attributes: dict[str, str | int | bool] = dict(wait.attributes)
         if lease.token is not None:
             attributes["steadlock.token"] = lease.token
@@ -82,7 +82,7 @@ class Measuring:
         self._holds[lease.id] = _Hold(span, wait.context, wait.kind, wait.name, time.perf_counter())
         if not self._is_on:
             self.stop()
-        # Word of its loss may have come before.
+        # The event of the loss can have come before the grant was recorded.
         reason = lease.lost_reason
         if reason is not None:
             self.ended(lease.id, "lost", reason)
@@ -96,7 +96,7 @@ class Measuring:
         self._native.ring()
 
     def soon(self, note: Callable[[], object]) -> None:
-        """Has something done by the next `catch_up`, which comes soon."""
+        """Stores a call for the next `catch_up`, which comes soon."""
         self._notes.append(note)
         self._native.ring()
 
@@ -104,12 +104,12 @@ class Measuring:
         return bool(self._notes)
 
     def catch_up(self) -> None:
-        # What is called in the midst of a provider's code is done after it.
+        # A report that comes while this thread runs a provider's code is processed after that code.
         while self._notes and threading.get_ident() not in _inside:
             try:
                 note = self._notes.popleft()
             except IndexError:
-                return  # Another thread was faster.
+                return  # Another thread has taken the last one.
             self._call(note)
 
     def closed(self) -> None:
@@ -127,14 +127,14 @@ class Measuring:
         self.instruments.after_fork()
 
     def labels(self, kind: str, name: str) -> dict[str, str]:
-        """What the durations of a lock are counted by, as the core counts it."""
+        """Returns the labels for the durations of a lock, the same as in the core."""
         return {"steadlock.kind": kind, "steadlock.group": self._group(name)}
 
     def _end(self, number: int, outcome: str, reason: LostReason | None, at: int, now: float) -> None:
-        """Ends the span of a lease as of a moment, by the clock of spans and by that of durations."""
+        """Ends the span of a lease at an earlier time: `at` by the clock of spans, `now` by the clock of durations."""
         hold = self._holds.pop(number, None)
         if hold is None:
-            return  # Somebody told of it before.
+            return  # The end was reported before.
         try:
             hold.span.set_attribute("steadlock.outcome", outcome)
             if reason is not None:
@@ -146,15 +146,15 @@ class Measuring:
             self.instruments.hold.record(now - hold.since, self.labels(hold.kind, hold.name), hold.context)
 
     def guarded(self, call: Callable[..., object], *args: object) -> None:
-        """Whatever a provider or an exporter raises is no business of who locks."""
+        """Calls a provider's code. An error of a provider or an exporter does not reach the caller."""
         self._call(call, *args)
         self.catch_up()
 
     def _call(self, call: Callable[..., object], *args: object) -> None:
         """Calls a provider's code.
 
-        A provider has locks of its own, which are not reentrant. So a signal handler or a finalizer that comes here in
-        the midst of another call leaves its own to that.
+        A provider has non-reentrant locks of its own. If a signal handler or a finalizer calls this during another call
+        in the same thread, its call is stored, and runs after the other one.
         """
         thread = threading.get_ident()
         if thread in _inside:
@@ -193,8 +193,8 @@ class _Wait:
         self._since = time.perf_counter()
         self._span: Span | None = None
         self._is_over = False
-        # The core counts nothing that it refuses before anything is sent, nor what a closed client is asked for. It
-        # would know no limit for the groups of that.
+        # Whether the core counts this acquisition. It does not count requests that it refuses before anything is sent,
+        # nor requests to a closed client. Such requests would also not be bound by the limit of groups.
         self._is_counted = not measuring.is_closed
         self._lease: int | None = None
         self.context: Context | None = None
@@ -203,7 +203,7 @@ class _Wait:
         self.attributes = {"steadlock.kind": self.kind, "steadlock.lock": shown(settings.name)}
 
     def begin(self) -> None:
-        # The hold is a child of the same span, wherever it begins and ends.
+        # The span of the hold gets the same parent, wherever the hold begins and ends.
         self.context = context.get_current()
         self._span = self._measuring.tracer.start_span("steadlock.wait", self.context, attributes=self.attributes)
 
@@ -214,7 +214,7 @@ class _Wait:
 
     def failed(self, error: BaseException) -> None:
         if isinstance(error, GeneratorExit):
-            # A collection of garbage drops the coroutine, in the midst of anything.
+            # A garbage collection drops the coroutine, at any point of other code.
             self._measuring.soon(partial(self._end, "cancelled", None))
             return
         self._measuring.guarded(self._end, outcome_of(error), error)
@@ -242,7 +242,7 @@ class _Wait:
 
 
 def outcome_of(error: BaseException) -> str:
-    """The core's word for how an acquisition ended that raised this."""
+    """Returns the core's name for the outcome of an acquisition that raised this error."""
     if not isinstance(error, SteadlockError):
         return "cancelled"
     if error.skipped:
@@ -270,6 +270,6 @@ _WORDS: Final = (
 _ERRORS: Final = ("unavailable", "misconfigured", "refused", "lost", "closed")
 """The outcomes of a wait that are errors."""
 _inside: Final[set[int]] = set()
-"""The threads that are in a provider's code, called from here."""
+"""The threads that run a provider's code, called from here."""
 _FAULTS: Final = ("expired", "removed", "stolen")
-"""Why a lease is lost that should not be."""
+"""The reasons for a loss that are faults."""
