@@ -420,10 +420,13 @@ test-jvm *options: (install "redis-server openssl") build-cli
       STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
     fi
 
-# Runs on the JDK that builds them. If there is a newer JDK, the starters for Boot 4 run on that too.
-# Tests the starters for Spring Boot 3.5 and 4
+# Tests the starters for Spring Boot 3.5 and 4, and a program that Spring has processed ahead of time
 [group('test')]
-test-spring *options: (install "redis-server") build-spring && test-spring-aot
+test-spring *options: (test-spring-starters options) test-spring-aot
+
+# Runs on the JDK that builds them. If there is a newer JDK, the starters for Boot 4 run on that too.
+[private]
+test-spring-starters *options: (install "redis-server") build-spring
     {{ maven }} --file packages/spring/pom.xml verify "$@"
     if newer=$(packages/jvm/newer-jdk.sh); then \
       STEADLOCK_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/spring/pom.xml verify --projects boot4 "$@"; \
@@ -479,7 +482,10 @@ site: (install "python-site")
 
 # Builds the site with the API references of Python, Node, the JVM and Rust
 [group('build')]
-site-api: (install "python-site python-test node-site node-package") build-python && site
+site-api: (install "python-site python-test node-site node-package") build-python api-pages site
+
+[private]
+api-pages:
     rm -rf target/api
     {{ venv }}/pdoc --output-directory target/api/python steadlock steadlock.opentelemetry steadlock.prometheus
     ci/site/node_modules/.bin/typedoc --options ci/site/typedoc.json
