@@ -665,9 +665,11 @@ fn observe_lost(io: &mut Io, hold: &Hold, reason: LostReason, now: Instant) {
     io.observe(Detail::Trouble, |io| {
         let node = hold.keys().node;
         let is_unrenewed = reason == LostReason::Expired && hold.plan().renewed;
+        // An older failure says less than that there is no connection.
         let why = || {
             hold.watchdog()
                 .failure()
+                .filter(|_| io.is_connected(node))
                 .map_or_else(|| io.silence_of(node).to_string(), Cause::to_string)
         };
         Observed::Lost {

@@ -64,6 +64,31 @@ fn trouble_is_that_renewals_have_to_wait_and_that_the_hold_is_lost() {
 }
 
 #[test]
+fn a_lock_that_expires_without_a_connection_says_so_though_a_renewal_was_cut_off_before() {
+    let mut world = watched_by(Detail::Trouble);
+    world.hold(0, wants("a"));
+    while world.clients[0].outstanding.is_empty() {
+        world.run_for(ms(1));
+    }
+    world.disconnect(0);
+    world.run_for(Duration::from_secs(40));
+    let told = told(&mut world);
+    let [
+        Observed::RenewalFailed { why: first, .. },
+        ..,
+        Observed::Lost { why: last, .. },
+    ] = told.as_slice()
+    else {
+        panic!("{told:?}")
+    };
+    assert!(
+        first.starts_with("the connection closed before the answer came"),
+        "{first}"
+    );
+    assert_eq!(last.as_deref(), Some("not connected (cut)"));
+}
+
+#[test]
 fn everything_is_each_attempt_and_each_renewal_too() {
     let mut world = watched_by(Detail::Everything);
     world.hold(0, wants("a"));

@@ -140,7 +140,7 @@ pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) connected: bool,
     pub(crate) events: Vec<(Instant, Event)>,
-    outstanding: BTreeSet<CallId>,
+    pub(crate) outstanding: BTreeSet<CallId>,
     subscribed: BTreeSet<Vec<u8>>,
 }
 
