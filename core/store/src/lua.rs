@@ -17,8 +17,8 @@ use steadlock_protocol::Script;
 use self::convert::Written;
 use self::guard::Guard;
 pub(crate) use self::guard::Watch;
-use self::kept::Kept;
 pub(crate) use self::kept::Origin;
+use self::kept::{Kept, is_own_script};
 use self::native::{native, sha1_hex};
 use self::problem::{CHUNK_NAME, failure};
 use crate::data::Data;
@@ -77,7 +77,7 @@ impl Engine {
         if self.kept.touch(&sha1, origin)? {
             return Ok(sha1);
         }
-        if self.limits.scripts == Scripts::Own && !Script::ALL.iter().any(|own| own.sha1() == sha1) {
+        if self.limits.scripts == Scripts::Own && !is_own_script(&sha1) {
             return Err(StoreError::err(FOREIGN_SCRIPT));
         }
         if text.len() > self.limits.script_text {

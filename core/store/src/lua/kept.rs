@@ -25,6 +25,11 @@ struct Entry {
     last_used: u64,
 }
 
+/// Whether one of Steadlock's scripts has this hex SHA-1.
+pub(super) fn is_own_script(sha1: &str) -> bool {
+    Script::ALL.iter().any(|script| script.sha1() == sha1)
+}
+
 /// Scripts by the hex SHA-1 of their text.
 pub(super) struct Kept {
     /// A table in Lua, because there can be many scripts. Each value that Rust holds takes one of only some thousand
@@ -82,8 +87,7 @@ impl Kept {
         bytes: usize,
         origin: Origin,
     ) -> Result<(), StoreError> {
-        let is_own = Script::ALL.iter().any(|script| script.sha1() == sha1);
-        let origin = (!is_own).then_some(origin);
+        let origin = (!is_own_script(sha1)).then_some(origin);
         match origin {
             Some(Origin::Load) => self.refuse_if_full(bytes)?,
             Some(Origin::Eval) => self.make_room(bytes)?,
