@@ -349,6 +349,7 @@ fn beyond_loopback_only_own_scripts_run_unless_told_otherwise() {
     let served = Served::start(&open);
     let output = served.run(&["stock", "--", "true"]).output().unwrap();
     assert_eq!(status(&output), 0, "locks work there: {}", errors(&output));
+    assert!(served.say("SCRIPT LOAD \"return 1\"").starts_with(refused));
     let sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
     assert!(served.say(&format!("EVALSHA {sha1} 0")).starts_with("-NOSCRIPT"));
 }
