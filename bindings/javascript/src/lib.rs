@@ -9,4 +9,4 @@ mod spelling;
 
 pub use client::Client;
 pub use rows::{WIDTH, Words, reason_index};
-pub use spelling::{camel_case, option, spelled};
+pub use spelling::{camel_case, spelled};

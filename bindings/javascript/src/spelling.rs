@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use steadlock::host::{OptionKind, Options};
+use steadlock::host::Options;
 
 /// The core's names of methods and of the options of locks that stand in its messages, as JavaScript has them.
 /// `ci/api` compares them with the table of all languages, and the core's messages with this.
@@ -25,12 +25,6 @@ pub fn camel_case(name: &str) -> String {
         camel.push_str(&word[head.len()..]);
     }
     camel
-}
-
-/// The option that JavaScript calls by this name: the core's name, and which values it takes.
-#[must_use]
-pub fn option(name: &str) -> Option<(&'static str, OptionKind)> {
-    Options::ALL.iter().copied().find(|(core, _)| camel_case(core) == name)
 }
 
 /// Returns a message with JavaScript's spelling. Text in quotes is not changed, because it is a lock's name, a key or

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Object;
 use napi::{Error, Status};
 use steadlock::host::{Level, OnUnavailable, OptionKind, OptionValue, Options};
-use steadlock_javascript::option;
+use steadlock_javascript::camel_case;
 
 /// The options that `open` was given; what is left out has the core's default.
 pub(crate) fn options(given: &Object<'_>) -> napi::Result<Options> {
@@ -13,7 +13,8 @@ pub(crate) fn options(given: &Object<'_>) -> napi::Result<Options> {
         ..Options::default()
     };
     for name in Object::keys(given)? {
-        let (core, kind) = option(&name).ok_or_else(|| wrong(&name))?;
+        let known = Options::ALL.iter().find(|(core, _)| camel_case(core) == name);
+        let (core, kind) = *known.ok_or_else(|| wrong(&name))?;
         let value = value(given, &name, kind)?.ok_or_else(|| wrong(&name))?;
         options.set(core, value).map_err(|_| wrong(&name))?;
     }
