@@ -3,7 +3,7 @@
 
 import { InvalidArgumentError, type Operation } from './errors.js';
 import { SHOWN_NAME } from './internals.js';
-import type { ClientOptions } from './native.js';
+import type { ClientOptions, Vocabulary } from './native.js';
 import type { AcquireOptions, ConnectOptions, LockOptions, OnUnavailable, PermitOptions } from './options.js';
 import { LANGUAGE, programName } from './program.js';
 import { words } from './words.js';
@@ -204,8 +204,10 @@ export function remaining(value: number | (() => number) | undefined): number | 
 /** The options of the core that `ConnectOptions` does not have. */
 const NOT_OF_PROGRAMS = new Set(['url', 'primaries', 'program', 'language', 'log']);
 
+type OptionKind = Vocabulary['optionKinds'][number];
+
 /** Checks that an option of one kind of the core's has such a value, and returns it as the native library takes it. */
-const CHECKS: Record<string, (value: unknown, name: string) => unknown> = {
+const CHECKS: Record<OptionKind, (value: unknown, name: string) => unknown> = {
   flag: (value, name) => boolean(value, name, 'connect'),
   number: (value, name) => (name.endsWith('Ms') ? number(value, name, 'connect') : count(value, name, 'connect')),
   text: (value, name) => wellFormed(string(value, name, 'connect'), name, 'connect'),
@@ -218,13 +220,13 @@ const CHECKS: Record<string, (value: unknown, name: string) => unknown> = {
 /** The options of a client as the native library takes them. */
 export function clientOptions(servers: Servers, wanted: ConnectOptions | undefined): ClientOptions {
   const { optionNames, optionKinds } = words();
-  const kinds = new Map(optionNames.map((name, index) => [name, optionKinds[index] as string]));
+  const kinds = new Map(optionNames.map((name, index) => [name, optionKinds[index]]));
   const ofPrograms = optionNames.filter((name) => !NOT_OF_PROGRAMS.has(name));
   const known = Object.fromEntries(ofPrograms.map((name) => [name, true as const]));
   const given = readOnce(options(wanted, known, 'connect'), known) ?? {};
   const checked = Object.entries(given).map(([name, value]) => [
     name,
-    CHECKS[kinds.get(name) as string]?.(value, name),
+    CHECKS[kinds.get(name) as OptionKind](value, name),
   ]);
   const everything = [...Object.entries(servers), ...checked].filter(([, value]) => value !== undefined);
   return { ...Object.fromEntries(everything), program: programName(), language: LANGUAGE };
@@ -232,7 +234,7 @@ export function clientOptions(servers: Servers, wanted: ConnectOptions | undefin
 
 /** Returns the table of `addressMap`; `undefined` if it is a function. */
 function addressTable(given: unknown): Record<string, string> | undefined {
-  if (given === undefined || typeof given === 'function') return undefined;
+  if (typeof given === 'function') return undefined;
   if (!(given instanceof Map || isPlain(given))) {
     throw wrong('addressMap', 'an object of strings, a Map or a function', given, 'connect');
   }
@@ -243,8 +245,7 @@ function addressTable(given: unknown): Record<string, string> | undefined {
   return Object.fromEntries(entries as [string, string][]);
 }
 
-function names(value: unknown, what: string, operation: Operation): string[] | undefined {
-  if (value === undefined) return undefined;
+function names(value: unknown, what: string, operation: Operation): string[] {
   if (!Array.isArray(value)) throw wrong(what, 'an array of strings', value, operation);
   return Array.from(value, (name: unknown) => {
     if (typeof name === 'string') return name;

@@ -192,6 +192,6 @@ export interface Vocabulary {
   policies: Array<string>;
   /** The options of a client. */
   optionNames: Array<string>;
-  /** Which values each of them takes: `flag`, `number`, `text`, `texts`, `range`, `table` or `on_unavailable`. */
-  optionKinds: Array<string>;
+  /** Which values each of them takes. */
+  optionKinds: Array<'flag' | 'number' | 'text' | 'texts' | 'range' | 'table' | 'on_unavailable'>;
 }

@@ -83,5 +83,5 @@ export interface Vocabulary {
   readonly lockKinds: readonly string[];
   readonly policies: readonly string[];
   readonly optionNames: readonly string[];
-  readonly optionKinds: readonly string[];
+  readonly optionKinds: readonly ('flag' | 'number' | 'text' | 'texts' | 'range' | 'table' | 'on_unavailable')[];
 }
