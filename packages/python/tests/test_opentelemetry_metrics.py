@@ -115,6 +115,16 @@ def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
         assert sum(numbers_of(found[f"steadlock.{name}"]).values()) > 0, name
 
 
+def test_groups_have_their_names_whatever_these_contain() -> None:
+    groups = {"a", 'a"b', "a\\", "a\\n", "a\nb", "a{b}", 'a",kind="', "a\x0b\u2028b", "ä"}
+    with steadlock.connect("memory://", metrics=True) as client:
+        for group in groups:
+            with client.lock(f"{group}:1"):
+                pass
+        numbers = {metric[0]: metric[-1] for metric in client._connection.native.metric_rows()}
+    assert {dict(labels)["group"] for labels in numbers["steadlock.held"]} == groups
+
+
 def test_times_are_in_seconds(collected: Collected) -> None:
     with steadlock.connect("memory://", metrics=True) as client:
         collected.instrument(client)

@@ -64,7 +64,7 @@ def with_options(function: Callable[P, R]) -> Callable[P, R]:
 def refuse_others(function: str, options: ClientOptions) -> None:
     """Raises what Python raises for a keyword argument that a function does not have."""
     for name in options:
-        if name not in _CHECKS and name != "address_map":
+        if name not in ClientOptions.__optional_keys__:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
@@ -86,7 +86,8 @@ def open_native(
     }
     for name, value in options.items():
         if name in _CHECKS and (value is not None or name in _FLAGS):
-            in_core, check = _CHECKS[name]
+            check = _CHECKS[name]
+            in_core = f"{name}_ms" if check in (_milliseconds, _retry_bounds) else name
             given[in_core] = check(value, name)
     given["address_map"], function = _addresses(options.get("address_map"))
     return _native.Client({name: value for name, value in given.items() if value is not None}, function)
@@ -195,26 +196,26 @@ def _required_text(value: Any, what: str) -> str:
     return value
 
 
-_CHECKS: Final[Mapping[str, tuple[str, Callable[[Any, str], object]]]] = {
-    "lease": ("lease_ms", _milliseconds),
-    "command_timeout": ("command_timeout_ms", _milliseconds),
-    "connect_timeout": ("connect_timeout_ms", _milliseconds),
-    "retry_interval": ("retry_interval_ms", _retry_bounds),
-    "key_prefix": ("key_prefix", _required_text),
-    "tls_ca_file": ("tls_ca_file", _path),
-    "tls_cert_file": ("tls_cert_file", _path),
-    "tls_key_file": ("tls_key_file", _path),
-    "tls_server_name": ("tls_server_name", _required_text),
-    "on_unavailable": ("on_unavailable", _policy),
-    "breaker_failures": ("breaker_failures", _integer),
-    "breaker_pause": ("breaker_pause_ms", _milliseconds),
-    "metrics": ("metrics", flag),
-    "metrics_groups": ("metrics_groups", _integer),
-    "metrics_queues": ("metrics_queues", _names),
-    "client_info": ("client_info", flag),
-    "client_label": ("client_label", _required_text),
+_CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    "lease": _milliseconds,
+    "command_timeout": _milliseconds,
+    "connect_timeout": _milliseconds,
+    "retry_interval": _retry_bounds,
+    "key_prefix": _required_text,
+    "tls_ca_file": _path,
+    "tls_cert_file": _path,
+    "tls_key_file": _path,
+    "tls_server_name": _required_text,
+    "on_unavailable": _policy,
+    "breaker_failures": _integer,
+    "breaker_pause": _milliseconds,
+    "metrics": flag,
+    "metrics_groups": _integer,
+    "metrics_queues": _names,
+    "client_info": flag,
+    "client_label": _required_text,
 }
-"""How the core names each option of `ClientOptions`, and what checks and converts it."""
+"""The check and conversion of each option, except `address_map`. The core has `_ms` after the name of a time."""
 
 _FLAGS: Final[Mapping[str, bool]] = {"metrics": False, "client_info": True}
 """The options that are either true or false, with their defaults."""
