@@ -9,9 +9,14 @@ import io.opentelemetry.api.metrics.ObservableLongMeasurement
 import io.opentelemetry.api.metrics.ObservableMeasurement
 
 /** The metrics of the client, observed when OpenTelemetry collects. One collection reads all numbers at once. */
-internal class Counts(private val engine: Engine, private val meter: Meter, private val common: Attributes) {
+internal class Counts(
+    private val engine: Engine,
+    metrics: List<Metric>,
+    private val meter: Meter,
+    private val common: Attributes,
+) {
     private val measurements =
-        engine.metricRows().filter { it.kind != "histogram" }.associate { it.otelName to measurement(it) }
+        metrics.filter { it.kind != "histogram" }.associate { it.otelName to measurement(it) }
     private var callback: BatchCallback? = null
 
     @Synchronized

@@ -19,10 +19,16 @@ import java.util.concurrent.atomic.AtomicBoolean
 internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTelemetry, attributes: Attributes) :
     Observer,
     Closeable {
-    private val counts = Counts(engine, openTelemetry.getMeter(SCOPE), attributes)
-    private val recorder = Recorder(openTelemetry, engine.metricRows(), attributes, engine::metricsGroup)
+    private val counts: Counts
+    private val recorder: Recorder
     private val records = WorkThread("steadlock-telemetry", MOST, ::missing, ::run)
     private val hasFailed = AtomicBoolean()
+
+    init {
+        val metrics = engine.metricRows()
+        counts = Counts(engine, metrics, openTelemetry.getMeter(SCOPE), attributes)
+        recorder = Recorder(openTelemetry, metrics, attributes, engine::metricsGroup)
+    }
 
     fun start() {
         engine.observe(this)
