@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import surface
+from steadlock._options import ClientOptions
 from surface import ROOT
 from tables import API
 
@@ -72,17 +74,26 @@ def messages() -> list[str]:
 
 
 def options() -> dict[str, str]:
-    """The options of a client as the core's messages name them, each as JavaScript derives it."""
+    """Returns the options of a client by their names in the core's messages, each as JavaScript derives it."""
     names = re.findall(r"^    (\w+): .+ as \w+,$", OPTIONS.read_text(), re.MULTILINE)
-    camel = {name: re.sub(r"_(\w)", lambda letter: letter[1].upper(), name) for name in names}
-    return {name.removesuffix("_ms"): camel[name] for name in names if "_" in name.removesuffix("_ms")}
+    return {name.removesuffix("_ms"): re.sub(r"_(\w)", lambda letter: letter[1].upper(), name) for name in names}
 
 
 def test_javascript_has_its_own_name_for_each_of_the_cores() -> None:
-    pairs = dict(re.findall(r'\("(\w+)", "(\w+)"\)', SPELLING.read_text())) | options()
+    of_options = {core: node for core, node in options().items() if "_" in core}
+    pairs = dict(re.findall(r'\("(\w+)", "(\w+)"\)', SPELLING.read_text())) | of_options
     assert pairs.keys() == table().keys()
     for core, node in pairs.items():
         assert node in table()[core], core
+
+
+def test_python_and_javascript_have_each_option_of_the_core() -> None:
+    """JavaScript takes every option that the core has, so its type must list them all."""
+    servers, of_the_package = {"url", "primaries"}, {"program", "language", "log"}
+    core = {core: node for core, node in options().items() if core not in servers | of_the_package}
+    assert set(surface.node()["ConnectOptions"]) == set(core.values())
+    # In Python each lock says whether its lease is renewed.
+    assert ClientOptions.__optional_keys__ | {"lazy", "renew"} == core.keys()
 
 
 def test_the_core_has_no_name_that_is_nodes_alone() -> None:

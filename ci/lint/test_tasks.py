@@ -1,5 +1,8 @@
-"""Tests that a run of all tests runs no command twice. Tasks that run in parallel share folders, so the second run of a
-build would change files that another task uses. just runs a dependency only once, except for dependencies after `&&`."""
+"""Tests that a run of all tests runs no command twice.
+
+Tasks that run in parallel share folders, so the second run of a build would change files that another task uses. just
+runs a dependency only once, except for dependencies after `&&`.
+"""
 
 import subprocess
 import sys
