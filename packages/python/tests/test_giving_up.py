@@ -325,6 +325,26 @@ async def test_an_interrupt_at_any_moment_of_an_async_with_leaves_nothing_held(
     assert is_left[-1]
 
 
+async def test_an_interrupt_at_any_moment_of_a_loss_leaves_nobody_untold() -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)
+    task = asyncio.current_task()
+    assert task is not None
+    async with aio.connect("memory://") as client:
+        for strike in strikes():
+            told: list[object] = []
+            # A scope that the loss does not end would wait for ever.
+            async with asyncio.timeout(10):
+                with suppress(StruckError, steadlock.LockLostError):
+                    async with client.lock("door", lease=0.3).hold() as lease:
+                        lease.on_lost(told.append)
+                        sys.setprofile(strike)
+                        await asyncio.Event().wait()
+            sys.setprofile(None)
+            assert task.cancelling() == 0, strike.moment
+            assert told, strike.moment
+
+
 @pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
 async def test_an_interrupt_in_the_turns_of_a_loop_stops_no_client(aclient: aio.Client) -> None:
     loop = asyncio.get_running_loop()

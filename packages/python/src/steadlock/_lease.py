@@ -116,18 +116,24 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
         for event in self._events:
             event.set()
         struck: BaseException | None = None
-        while self._callbacks:
-            try:
-                callback = self._callbacks.pop(0)
-            except IndexError:
-                break  # Another thread has removed it.
-            try:
-                callback(self)
-            except BaseException as error:
-                if is_ctrl_c(error):
-                    struck = error
-                else:
-                    self._report(error)
+        taken: list[Callable[[Any], object]] = []
+        try:
+            while self._callbacks:
+                # One native call: an interrupt cannot come between the removal and the storing.
+                taken.extend(map(self._callbacks.pop, (0,)))
+                try:
+                    taken[0](self)
+                except BaseException as error:
+                    if is_ctrl_c(error):
+                        struck = error
+                    else:
+                        self._report(error)
+                taken.clear()
+        except IndexError:
+            pass  # Another thread has removed the last one.
+        except BaseException:
+            self._callbacks[:0] = taken
+            raise
         if struck is not None:
             raise struck
 
@@ -144,7 +150,7 @@ class LeaseBase(ABC, Uncopied, Generic[ConnectionT, OwnerT, EventT]):
 
     def _leave_if_lost(self) -> LostReason | None:
         """Called at the end of a scope. Releases a lost lease in the background, and returns the reason for its loss.
-        The program need not wait for that release, because the server has no record of the lease.
+        The program need not wait for that release, because it can no longer rely on the lease.
         """
         reason = self._native.lost_reason
         if reason is not None:

@@ -58,7 +58,11 @@ def _logger() -> logging.Logger:
 def wanted_level() -> str | None:
     """Returns the lowest level that the core must report; `None` if no line would be written."""
     logger = _logger()
-    return next((name for name, level in _LEVELS.items() if logger.isEnabledFor(level)), None)
+    # No generator: an interrupt while a generator is closed would be lost.
+    for name, level in _LEVELS.items():
+        if logger.isEnabledFor(level):
+            return name
+    return None
 
 
 class Level:

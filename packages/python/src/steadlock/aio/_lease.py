@@ -141,11 +141,11 @@ class Lease(LeaseBase["Connection[Lease]", Owner, asyncio.Event]):
         super()._on_lost()
 
     def _cancel_scope(self) -> None:
-        """Cancels the scope, once only: the scope undoes only one cancellation."""
-        cancel, self._scope = self._scope, None
-        loop = asyncio._get_running_loop()
+        """Cancels the scope. Idempotent, because an interrupt can end the notification, which is then repeated."""
+        cancel = self._scope
         if cancel is None:
             return
+        loop = asyncio._get_running_loop()
         if loop is not None and asyncio.current_task(loop) is not None:
             # Not at once: a task that cancels itself would be interrupted only at its next `await`, which can come
             # after the scope.

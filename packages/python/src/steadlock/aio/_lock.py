@@ -259,17 +259,19 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
 class Hold(Scope, Uncopied):
     """One `async with` of a lock or semaphore. Made by `hold`; can be used once."""
 
-    __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task")
+    __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task", "_uncancelled")
     _instead = HOW_WITH_LOCKS
 
     def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
         self._connection = connection
         self._settings = settings
         self._lease: Lease | None = None
-        # The task inside the scope, its count of cancellations at the start, and whether this scope has cancelled it.
+        # The task inside the scope, its count of cancellations at the start, and its answers when this scope cancelled
+        # it and undid that.
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._cancelled = False
+        self._cancelled: list[bool] = []
+        self._uncancelled: list[int] = []
 
     def _begin(self) -> Coroutine[Any, Any, Lease]:
         return self._enter(None)
@@ -312,6 +314,7 @@ class Hold(Scope, Uncopied):
         """Releases the lease in the background. Idempotent."""
         if self._lease is not None:
             self._lease._abandon()
+        self._undo_cancellation()
         self._task = None
 
     def _begin_to_leave(
@@ -336,14 +339,13 @@ class Hold(Scope, Uncopied):
         lease, task = self._lease, self._task
         if lease is None:
             return self._not_entered(kind is not None)
+        self._undo_cancellation()
+        # The same rule as in `asyncio.timeout`: if other code has cancelled the task too, that cancellation stays in
+        # effect.
+        is_only_ours = bool(self._uncancelled) and self._uncancelled[0] <= self._cancelling
+        is_ours = is_only_ours and task is asyncio.current_task()
+        our_cancellation = kind is asyncio.CancelledError and is_ours
         self._task = None
-        our_cancellation = False
-        if self._cancelled and task is not None:
-            # The same rule as in `asyncio.timeout`: if other code has cancelled the task too, that cancellation stays
-            # in effect.
-            asked = task.uncancel() > self._cancelling
-            is_ours = task is asyncio.current_task() and not asked
-            our_cancellation = kind is asyncio.CancelledError and is_ours
         return self._left(lease, lease._begin_to_leave(), raised, kind is None or our_cancellation)
 
     async def _left(
@@ -362,10 +364,21 @@ class Hold(Scope, Uncopied):
             # Breaks a reference cycle: the traceback of the error refers to this frame.
             error = None
 
+    def _undo_cancellation(self) -> None:
+        """Undoes the cancellation of the task by this scope, if there was one. Idempotent."""
+        task = self._task
+        if task is not None and any(self._cancelled) and not self._uncancelled:
+            # One native call, as in `_cancel`.
+            self._uncancelled.extend(map(type(task).uncancel, (task,)))
+
     def _cancel(self) -> None:
-        """Cancels the task in the scope, because the lease is lost."""
-        if self._task is not None and self._lease is not None and not self._task.get_loop().is_closed():
-            self._cancelled = self._task.cancel(f"{self._lease!r}")
+        """Cancels the task in the scope, because the lease is lost. Idempotent: the scope undoes one cancellation."""
+        if self._task is None or self._lease is None or self._task.get_loop().is_closed():
+            return
+        message = f"{self._lease!r}"
+        if not self._cancelled:
+            # One native call: an interrupt comes before the cancellation or after its answer is stored.
+            self._cancelled.extend(map(self._task.cancel, (message,)))
 
 
 def _note(raised: BaseException, error: Exception) -> None:
