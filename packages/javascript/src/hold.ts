@@ -68,7 +68,7 @@ export class Hold {
     this.#leave(this.siblings.indexOf(this));
     this.span?.end('lost', reason);
     const controller = this.#controller;
-    if (controller === undefined) return;
+    if (controller === undefined || this.#isReleased) return;
     const abort = () => controller.abort(this.lostError(reason));
     const context = this.#context;
     if (context === undefined) {

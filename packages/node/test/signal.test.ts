@@ -47,6 +47,19 @@ describe('the signal of a lease', () => {
     await assert.rejects(lease.extend(), { operation: 'extend' });
   });
 
+  it('does not abort after a release that comes before the message of a loss', async () => {
+    await using client = await connect('memory://');
+    const lease = await client.lock('blocked').lock({ leaseMs: 100, waitMs: 0 });
+    const { signal } = lease;
+    // The event loop cannot tell of the loss in this time.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 150);
+    assert.equal(lease.isValid, false);
+    await lease.release();
+    // The message of the loss was queued before the answer to this.
+    assert.equal(await client.lock('blocked').isLocked(), false);
+    assert.equal(signal.aborted, false);
+  });
+
   it('keeps a program alive whose module waits for it at its top level', async () => {
     const program = `
       import { once } from 'node:events';
