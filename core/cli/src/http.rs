@@ -10,10 +10,10 @@
 
 mod answers;
 mod body;
-mod clock;
 mod events;
 mod files;
 mod guard;
+mod idle_timer;
 mod query;
 mod refusal;
 mod rest;
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use steadlock_store::server::{Door, Guest};
+use steadlock_store::server::{ExternalClient, Gateway};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -37,13 +37,13 @@ pub(crate) use self::files::Root;
 pub(crate) use self::guard::{Guard, Origin};
 pub(crate) use self::rest::Site;
 
-use self::clock::{Busy, Clock};
+use self::idle_timer::{Busy, IdleTimer};
 use self::stream::Stream;
 
 /// The REST API, with its listener.
 pub(crate) struct Http {
     listener: TcpListener,
-    door: Door,
+    gateway: Gateway,
     site: Arc<Site>,
 }
 
@@ -54,10 +54,10 @@ const HEAD_BYTES: usize = 32 * 1024;
 
 impl Http {
     /// Starts to listen.
-    pub(crate) async fn bind(address: SocketAddr, door: Door, site: Site) -> std::io::Result<Self> {
+    pub(crate) async fn bind(address: SocketAddr, gateway: Gateway, site: Site) -> std::io::Result<Self> {
         Ok(Self {
             listener: TcpListener::bind(address).await?,
-            door,
+            gateway,
             site: Arc::new(site),
         })
     }
@@ -69,16 +69,16 @@ impl Http {
 
     /// Serves requests for ever.
     pub(crate) async fn serve(self) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let slots = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    let place = Arc::clone(&places).try_acquire_owned();
-                    let (door, site) = (self.door.clone(), Arc::clone(&self.site));
+                    let slot = Arc::clone(&slots).try_acquire_owned();
+                    let (gateway, site) = (self.gateway.clone(), Arc::clone(&self.site));
                     tokio::spawn(async move {
-                        match place.ok().and_then(|place| Some((place, door.enter()?))) {
-                            Some((_place, guest)) => serve(stream, Arc::new(guest), site).await,
-                            None => turn_away(stream).await,
+                        match slot.ok().and_then(|slot| Some((slot, gateway.connect()?))) {
+                            Some((_slot, client)) => serve(stream, Arc::new(client), site).await,
+                            None => refuse(stream).await,
                         }
                     });
                 }
@@ -90,31 +90,31 @@ impl Http {
 }
 
 /// Serves one connection until it closes or must be closed.
-async fn serve(stream: TcpStream, guest: Arc<Guest>, site: Arc<Site>) {
+async fn serve(stream: TcpStream, client: Arc<ExternalClient>, site: Arc<Site>) {
     // A small answer must be sent at once, without waiting for more data.
     let _ = stream.set_nodelay(true);
-    let clock = Arc::new(Clock::start(Guest::STRANGER_TIME));
+    let idle_timer = Arc::new(IdleTimer::start(ExternalClient::FIRST_REQUEST_TIME));
     let service = service_fn(|request| {
-        let busy = Busy::begin(&clock);
-        let (guest, site) = (Arc::clone(&guest), Arc::clone(&site));
+        let busy = Busy::begin(&idle_timer);
+        let (client, site) = (Arc::clone(&client), Arc::clone(&site));
         async move {
-            let answer = rest::answer(&site, &guest, request).await;
+            let answer = rest::answer(&site, &client, request).await;
             Ok::<_, Infallible>(answer.map(|body| body.until_written(busy)))
         }
     });
     let connection = http1::Builder::new()
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(Stream::new(stream, Arc::clone(&guest)), service);
+        .serve_connection(Stream::new(stream, Arc::clone(&client)), service);
     // A connection can end in any of these ways. None of them needs a report.
     tokio::select! {
         _ = connection => {}
-        () = guest.sent_away() => {}
-        () = clock.run_out() => {}
+        () = client.disconnect_requested() => {}
+        () = idle_timer.expired() => {}
     }
 }
 
 /// Answers that there are too many clients.
-async fn turn_away(mut stream: TcpStream) {
+async fn refuse(mut stream: TcpStream) {
     let body = "{\"error\":\"ERR max number of clients reached\"}";
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \

@@ -270,7 +270,7 @@ async fn bind(
         bound.metrics = Some(page.map_err(|error| (place, error))?);
     }
     if let Some((place, site)) = others.http {
-        let http = Http::bind(place, server.door(), site).await;
+        let http = Http::bind(place, server.gateway(), site).await;
         bound.http = Some(http.map_err(|error| (place, error))?);
     }
     Ok((server, bound))

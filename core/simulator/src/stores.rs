@@ -24,7 +24,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(mut store) = self.0.take() {
-            store.start_over();
+            store.clear_for_reuse();
             // The thread may be ending.
             let _ = USED.try_with(|used| used.borrow_mut().push(store));
         }

@@ -8,7 +8,7 @@ use crate::keyspace::Keyspace;
 use crate::limits::{HALF_DONE_BYTES, Limits};
 use crate::pubsub::PubSub;
 use crate::random::Random;
-use crate::reply::{Room, StoreError};
+use crate::reply::{ReplyBudget, StoreError};
 use crate::time::ServerTime;
 
 /// The keys, the subscriptions and the counters: everything except the script engine.
@@ -23,10 +23,10 @@ pub(crate) struct Data {
     /// The generator for `HRANDFIELD` and `math.random`. Every store starts with the same seed.
     random: Random,
     /// The facts that the server in front of the store adds to `INFO`.
-    front: Front,
+    port_info: PortInfo,
     limits: Limits,
     /// Whether the running script has written. If so, it may finish even on a full store.
-    has_written: bool,
+    script_has_written: bool,
     /// Whether commands that add are refused, regardless of the store's size.
     is_full: bool,
     transit: Transit,
@@ -46,7 +46,7 @@ pub enum Transit {
 
 /// The facts in `INFO` about the port in front of the store.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Front {
+pub(crate) struct PortInfo {
     pub(crate) port: u16,
     pub(crate) clients: usize,
 }
@@ -62,9 +62,9 @@ impl Data {
             run_id: "0".repeat(40),
             counts: Counts::new(commands),
             random: Random::default(),
-            front: Front::default(),
+            port_info: PortInfo::default(),
             limits,
-            has_written: false,
+            script_has_written: false,
             is_full: false,
             transit: Transit::None,
         }
@@ -127,13 +127,13 @@ impl Data {
         self.run_id = run_id;
     }
 
-    pub(crate) const fn front(&self) -> &Front {
-        &self.front
+    pub(crate) const fn port_info(&self) -> &PortInfo {
+        &self.port_info
     }
 
     #[cfg(feature = "server")]
-    pub(crate) const fn set_front(&mut self, front: Front) {
-        self.front = front;
+    pub(crate) const fn set_port_info(&mut self, port_info: PortInfo) {
+        self.port_info = port_info;
     }
 
     pub(crate) const fn set_full(&mut self, is_full: bool) {
@@ -156,22 +156,22 @@ impl Data {
 
     /// Begins a script.
     pub(crate) const fn begin_script(&mut self) {
-        self.has_written = false;
+        self.script_has_written = false;
     }
 
     /// Notes that the running script has written.
     pub(crate) const fn mark_written(&mut self) {
-        self.has_written = true;
+        self.script_has_written = true;
     }
 
     /// Returns whether the running script has written. Ending it would leave its work half done.
-    pub(crate) const fn has_written(&self) -> bool {
-        self.has_written
+    pub(crate) const fn script_has_written(&self) -> bool {
+        self.script_has_written
     }
 
     /// Returns the budget of one reply.
-    pub(crate) const fn room(&self) -> Room {
-        Room::new(&self.limits)
+    pub(crate) const fn reply_budget(&self) -> ReplyBudget {
+        ReplyBudget::new(&self.limits)
     }
 
     /// Returns a pattern with the budget of one command.
@@ -180,8 +180,8 @@ impl Data {
     }
 
     /// Returns an error if a command that adds would exceed the limits of the store.
-    pub(crate) fn check_room(&self, args: &[&[u8]], is_half_done: bool) -> Result<(), StoreError> {
-        if self.is_full && !is_half_done {
+    pub(crate) fn check_room(&self, args: &[&[u8]], script_has_written: bool) -> Result<(), StoreError> {
+        if self.is_full && !script_has_written {
             return Err(StoreError::out_of_memory());
         }
         if self.limits.data_bytes == usize::MAX {
@@ -192,7 +192,7 @@ impl Data {
         }
         // A command adds no more than its arguments, and the table entries for them.
         let added: usize = args.iter().map(|arg| arg.len() + ADDED_BYTES).sum();
-        let most = self.limits.data_bytes + if is_half_done { HALF_DONE_BYTES } else { 0 };
+        let most = self.limits.data_bytes + if script_has_written { HALF_DONE_BYTES } else { 0 };
         if self.keys.bytes().saturating_add(added) > most {
             return Err(StoreError::out_of_memory());
         }

@@ -28,8 +28,8 @@ pub(crate) fn run_in_script(data: &mut Data, args: &[&[u8]]) -> Reply {
             ))
         }
         Run::Data(run) => {
-            let is_half_done = data.has_written();
-            let reply = run_bounded(data, command, run, args, is_half_done);
+            let script_has_written = data.script_has_written();
+            let reply = run_bounded(data, command, run, args, script_has_written);
             if command.effect != Effect::None && !matches!(reply, Reply::Error(_)) {
                 data.mark_written();
             }
@@ -48,9 +48,15 @@ pub(crate) fn count(data: &mut Data, command: &'static Command, reply: &Reply) {
         .called(command.index(), matches!(reply, Reply::Error(_)));
 }
 
-fn run_bounded(data: &mut Data, command: &'static Command, run: RunData, args: &[&[u8]], is_half_done: bool) -> Reply {
+fn run_bounded(
+    data: &mut Data,
+    command: &'static Command,
+    run: RunData,
+    args: &[&[u8]],
+    script_has_written: bool,
+) -> Reply {
     let room = match command.effect {
-        Effect::Adds => data.check_room(args, is_half_done),
+        Effect::Adds => data.check_room(args, script_has_written),
         Effect::None | Effect::Writes => Ok(()),
     };
     let reply = room.and_then(|()| run(data, args)).unwrap_or_else(Reply::Error);

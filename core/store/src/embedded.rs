@@ -64,7 +64,7 @@ impl Embedded {
 
     /// Returns whether a caller holds a store with this name.
     #[must_use]
-    pub fn is_held(name: &str) -> bool {
+    pub fn is_in_use(name: &str) -> bool {
         let named = lock(NAMED.get_or_init(Mutex::default));
         named.get(name).is_some_and(|inner| inner.strong_count() > 0)
     }

@@ -62,7 +62,7 @@ fn server(data: &Data, text: &mut String) {
             ("arch_bits", usize::BITS.to_string()),
             ("process_id", std::process::id().to_string()),
             ("run_id", data.run_id().into()),
-            ("tcp_port", data.front().port.to_string()),
+            ("tcp_port", data.port_info().port.to_string()),
             ("server_time_usec", data.now().as_micros().to_string()),
             ("uptime_in_seconds", data.uptime().as_secs().to_string()),
         ],
@@ -73,7 +73,7 @@ fn clients(data: &Data, text: &mut String) {
     lines(
         text,
         "Clients",
-        &[("connected_clients", data.front().clients.to_string())],
+        &[("connected_clients", data.port_info().clients.to_string())],
     );
 }
 

@@ -96,7 +96,7 @@ pub(crate) const REPLY_DEPTH: usize = 64;
 
 /// Instructions between two checks of a script's budget. The most expensive instruction compares megabytes of NULs and
 /// takes about 30 ms, so the number is small.
-pub(crate) const STEPS_PER_LOOK: u32 = 10;
+pub(crate) const STEPS_PER_CHECK: u32 = 10;
 
 /// The steps that each command of a script counts for.
 pub(crate) const STEPS_PER_COMMAND: u64 = 100;
@@ -109,14 +109,14 @@ pub(crate) const REPLY_ITEM_BYTES: usize = 64;
 #[cfg(feature = "server")]
 pub(crate) const CPU_TIME: Duration = Duration::from_millis(100);
 
-/// The limits of the server. A *stranger* is a connection that has not completed a command.
+/// The limits of the server. A *new connection* has not completed a command.
 #[cfg(feature = "server")]
 pub(crate) mod server {
     use std::time::Duration;
 
     use super::MB;
 
-    /// Simultaneous connections, if the process may open enough files. For one more, the oldest stranger is
+    /// Simultaneous connections, if the process may open enough files. For one more, the oldest new connection is
     /// disconnected.
     pub(crate) const CLIENTS: usize = 10_000;
     /// Files that the process keeps for other purposes than connections.
@@ -130,20 +130,20 @@ pub(crate) mod server {
     /// Bytes of a line.
     pub(crate) const LINE_BYTES: usize = 64 * 1024;
     /// Words of a request before the login.
-    pub(crate) const STRANGER_WORDS: usize = 16;
+    pub(crate) const LOGIN_WORDS: usize = 16;
     /// Bytes of a word before the login.
-    pub(crate) const STRANGER_WORD_BYTES: usize = 16 * 1024;
+    pub(crate) const LOGIN_WORD_BYTES: usize = 16 * 1024;
     /// Bytes that are read at once. An idle connection keeps no buffer.
     pub(crate) const READ_BYTES: usize = 16 * 1024;
     /// Bytes of replies that are collected before they are written.
     pub(crate) const WRITE_AT: usize = 64 * 1024;
-    /// Bytes of requests, replies and messages of all connections. Above the limit, strangers and clients that do not
-    /// read are disconnected. If that is not enough, the client that needs more is disconnected.
+    /// Bytes of requests, replies and messages of all connections. Above the limit, new connections, and clients that
+    /// do not read, are disconnected. If that is not enough, the client that needs more is disconnected.
     pub(crate) const HELD_BYTES: usize = 64 * MB;
     /// Bytes that a connection may always hold, regardless of the others.
     pub(crate) const SMALL_BYTES: usize = 4 * 1024;
-    /// Strangers, and clients that do not read, that are disconnected at once when memory runs out.
-    pub(crate) const SENT_AWAY_AT_ONCE: usize = 16;
+    /// New connections, and clients that do not read, that are disconnected at once when memory runs out.
+    pub(crate) const CLOSED_AT_ONCE: usize = 16;
     /// Bytes of messages that wait for a subscriber. A subscriber with more is disconnected.
     pub(crate) const MESSAGE_BYTES: usize = 4 * MB;
     /// Bytes of messages that wait for all subscribers.
@@ -161,15 +161,15 @@ pub(crate) mod server {
     /// Bytes of a client's name.
     pub(crate) const NAME_BYTES: usize = 512;
     /// Requests after which a connection that had a slow one counts as quick again.
-    pub(crate) const QUICK_AGAIN: u32 = 100;
+    pub(crate) const SLOW_PENALTY_REQUESTS: u32 = 100;
     /// Words of a request that can count as quick, if its command does.
     pub(crate) const QUICK_WORDS: usize = 64;
     /// Requests of one connection that are answered before other connections get their turn.
     pub(crate) const REQUESTS_AT_ONCE: usize = 64;
     /// Time after which other connections get their turn, even after fewer requests.
-    pub(crate) const TURN: Duration = Duration::from_millis(2);
-    /// Time for a stranger's login, and for the rest of its first request.
-    pub(crate) const STRANGER_TIME: Duration = Duration::from_secs(10);
+    pub(crate) const TURN_TIME: Duration = Duration::from_millis(2);
+    /// Time for the login of a new connection, and for the rest of its first request.
+    pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_secs(10);
     /// Time for the rest of a request.
     pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
     /// Time for which a client may read nothing of its replies.

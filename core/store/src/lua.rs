@@ -14,7 +14,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use steadlock_protocol::Script;
 
-use self::convert::Written;
+use self::convert::BoundedReply;
 use self::guard::Guard;
 pub(crate) use self::guard::Watch;
 pub(crate) use self::kept::Origin;
@@ -231,8 +231,8 @@ impl Engine {
         let args = self.strings(args)?;
         let (outcome, result, line): (i64, Value, Option<i64>) = self.run.call((script, keys, args))?;
         match outcome {
-            1 => return convert::reply_of(&result, &mut Written::new(&self.limits, &self.guard)),
-            2 => return convert::reply_of_list(&result, &mut Written::new(&self.limits, &self.guard)),
+            1 => return convert::reply_of(&result, &mut BoundedReply::new(&self.limits, &self.guard)),
+            2 => return convert::reply_of_list(&result, &mut BoundedReply::new(&self.limits, &self.guard)),
             _ => {}
         }
         let mut text = match &result {

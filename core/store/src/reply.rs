@@ -52,14 +52,14 @@ impl Reply {
 
     /// Returns the approximate memory of the reply.
     #[cfg(feature = "server")]
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         let content = match self {
             Self::Nil | Self::NilArray | Self::Int(_) | Self::Double(_) => 0,
             Self::Bytes(bytes) => bytes.len(),
             Self::Status(status) => status.len(),
             Self::Error(error) => error.message.len(),
-            Self::Array(items) | Self::Set(items) => items.iter().map(Self::weight).sum(),
-            Self::Map(pairs) | Self::Pairs(pairs) => pairs.iter().map(|(a, b)| a.weight() + b.weight()).sum(),
+            Self::Array(items) | Self::Set(items) => items.iter().map(Self::memory).sum(),
+            Self::Map(pairs) | Self::Pairs(pairs) => pairs.iter().map(|(a, b)| a.memory() + b.memory()).sum(),
         };
         content + REPLY_ITEM_BYTES
     }
@@ -102,12 +102,12 @@ impl From<Reply> for protocol::Reply {
 }
 
 /// The remaining budget of a reply while it is built.
-pub(crate) struct Room {
+pub(crate) struct ReplyBudget {
     items: usize,
     bytes: usize,
 }
 
-impl Room {
+impl ReplyBudget {
     pub(crate) const fn new(limits: &Limits) -> Self {
         Self {
             items: limits.reply_items,
@@ -116,7 +116,7 @@ impl Room {
     }
 
     /// Takes the budget of one element with this many bytes.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), StoreError> {
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), StoreError> {
         let left = self.bytes.checked_sub(bytes.saturating_add(REPLY_ITEM_BYTES));
         let (Some(bytes), Some(items)) = (left, self.items.checked_sub(1)) else {
             return Err(StoreError::reply_too_large());
@@ -126,19 +126,19 @@ impl Room {
     }
 
     /// Takes the budget of elements with these lengths.
-    pub(crate) fn take_all(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<(), StoreError> {
-        lengths.try_for_each(|bytes| self.take(bytes))
+    pub(crate) fn spend_all(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<(), StoreError> {
+        lengths.try_for_each(|bytes| self.spend(bytes))
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<Reply, StoreError> {
-        self.take(bytes.len())?;
+        self.spend(bytes.len())?;
         Ok(Reply::bytes(bytes))
     }
 
     pub(crate) fn bytes_or_nil(&mut self, bytes: Option<&Vec<u8>>) -> Result<Reply, StoreError> {
         match bytes {
             Some(bytes) => self.bytes(bytes),
-            None => self.take(0).map(|()| Reply::Nil),
+            None => self.spend(0).map(|()| Reply::Nil),
         }
     }
 }
@@ -210,14 +210,14 @@ impl StoreError {
 }
 
 /// Returns a client's input for an error message: up to the first NUL, as in C, and at most `most` bytes.
-pub(crate) fn shown(bytes: &[u8], most: usize) -> Cow<'_, str> {
+pub(crate) fn excerpt(bytes: &[u8], most: usize) -> Cow<'_, str> {
     let bytes = &bytes[..bytes.len().min(most)];
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end])
 }
 
 /// The bytes of a word that an error message repeats.
-pub(crate) const SHOWN_BYTES: usize = 128;
+pub(crate) const EXCERPT_BYTES: usize = 128;
 
 /// Removes line breaks, which would end an error reply early.
 fn one_line(text: &str) -> Cow<'_, str> {

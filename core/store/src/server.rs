@@ -2,15 +2,15 @@
 //!
 //! The server speaks RESP2 and RESP3 to ordinary Redis clients, with one task for each connection. It executes commands
 //! that change the connection (`HELLO`, `AUTH`, `CLIENT`, `SUBSCRIBE`, `MULTI`, …), and the store executes all others.
-//! Servers for other protocols use the [`Door`].
+//! Servers for other protocols use the [`Gateway`].
 
+mod client_slot;
 mod connection;
 mod connections;
-mod door;
+mod gateway;
 mod handshake;
 mod mailbox;
 mod metrics;
-mod place;
 mod request;
 mod shared;
 mod stream;
@@ -25,11 +25,11 @@ use std::sync::atomic::Ordering;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::JoinSet;
 
-pub use self::door::{Door, Guest, Hold, Subscription};
-pub use self::handshake::is_same;
+pub use self::gateway::{ClientMemory, ExternalClient, Gateway, Subscription};
+pub use self::handshake::is_equal_in_constant_time;
 pub use self::metrics::Metrics;
 
-use self::place::Place;
+use self::client_slot::ClientSlot;
 use self::shared::Shared;
 use self::stream::Stream;
 use self::watch::CpuWatch;
@@ -67,7 +67,7 @@ impl Server {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(store, address.port(), password));
-        shared.tell_store(0);
+        shared.update_info(0);
         Ok(Self {
             listener,
             address,
@@ -95,8 +95,8 @@ impl Server {
 
     /// Returns the entry for clients of other protocols, which works while the server runs.
     #[must_use]
-    pub fn door(&self) -> Door {
-        Door::new(Arc::clone(&self.shared))
+    pub fn gateway(&self) -> Gateway {
+        Gateway::new(Arc::clone(&self.shared))
     }
 
     /// Serves until `stop` is ready, then closes every connection at once. Dropping the future does the same.
@@ -110,9 +110,9 @@ impl Server {
                     Ok((stream, peer)) => {
                         tasks.spawn(welcome(Arc::clone(&self.shared), stream, peer));
                     }
-                    // The process has probably run out of file descriptors, so the oldest stranger is disconnected.
+                    // The process has probably run out of file descriptors, so the oldest new connection is closed.
                     Err(_) => {
-                        self.shared.connections.send_strangers_away(1);
+                        self.shared.connections.close_oldest_new(1);
                         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                     }
                 },
@@ -123,9 +123,9 @@ impl Server {
 }
 
 async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    let place = Place::take(&shared);
-    if !place.is_free() {
-        stream::turn_away(stream).await;
+    let slot = ClientSlot::occupy(&shared);
+    if !slot.may_stay() {
+        stream::refuse(stream).await;
         return;
     }
     // A small reply must be sent at once, without waiting for more data.

@@ -11,13 +11,13 @@ use crate::commands::{self, Run, scripting};
 #[cfg(feature = "server")]
 use crate::counts::Count;
 #[cfg(feature = "server")]
-use crate::data::Front;
+use crate::data::PortInfo;
 use crate::data::{Data, Transit};
 use crate::dispatch;
 use crate::limits::Limits;
 use crate::lua::{Engine, Watch};
 use crate::pubsub::{Delivery, SubscriberId};
-use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
+use crate::reply::{EXCERPT_BYTES, Reply, StoreError, excerpt};
 use crate::time::ServerTime;
 
 /// A store without clock, socket or entropy.
@@ -112,7 +112,7 @@ impl Store {
 
     /// Forgets everything except compiled scripts. The store behaves like a new one, which would have to compile them
     /// again.
-    pub fn start_over(&mut self) {
+    pub fn clear_for_reuse(&mut self) {
         let mut data = self.data();
         let limits = *data.limits();
         *data = Data::new(limits, commands::names());
@@ -179,8 +179,8 @@ impl Store {
 
     /// Sets the facts in `INFO` about the server in front of the store.
     #[cfg(feature = "server")]
-    pub(crate) fn set_front(&mut self, front: Front) {
-        self.data().set_front(front);
+    pub(crate) fn set_port_info(&mut self, port_info: PortInfo) {
+        self.data().set_port_info(port_info);
     }
 
     #[cfg(feature = "server")]
@@ -237,13 +237,13 @@ impl fmt::Debug for Store {
 
 /// Returns Redis' error for an unknown command.
 pub(crate) fn unknown_command(args: &[&[u8]]) -> StoreError {
-    let name = shown(args.first().copied().unwrap_or_default(), SHOWN_BYTES);
+    let name = excerpt(args.first().copied().unwrap_or_default(), EXCERPT_BYTES);
     let mut rest = String::new();
     for arg in args.iter().skip(1) {
-        if rest.len() >= SHOWN_BYTES {
+        if rest.len() >= EXCERPT_BYTES {
             break;
         }
-        rest += &format!("'{}' ", shown(arg, SHOWN_BYTES - rest.len()));
+        rest += &format!("'{}' ", excerpt(arg, EXCERPT_BYTES - rest.len()));
     }
     StoreError::err(format!("unknown command '{name}', with args beginning with: {rest}"))
 }

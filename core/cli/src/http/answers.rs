@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use hyper::HeaderMap;
 use steadlock_store::encode::{self, Protocol};
-use steadlock_store::server::Guest;
+use steadlock_store::server::ExternalClient;
 use steadlock_store::{Reply, StoreError};
 
 /// The format of a reply.
@@ -119,7 +119,7 @@ impl Text {
     fn write(&mut self, reply: &Reply) -> Result<(), Full> {
         if self.format == Format::Resp2 {
             encode::reply(reply, Protocol::Resp2, &mut self.bytes);
-            return if self.bytes.len() > Guest::REPLY_BYTES {
+            return if self.bytes.len() > ExternalClient::REPLY_BYTES {
                 Err(Full)
             } else {
                 Ok(())
@@ -188,7 +188,7 @@ impl Text {
     }
 
     const fn has_room(&self, more: usize) -> Result<(), Full> {
-        if self.bytes.len() + more > Guest::REPLY_BYTES {
+        if self.bytes.len() + more > ExternalClient::REPLY_BYTES {
             return Err(Full);
         }
         Ok(())
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_text_that_grows_too_large_says_so_in_the_reply_s_place() {
         // Each of these bytes takes six characters in JSON.
-        let reply = Reply::Bytes(vec![1; Guest::REPLY_BYTES / 5]);
+        let reply = Reply::Bytes(vec![1; ExternalClient::REPLY_BYTES / 5]);
         let mut text = Text::list(Format::Json);
         assert!(text.push(&Reply::OK).is_continue());
         assert!(text.push(&reply).is_break());

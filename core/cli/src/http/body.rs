@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Bytes, Frame, SizeHint};
-use steadlock_store::server::Hold;
+use steadlock_store::server::ClientMemory;
 
-use super::clock::Busy;
 use super::events::Events;
+use super::idle_timer::Busy;
 
 /// The body of a response.
 pub(super) struct Body {
@@ -20,7 +20,7 @@ enum Content {
     Whole {
         left: Bytes,
         /// Counts the bytes towards the memory limit while they are written.
-        _hold: Option<Hold>,
+        _memory: Option<ClientMemory>,
     },
     Events(Events),
 }
@@ -35,8 +35,8 @@ impl Body {
         Self::whole(bytes, None)
     }
 
-    pub(super) fn held(bytes: impl Into<Bytes>, hold: Hold) -> Self {
-        Self::whole(bytes, Some(hold))
+    pub(super) fn counted(bytes: impl Into<Bytes>, memory: ClientMemory) -> Self {
+        Self::whole(bytes, Some(memory))
     }
 
     pub(super) const fn events(events: Events) -> Self {
@@ -54,11 +54,11 @@ impl Body {
         }
     }
 
-    fn whole(bytes: impl Into<Bytes>, hold: Option<Hold>) -> Self {
+    fn whole(bytes: impl Into<Bytes>, memory: Option<ClientMemory>) -> Self {
         Self {
             content: Content::Whole {
                 left: bytes.into(),
-                _hold: hold,
+                _memory: memory,
             },
             _busy: None,
         }

@@ -4,20 +4,20 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use steadlock_store::server::{Guest, Hold};
+use steadlock_store::server::{ClientMemory, ExternalClient};
 
 /// The folder whose files are served.
 pub(crate) struct Root(PathBuf);
 
 /// The bytes of a file, counted towards the memory limit.
-pub(super) struct Shown {
+pub(super) struct ServedFile {
     pub(super) bytes: Vec<u8>,
     pub(super) kind: &'static str,
-    pub(super) hold: Hold,
+    pub(super) memory: ClientMemory,
 }
 
 /// The reason why a file is not served.
-pub(super) enum Unshown {
+pub(super) enum NotServed {
     /// The file does not exist.
     Missing,
     /// The file does not fit into the memory limit now.
@@ -35,22 +35,22 @@ impl Root {
     }
 
     /// Reads the file at a path. A path that ends with a slash means the `index.html` of that folder.
-    pub(super) fn show(&self, segments: &[Vec<u8>], guest: &Guest) -> Result<Shown, Unshown> {
-        let path = self.find(segments).ok_or(Unshown::Missing)?;
+    pub(super) fn read(&self, segments: &[Vec<u8>], client: &ExternalClient) -> Result<ServedFile, NotServed> {
+        let path = self.find(segments).ok_or(NotServed::Missing)?;
         let kind = kind(&path);
         let read = |path: &Path| {
             let mut file = File::open(path)?;
             let length = file.metadata()?.len();
-            let mut hold = guest.hold();
-            let length = usize::try_from(length).ok().filter(|length| hold.set(*length));
+            let mut memory = client.memory();
+            let length = usize::try_from(length).ok().filter(|length| memory.set(*length));
             let Some(length) = length else { return Ok(None) };
             let mut bytes = vec![0; length];
             file.read_exact(&mut bytes)?;
-            Ok::<_, std::io::Error>(Some(Shown { bytes, kind, hold }))
+            Ok::<_, std::io::Error>(Some(ServedFile { bytes, kind, memory }))
         };
         match read(&path) {
-            Ok(shown) => shown.ok_or(Unshown::TooLarge),
-            Err(_) => Err(Unshown::Missing),
+            Ok(shown) => shown.ok_or(NotServed::TooLarge),
+            Err(_) => Err(NotServed::Missing),
         }
     }
 

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
-use steadlock_store::server::is_same;
+use steadlock_store::server::is_equal_in_constant_time;
 
 /// The origin of a page, such as `https://app.example`, or `*` for all origins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,51 +59,51 @@ pub(crate) struct Guard {
 
 /// The source of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Visitor {
+pub(super) struct RequestSource {
     /// The origin that may read the answer, if it is not our own.
-    pub(super) reader: Option<HeaderValue>,
+    pub(super) allowed_origin: Option<HeaderValue>,
     /// Whether a page of another site sent the request, and that site is not allowed.
-    pub(super) is_stray: bool,
+    pub(super) is_cross_site: bool,
     /// Whether the browser requests a page to display, for example because a user followed a link.
     pub(super) is_navigation: bool,
 }
 
 impl Guard {
     /// Returns whether other machines can reach the server without a token.
-    pub(super) const fn is_open(&self) -> bool {
+    pub(super) const fn is_open_to_network(&self) -> bool {
         !self.is_local && self.token.is_none()
     }
 
     /// Checks the source of a request. The error says why the request is refused.
-    pub(super) fn look(&self, head: &Parts) -> Result<Visitor, &'static str> {
+    pub(super) fn check(&self, head: &Parts) -> Result<RequestSource, &'static str> {
         let host = host(head).ok_or("ERR a request has one Host header")?;
         let is_literal = is_loopback_name(host.host()) || ip(host.host()).is_some();
         if self.is_local && !is_loopback_name(host.host()) {
             return Err("ERR this server is for its own machine; ask for localhost or 127.0.0.1");
         }
-        let mut visitor = Visitor {
-            reader: None,
-            is_stray: site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
+        let mut source = RequestSource {
+            allowed_origin: None,
+            is_cross_site: site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
             is_navigation: named(&head.headers, "sec-fetch-dest") == Some(b"document"),
         };
         let Some(origin) = head.headers.get(ORIGIN) else {
-            return Ok(visitor);
+            return Ok(source);
         };
         // Only an address proves that the page is our own. A name could have been pointed here.
         let own = is_literal.then(|| format!("http://{host}"));
         if own.is_some_and(|own| origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())) {
-            return Ok(visitor);
+            return Ok(source);
         }
-        visitor.reader = Some(
-            self.reader(origin)
+        source.allowed_origin = Some(
+            self.allowed_origin(origin)
                 .ok_or("ERR this page may not ask here; start the server with --http-origin ORIGIN for it")?,
         );
-        visitor.is_stray = false;
-        Ok(visitor)
+        source.is_cross_site = false;
+        Ok(source)
     }
 
     /// Returns whether a request has the token, in its header or as `?_token=`.
-    pub(super) fn knows(&self, headers: &HeaderMap, query: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    pub(super) fn has_token(&self, headers: &HeaderMap, query: &[(Vec<u8>, Vec<u8>)]) -> bool {
         let Some(token) = &self.token else { return true };
         let bearer = named(headers, "authorization").and_then(|value| {
             let (scheme, given) = value.split_at_checked(BEARER.len())?;
@@ -111,17 +111,17 @@ impl Guard {
         });
         let in_query = query.iter().filter(|(name, _)| name == b"_token");
         let mut given = bearer.into_iter().chain(in_query.map(|(_, value)| value.as_slice()));
-        given.any(|given| is_same(token, given))
+        given.any(|given| is_equal_in_constant_time(token, given))
     }
 
     /// Returns the header value that permits pages of this origin to read the answer.
-    fn reader(&self, origin: &HeaderValue) -> Option<HeaderValue> {
+    fn allowed_origin(&self, origin: &HeaderValue) -> Option<HeaderValue> {
         let is_listed = |listed: &Origin| origin.as_bytes().eq_ignore_ascii_case(listed.0.as_bytes());
         if self.origins.iter().any(is_listed) {
             return Some(origin.clone());
         }
-        let is_open = self.origins.iter().any(|listed| listed.0 == "*");
-        is_open.then(|| HeaderValue::from_static("*"))
+        let is_open_to_network = self.origins.iter().any(|listed| listed.0 == "*");
+        is_open_to_network.then(|| HeaderValue::from_static("*"))
     }
 }
 
@@ -184,12 +184,12 @@ mod tests {
     use super::*;
     use hyper::Request;
 
-    fn looked(guard: &Guard, headers: &[(&str, &str)]) -> Result<Visitor, &'static str> {
+    fn checked(guard: &Guard, headers: &[(&str, &str)]) -> Result<RequestSource, &'static str> {
         let mut request = Request::builder().uri("/");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        guard.look(&request.body(()).unwrap().into_parts().0)
+        guard.check(&request.body(()).unwrap().into_parts().0)
     }
 
     fn guard(origins: &[&str], is_local: bool) -> Guard {
@@ -210,7 +210,7 @@ mod tests {
             "app.localhost:1",
             "127.9.9.9",
         ] {
-            assert!(looked(&guard(&[], true), &[("host", host)]).is_ok(), "{host}");
+            assert!(checked(&guard(&[], true), &[("host", host)]).is_ok(), "{host}");
         }
         for host in [
             "evil.example",
@@ -220,18 +220,24 @@ mod tests {
             "x@localhost",
             "",
         ] {
-            assert!(looked(&guard(&[], true), &[("host", host)]).is_err(), "{host}");
+            assert!(checked(&guard(&[], true), &[("host", host)]).is_err(), "{host}");
         }
-        assert!(looked(&guard(&[], true), &[]).is_err());
-        assert!(looked(&guard(&[], true), &[("host", "localhost"), ("host", "evil.example")]).is_err());
-        assert!(looked(&guard(&[], false), &[("host", "box.example:80")]).is_ok());
+        assert!(checked(&guard(&[], true), &[]).is_err());
+        assert!(checked(&guard(&[], true), &[("host", "localhost"), ("host", "evil.example")]).is_err());
+        assert!(checked(&guard(&[], false), &[("host", "box.example:80")]).is_ok());
     }
 
     #[test]
     fn a_page_of_another_origin_is_refused_unless_it_is_listed() {
-        let ask = |guard: &Guard, host: &str, origin: &str| looked(guard, &[("host", host), ("origin", origin)]);
+        let check_page =
+            |guard: &Guard, host: &str, origin: &str| checked(guard, &[("host", host), ("origin", origin)]);
         let none = guard(&[], true);
-        assert_eq!(ask(&none, "localhost:1", "http://localhost:1").unwrap().reader, None);
+        assert_eq!(
+            check_page(&none, "localhost:1", "http://localhost:1")
+                .unwrap()
+                .allowed_origin,
+            None
+        );
         for origin in [
             "http://localhost:2",
             "https://localhost:1",
@@ -239,37 +245,41 @@ mod tests {
             "null",
             "http://evil.example",
         ] {
-            assert!(ask(&none, "localhost:1", origin).is_err(), "{origin}");
+            assert!(check_page(&none, "localhost:1", origin).is_err(), "{origin}");
         }
         let listed = guard(&["http://localhost:5173", "https://app.example"], true);
-        let reader = ask(&listed, "localhost:1", "https://app.example").unwrap().reader;
-        assert_eq!(reader.unwrap(), "https://app.example");
-        assert!(ask(&listed, "localhost:1", "https://app.example:444").is_err());
-        let reader = ask(&guard(&["*"], true), "localhost:1", "null").unwrap().reader;
-        assert_eq!(reader.unwrap(), "*");
+        let allowed_origin = check_page(&listed, "localhost:1", "https://app.example")
+            .unwrap()
+            .allowed_origin;
+        assert_eq!(allowed_origin.unwrap(), "https://app.example");
+        assert!(check_page(&listed, "localhost:1", "https://app.example:444").is_err());
+        let allowed_origin = check_page(&guard(&["*"], true), "localhost:1", "null")
+            .unwrap()
+            .allowed_origin;
+        assert_eq!(allowed_origin.unwrap(), "*");
         // A server on an open network does not know its own names, so it cannot tell them from an attacker's.
-        assert!(ask(&guard(&[], false), "evil.example", "http://evil.example").is_err());
-        assert!(ask(&guard(&[], false), "10.0.0.1:1", "http://10.0.0.1:1").is_ok());
+        assert!(check_page(&guard(&[], false), "evil.example", "http://evil.example").is_err());
+        assert!(check_page(&guard(&[], false), "10.0.0.1:1", "http://10.0.0.1:1").is_ok());
     }
 
     #[test]
     fn what_a_page_of_another_site_sends_without_its_origin_is_told_apart() {
         let listed = guard(&["https://app.example"], true);
-        for (site, is_stray) in [
+        for (site, is_cross_site) in [
             ("cross-site", true),
             ("same-site", true),
             ("same-origin", false),
             ("none", false),
         ] {
-            let visitor = looked(&listed, &[("host", "localhost"), ("sec-fetch-site", site)]).unwrap();
-            assert_eq!(visitor.is_stray, is_stray, "{site}");
+            let source = checked(&listed, &[("host", "localhost"), ("sec-fetch-site", site)]).unwrap();
+            assert_eq!(source.is_cross_site, is_cross_site, "{site}");
         }
         let consent = [
             ("host", "localhost"),
             ("sec-fetch-site", "cross-site"),
             ("origin", "https://app.example"),
         ];
-        assert!(!looked(&listed, &consent).unwrap().is_stray);
+        assert!(!checked(&listed, &consent).unwrap().is_cross_site);
     }
 
     #[test]

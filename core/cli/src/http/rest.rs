@@ -9,14 +9,14 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use steadlock_store::Reply;
-use steadlock_store::server::{Guest, Hold};
+use steadlock_store::server::{ClientMemory, ExternalClient};
 use tokio::time::timeout;
 
 use super::answers::{self, Format, Text};
 use super::body::Body;
 use super::events::Events;
-use super::files::{Root, Unshown};
-use super::guard::{Guard, Visitor, permitted_headers};
+use super::files::{NotServed, Root};
+use super::guard::{Guard, RequestSource, permitted_headers};
 use super::query;
 use super::refusal::{METHODS, Refusal, response};
 use super::words::{self, Words};
@@ -28,10 +28,13 @@ pub(crate) struct Site {
 }
 
 /// Answers one request.
-pub(super) async fn answer(site: &Site, guest: &Guest, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn answer(site: &Site, client: &ExternalClient, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let (outcome, reader) = match site.guard.look(&head) {
-        Ok(visitor) => (admitted(site, guest, &head, body, &visitor).await, visitor.reader),
+    let (outcome, allowed_origin) = match site.guard.check(&head) {
+        Ok(source) => (
+            answer_allowed(site, client, &head, body, &source).await,
+            source.allowed_origin,
+        ),
         Err(why) => (Err(Refusal::forbidden(why)), None),
     };
     let mut response = outcome.unwrap_or_else(Refusal::into_response);
@@ -40,8 +43,8 @@ pub(super) async fn answer(site: &Site, guest: &Guest, request: Request<Incoming
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Also without an allowed origin: a cache must not give one page the answer that was meant for another page.
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
-    if let Some(reader) = reader {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, reader);
+    if let Some(allowed_origin) = allowed_origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed_origin);
     }
     response
 }
@@ -49,18 +52,24 @@ pub(super) async fn answer(site: &Site, guest: &Guest, request: Request<Incoming
 type Outcome = Result<Response<Body>, Refusal>;
 
 /// The kind of request.
-enum Asked {
+enum Endpoint {
     Command,
     Pipeline,
-    Together,
+    Transaction,
     Subscription(Vec<Vec<u8>>),
     Path(Words),
 }
 
 /// Answers a request whose host and origin are allowed.
-async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visitor: &Visitor) -> Outcome {
+async fn answer_allowed(
+    site: &Site,
+    client: &ExternalClient,
+    head: &Parts,
+    body: Incoming,
+    source: &RequestSource,
+) -> Outcome {
     let is_reading = match head.method {
-        Method::OPTIONS => return Ok(preflight(head, visitor.reader.is_some())),
+        Method::OPTIONS => return Ok(preflight(head, source.allowed_origin.is_some())),
         Method::GET | Method::HEAD => true,
         Method::POST | Method::PUT => false,
         _ => return Err(Refusal::unfit_method()),
@@ -70,31 +79,31 @@ async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visi
     let mut options = query::pairs(head.uri.query().unwrap_or_default()).ok_or_else(undecodable)?;
     if let Some(root) = &site.root
         && is_reading
-        && (!visitor.is_stray || visitor.is_navigation)
-        && let Some(outcome) = file(root, guest, &segments)
+        && (!source.is_cross_site || source.is_navigation)
+        && let Some(outcome) = file(root, client, &segments)
     {
         return outcome;
     }
-    if visitor.is_stray {
+    if source.is_cross_site {
         return Err(Refusal::forbidden("ERR a page of another site may not ask here"));
     }
-    if site.guard.is_open() && is_reading && visitor.reader.is_none() {
+    if site.guard.is_open_to_network() && is_reading && source.allowed_origin.is_none() {
         let text = "ERR over the network a command by GET needs a token; use POST, or start the server with \
                     --http-token-file";
         return Err(Refusal::forbidden(text));
     }
-    if !site.guard.knows(&head.headers, &options) {
+    if !site.guard.has_token(&head.headers, &options) {
         let text = "WRONGPASS invalid or missing auth token";
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, text));
     }
-    guest.mark_known();
+    client.mark_established();
     options.retain(|(name, _)| name != b"_token");
     let format = Format::of(&head.headers).map_err(Refusal::bad)?;
-    let asked = asked(segments, is_reading)?;
-    let (body, hold) = read(guest, body).await?;
-    match asked {
-        Asked::Subscription(channels) => subscribe(guest, &channels),
-        Asked::Path(mut words) => {
+    let endpoint = endpoint(segments, is_reading)?;
+    let (body, memory) = read(client, body).await?;
+    match endpoint {
+        Endpoint::Subscription(channels) => subscribe(client, &channels),
+        Endpoint::Path(mut words) => {
             if !body.is_empty() && !is_reading {
                 words.push(body);
             }
@@ -104,62 +113,68 @@ async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visi
                     words.push(value);
                 }
             }
-            run(guest, format, &words).await
+            run(client, format, &words).await
         }
-        asked => carry_out(guest, format, &asked, body, hold).await,
+        endpoint => run_body(client, format, &endpoint, body, memory).await,
     }
 }
 
 /// Executes the commands in a body.
-async fn carry_out(guest: &Guest, format: Format, asked: &Asked, body: Vec<u8>, mut hold: Hold) -> Outcome {
+async fn run_body(
+    client: &ExternalClient,
+    format: Format,
+    endpoint: &Endpoint,
+    body: Vec<u8>,
+    mut memory: ClientMemory,
+) -> Outcome {
     let unread = |what: &str, why: String| Refusal::bad(format!("ERR failed to read the {what}: {why}"));
-    if let Asked::Command = asked {
+    if let Endpoint::Command = endpoint {
         let words = words::command(&body).map_err(|why| unread("command", why))?;
-        keep(&mut hold, body, words::weight(&words))?;
-        return run(guest, format, &words).await;
+        count_words(&mut memory, body, words::memory(&words))?;
+        return run(client, format, &words).await;
     }
     let commands = words::commands(&body).map_err(|why| unread("commands", why))?;
-    keep(&mut hold, body, commands.iter().map(words::weight).sum())?;
-    match asked {
-        Asked::Together => run_together(guest, format, commands).await,
-        _ => run_each(guest, format, &commands).await,
+    count_words(&mut memory, body, commands.iter().map(words::memory).sum())?;
+    match endpoint {
+        Endpoint::Transaction => run_together(client, format, commands).await,
+        _ => run_each(client, format, &commands).await,
     }
 }
 
-fn asked(mut segments: Vec<Vec<u8>>, is_reading: bool) -> Result<Asked, Refusal> {
+fn endpoint(mut segments: Vec<Vec<u8>>, is_reading: bool) -> Result<Endpoint, Refusal> {
     let name = segments
         .first()
         .map(|name| name.to_ascii_lowercase())
         .unwrap_or_default();
     match name.as_slice() {
         b"" | b"pipeline" | b"multi-exec" if is_reading => Err(Refusal::unfit_method()),
-        b"" if segments.len() <= 1 => Ok(Asked::Command),
-        b"pipeline" if segments.len() == 1 => Ok(Asked::Pipeline),
-        b"multi-exec" if segments.len() == 1 => Ok(Asked::Together),
-        b"subscribe" if segments.len() > 1 => Ok(Asked::Subscription(segments.split_off(1))),
-        _ => Ok(Asked::Path(segments)),
+        b"" if segments.len() <= 1 => Ok(Endpoint::Command),
+        b"pipeline" if segments.len() == 1 => Ok(Endpoint::Pipeline),
+        b"multi-exec" if segments.len() == 1 => Ok(Endpoint::Transaction),
+        b"subscribe" if segments.len() > 1 => Ok(Endpoint::Subscription(segments.split_off(1))),
+        _ => Ok(Endpoint::Path(segments)),
     }
 }
 
 /// Returns a file of the folder, or the error that there is none. `None` if the path is a command.
-fn file(root: &Root, guest: &Guest, segments: &[Vec<u8>]) -> Option<Outcome> {
-    match root.show(segments, guest) {
-        Ok(shown) => Some(Ok(response(
+fn file(root: &Root, client: &ExternalClient, segments: &[Vec<u8>]) -> Option<Outcome> {
+    match root.read(segments, client) {
+        Ok(served) => Some(Ok(response(
             StatusCode::OK,
-            shown.kind,
-            Body::held(shown.bytes, shown.hold),
+            served.kind,
+            Body::counted(served.bytes, served.memory),
         ))),
-        Err(Unshown::TooLarge) => Some(Err(Refusal::no_room())),
-        Err(Unshown::Missing) => {
-            let is_command = segments.first().is_some_and(|name| Guest::knows(name));
+        Err(NotServed::TooLarge) => Some(Err(Refusal::no_room())),
+        Err(NotServed::Missing) => {
+            let is_command = segments.first().is_some_and(|name| ExternalClient::is_command(name));
             let missing = || Refusal::new(StatusCode::NOT_FOUND, "ERR there is no such file, and no such command");
             (!is_command).then(|| Err(missing()))
         }
     }
 }
 
-fn subscribe(guest: &Guest, channels: &[Vec<u8>]) -> Outcome {
-    match guest.subscribe(channels) {
+fn subscribe(client: &ExternalClient, channels: &[Vec<u8>]) -> Outcome {
+    match client.subscribe(channels) {
         Ok(subscription) => {
             let events = Events::new(channels, subscription);
             Ok(response(StatusCode::OK, "text/event-stream", Body::events(events)))
@@ -168,8 +183,8 @@ fn subscribe(guest: &Guest, channels: &[Vec<u8>]) -> Outcome {
     }
 }
 
-async fn run(guest: &Guest, format: Format, words: &Words) -> Outcome {
-    let reply = guest.run(words).await;
+async fn run(client: &ExternalClient, format: Format, words: &Words) -> Outcome {
+    let reply = client.run(words).await;
     let mut text = Text::one(format);
     let is_whole = text.push(&reply).is_continue();
     let status = match reply {
@@ -178,79 +193,79 @@ async fn run(guest: &Guest, format: Format, words: &Words) -> Outcome {
         _ => StatusCode::OK,
     };
     drop(reply);
-    written(guest, status, format, text)
+    respond(client, status, format, text)
 }
 
-async fn run_each(guest: &Guest, format: Format, commands: &[Words]) -> Outcome {
+async fn run_each(client: &ExternalClient, format: Format, commands: &[Words]) -> Outcome {
     let mut text = Text::list(format);
-    let mut hold = guest.hold();
+    let mut memory = client.memory();
     // Other requests run between these commands, with texts of their own, so the text is counted as it grows.
-    let tell = |reply| match text.push(&reply) {
-        ControlFlow::Continue(()) if hold.set(text.len()) => ControlFlow::Continue(()),
+    let on_reply = |reply| match text.push(&reply) {
+        ControlFlow::Continue(()) if memory.set(text.len()) => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
-    guest.run_each(commands, tell).await;
+    client.run_each(commands, on_reply).await;
     // Commands after the first reply that does not fit are not executed.
     for _ in text.replies()..commands.len() {
         let _ = text.push(&Reply::Error(answers::too_large()));
     }
-    drop(hold);
-    written(guest, StatusCode::OK, format, text)
+    drop(memory);
+    respond(client, StatusCode::OK, format, text)
 }
 
-async fn run_together(guest: &Guest, format: Format, commands: Vec<Words>) -> Outcome {
+async fn run_together(client: &ExternalClient, format: Format, commands: Vec<Words>) -> Outcome {
     // RESP has no form for this answer.
     let format = if format == Format::Base64 { format } else { Format::Json };
-    match guest.run_together(commands).await {
+    match client.run_together(commands).await {
         Ok(replies) => {
             let mut text = Text::list(format);
             for reply in replies {
                 let _: ControlFlow<()> = text.push(&reply);
             }
-            written(guest, StatusCode::OK, format, text)
+            respond(client, StatusCode::OK, format, text)
         }
         Err(error) => Err(Refusal::bad(error.to_string())),
     }
 }
 
-fn written(guest: &Guest, status: StatusCode, format: Format, text: Text) -> Outcome {
+fn respond(client: &ExternalClient, status: StatusCode, format: Format, text: Text) -> Outcome {
     let bytes = text.finish();
-    let mut hold = guest.hold();
-    if !hold.set(bytes.capacity()) {
+    let mut memory = client.memory();
+    if !memory.set(bytes.capacity()) {
         return Err(Refusal::no_room());
     }
-    Ok(response(status, format.content_type(), Body::held(bytes, hold)))
+    Ok(response(status, format.content_type(), Body::counted(bytes, memory)))
 }
 
 /// Reads the body of a request, and counts its bytes towards the memory limit.
-async fn read(guest: &Guest, mut body: Incoming) -> Result<(Vec<u8>, Hold), Refusal> {
+async fn read(client: &ExternalClient, mut body: Incoming) -> Result<(Vec<u8>, ClientMemory), Refusal> {
     let too_large = || {
-        let text = format!("ERR max request size exceeded: {} bytes", Guest::REQUEST_BYTES);
+        let text = format!("ERR max request size exceeded: {} bytes", ExternalClient::REQUEST_BYTES);
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     };
-    let most = u64::try_from(Guest::REQUEST_BYTES).unwrap_or(u64::MAX);
+    let most = u64::try_from(ExternalClient::REQUEST_BYTES).unwrap_or(u64::MAX);
     if body.size_hint().lower() > most {
         return Err(too_large());
     }
-    let mut hold = guest.hold();
+    let mut memory = client.memory();
     let mut bytes = Vec::new();
     let all = async {
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             // The client has disconnected, so it does not see this error.
             let frame = frame.map_err(|_| Refusal::bad("ERR the request did not come whole"))?;
             let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.len() > Guest::REQUEST_BYTES {
+            if bytes.len() + data.len() > ExternalClient::REQUEST_BYTES {
                 return Err(too_large());
             }
             bytes.extend_from_slice(&data);
-            if !hold.set(bytes.capacity()) {
+            if !memory.set(bytes.capacity()) {
                 return Err(Refusal::no_room());
             }
         }
         Ok(())
     };
-    match timeout(Guest::REQUEST_TIME, all).await {
-        Ok(read) => read.map(|()| (bytes, hold)),
+    match timeout(ExternalClient::REQUEST_TIME, all).await {
+        Ok(read) => read.map(|()| (bytes, memory)),
         Err(_) => Err(Refusal::new(
             StatusCode::REQUEST_TIMEOUT,
             "ERR the request took too long to come",
@@ -259,9 +274,9 @@ async fn read(guest: &Guest, mut body: Incoming) -> Result<(Vec<u8>, Hold), Refu
 }
 
 /// Drops a body and counts its parsed words instead.
-fn keep(hold: &mut Hold, body: Vec<u8>, weight: usize) -> Result<(), Refusal> {
+fn count_words(memory: &mut ClientMemory, body: Vec<u8>, bytes: usize) -> Result<(), Refusal> {
     drop(body);
-    if hold.set(weight) {
+    if memory.set(bytes) {
         Ok(())
     } else {
         Err(Refusal::no_room())
@@ -269,12 +284,12 @@ fn keep(hold: &mut Hold, body: Vec<u8>, weight: usize) -> Result<(), Refusal> {
 }
 
 /// Answers a preflight: the browser's question whether a page of another origin may send a request.
-fn preflight(head: &Parts, has_reader: bool) -> Response<Body> {
+fn preflight(head: &Parts, has_allowed_origin: bool) -> Response<Body> {
     let mut response = response(StatusCode::NO_CONTENT, "text/plain", Body::small(""));
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_TYPE);
     headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
-    if has_reader {
+    if has_allowed_origin {
         let permitted = HeaderValue::try_from(permitted_headers(&head.headers)).ok();
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
         headers.extend(permitted.map(|names| (header::ACCESS_CONTROL_ALLOW_HEADERS, names)));

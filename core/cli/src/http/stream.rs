@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use steadlock_store::server::Guest;
+use steadlock_store::server::ExternalClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
@@ -14,16 +14,16 @@ use tokio::time::{Sleep, sleep};
 /// A connection that closes when its client stops reading.
 pub(super) struct Stream {
     tcp: TcpStream,
-    guest: Arc<Guest>,
+    client: Arc<ExternalClient>,
     /// The time that is left, while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stream {
-    pub(super) const fn new(tcp: TcpStream, guest: Arc<Guest>) -> Self {
+    pub(super) const fn new(tcp: TcpStream, client: Arc<ExternalClient>) -> Self {
         Self {
             tcp,
-            guest,
+            client,
             stalled: None,
         }
     }
@@ -32,13 +32,13 @@ impl Stream {
     fn wrote(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if outcome.is_ready() {
             if self.stalled.take().is_some() {
-                self.guest.mark_reading(true);
+                self.client.mark_reading(true);
             }
             return outcome;
         }
         let stalled = self.stalled.get_or_insert_with(|| {
-            self.guest.mark_reading(false);
-            Box::pin(sleep(Guest::STALLED_TIME))
+            self.client.mark_reading(false);
+            Box::pin(sleep(ExternalClient::STALLED_TIME))
         });
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use steadlock_store::server::Guest;
+use steadlock_store::server::ExternalClient;
 
 /// The words of a command. The first one is its name.
 pub(super) type Words = Vec<Vec<u8>>;
@@ -23,7 +23,7 @@ pub(super) fn commands(json: &[u8]) -> Result<Vec<Words>, String> {
 }
 
 /// Returns the memory that the words take.
-pub(super) fn weight(words: &Words) -> usize {
+pub(super) fn memory(words: &Words) -> usize {
     words.iter().map(|word| word.len() + WORD_EXTRA).sum()
 }
 
@@ -50,8 +50,8 @@ struct Room {
 impl Default for Room {
     fn default() -> Self {
         Self {
-            words: Guest::WORDS,
-            bytes: Guest::REQUEST_BYTES,
+            words: ExternalClient::WORDS,
+            bytes: ExternalClient::REQUEST_BYTES,
         }
     }
 }
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for Command<'_> {
 fn word(json: &str) -> Result<Vec<u8>, String> {
     match json.as_bytes().first() {
         Some(b'"') => match serde_json::from_str::<String>(json) {
-            Ok(text) if text.len() > Guest::WORD_BYTES => Err("an argument is too large".into()),
+            Ok(text) if text.len() > ExternalClient::WORD_BYTES => Err("an argument is too large".into()),
             Ok(text) => Ok(text.into_bytes()),
             Err(error) => Err(error.to_string()),
         },
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn too_many_words_and_too_large_ones_are_refused() {
-        let many = format!("[{}1]", "1,".repeat(Guest::WORDS));
+        let many = format!("[{}1]", "1,".repeat(ExternalClient::WORDS));
         assert!(command(many.as_bytes()).unwrap_err().contains("too large"));
-        let empty = format!("[{}[]]", "[],".repeat(Guest::WORDS));
+        let empty = format!("[{}[]]", "[],".repeat(ExternalClient::WORDS));
         assert!(commands(empty.as_bytes()).unwrap_err().contains("too large"));
-        let large = format!("[\"{}\"]", "x".repeat(Guest::WORD_BYTES + 1));
+        let large = format!("[\"{}\"]", "x".repeat(ExternalClient::WORD_BYTES + 1));
         assert!(command(large.as_bytes()).unwrap_err().contains("too large"));
     }
 }

@@ -30,7 +30,7 @@ impl Memory {
                 let key = |process: Process| format!("{name}@{process}");
                 if Process::ancestors()
                     .into_iter()
-                    .any(|parent| Embedded::is_held(&key(parent)))
+                    .any(|parent| Embedded::is_in_use(&key(parent)))
                 {
                     return Err(another_process(name));
                 }

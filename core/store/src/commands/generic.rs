@@ -2,7 +2,7 @@
 
 use super::args::{int, is, strict_int};
 use crate::data::Data;
-use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
+use crate::reply::{EXCERPT_BYTES, Reply, StoreError, excerpt};
 
 type Outcome = Result<Reply, StoreError>;
 
@@ -78,8 +78,8 @@ impl ExpiryRule {
             } else if is(option, "lt") {
                 rule.if_earlier = true;
             } else {
-                let shown = shown(option, SHOWN_BYTES);
-                return Err(StoreError::err(format!("Unsupported option {shown}")));
+                let excerpt = excerpt(option, EXCERPT_BYTES);
+                return Err(StoreError::err(format!("Unsupported option {excerpt}")));
             }
         }
         if rule.without_ttl && (rule.with_ttl || rule.if_later || rule.if_earlier) {
@@ -148,9 +148,9 @@ fn remaining_ms(data: &mut Data, key: &[u8]) -> i64 {
 }
 
 pub(super) fn keys(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let pattern = data.pattern(args[1]);
-    let keys = data.keys().matching(&pattern).map(|(key, _)| room.bytes(key));
+    let keys = data.keys().matching(&pattern).map(|(key, _)| budget.bytes(key));
     let keys = Reply::Array(keys.collect::<Result<_, _>>()?);
     pattern.finish()?;
     Ok(keys)
@@ -174,13 +174,13 @@ pub(super) fn scan(data: &mut Data, args: &[&[u8]]) -> Outcome {
             _ => return Err(StoreError::syntax()),
         }
     }
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let pattern = data.pattern(pattern);
     let keys = data
         .keys()
         .matching(&pattern)
         .filter(|(_, name)| wanted.is_none_or(|wanted| is(wanted, name)))
-        .map(|(key, _)| room.bytes(key));
+        .map(|(key, _)| budget.bytes(key));
     let keys = Reply::Array(keys.collect::<Result<_, _>>()?);
     pattern.finish()?;
     Ok(Reply::Array(vec![Reply::bytes("0"), keys]))

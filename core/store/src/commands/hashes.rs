@@ -51,11 +51,11 @@ pub(super) fn hget(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn hmget(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let hash = data.keys().read::<Hash>(args[1])?;
     let values = args[2..]
         .iter()
-        .map(|field| room.bytes_or_nil(hash.and_then(|hash| hash.get(*field))));
+        .map(|field| budget.bytes_or_nil(hash.and_then(|hash| hash.get(*field))));
     Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }
 
@@ -78,28 +78,28 @@ pub(super) fn hdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn hgetall(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let hash = data.keys().read::<Hash>(args[1])?;
     let pairs = hash
         .into_iter()
         .flat_map(|hash| hash.iter())
-        .map(|(field, value)| Ok((room.bytes(field)?, room.bytes(value)?)));
+        .map(|(field, value)| Ok((budget.bytes(field)?, budget.bytes(value)?)));
     Ok(Reply::Map(pairs.collect::<Result<_, StoreError>>()?))
 }
 
 pub(super) fn hkeys(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let hash = data.keys().read::<Hash>(args[1])?;
     let fields = hash.into_iter().flat_map(|hash| hash.keys());
-    let fields = fields.map(|field| room.bytes(field));
+    let fields = fields.map(|field| budget.bytes(field));
     Ok(Reply::Array(fields.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn hvals(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let hash = data.keys().read::<Hash>(args[1])?;
     let values = hash.into_iter().flat_map(|hash| hash.values());
-    let values = values.map(|value| room.bytes(value));
+    let values = values.map(|value| budget.bytes(value));
     Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }
 
@@ -136,7 +136,7 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     if count.unsigned_abs() > MAX_DRAWN {
         return Err(StoreError::err("value is out of range"));
     }
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let (keys, random) = data.keys_and_random();
     let Some(hash) = keys.read::<Hash>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
@@ -155,7 +155,12 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let drawn = places
         .into_iter()
         .filter_map(|place| hash.get_index(place))
-        .map(|(field, value)| Ok((room.bytes(field)?, room.bytes(if with_values { value } else { b"" })?)));
+        .map(|(field, value)| {
+            Ok((
+                budget.bytes(field)?,
+                budget.bytes(if with_values { value } else { b"" })?,
+            ))
+        });
     let drawn: Vec<_> = drawn.collect::<Result<_, StoreError>>()?;
     Ok(if with_values {
         Reply::Pairs(drawn)

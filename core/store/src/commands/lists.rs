@@ -37,11 +37,11 @@ fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Opt
         [] => Ok(Reply::bytes_or_nil(data.keys().change(args[1], pop)?.flatten())),
         [count] => {
             let count = positive(count)?;
-            let mut room = data.room();
+            let mut budget = data.reply_budget();
             if let Some(list) = data.keys().read::<List>(args[1])? {
                 // The check looks at the first items even if the command pops from the back. Their number is the same, and
                 // only their sizes can differ.
-                room.take_all(list.iter().take(count).map(Vec::len))?;
+                budget.spend_all(list.iter().take(count).map(Vec::len))?;
             }
             let items = data.keys().change(args[1], |list: &mut List| {
                 let items = (0..count).map_while(|_| pop(list)).map(Reply::Bytes);
@@ -72,11 +72,13 @@ pub(super) fn lindex(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn lrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (start, stop) = (int(args[2])?, int(args[3])?);
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let Some(list) = data.keys().read::<List>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let items = list.range(range(start, stop, list.len())).map(|item| room.bytes(item));
+    let items = list
+        .range(range(start, stop, list.len()))
+        .map(|item| budget.bytes(item));
     Ok(Reply::Array(items.collect::<Result<_, _>>()?))
 }
 

@@ -3,7 +3,7 @@
 use super::args::{int, is};
 use crate::data::Data;
 use crate::info;
-use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
+use crate::reply::{EXCERPT_BYTES, Reply, StoreError, excerpt};
 
 type Outcome = Result<Reply, StoreError>;
 
@@ -72,9 +72,9 @@ pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return Ok(Reply::OK);
     }
     if is(subcommand, "set") {
-        let shown = shown(args.get(2).copied().unwrap_or_default(), SHOWN_BYTES);
+        let excerpt = excerpt(args.get(2).copied().unwrap_or_default(), EXCERPT_BYTES);
         return Err(StoreError::err(format!(
-            "CONFIG SET failed - '{shown}' cannot be set on this development server"
+            "CONFIG SET failed - '{excerpt}' cannot be set on this development server"
         )));
     }
     Err(unknown_subcommand("CONFIG", subcommand))
@@ -97,8 +97,8 @@ fn publish_to(data: &mut Data, args: &[&[u8]], is_sharded: bool) -> Outcome {
 pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (subcommand, rest) = (args[1], &args[2..]);
     if is(subcommand, "numsub") {
-        let mut room = data.room();
-        room.take_all(rest.iter().map(|channel| channel.len()))?;
+        let mut budget = data.reply_budget();
+        budget.spend_all(rest.iter().map(|channel| channel.len()))?;
         let counts = rest.iter().flat_map(|channel| {
             let count = data.pubsub().subscriber_count(channel);
             [Reply::bytes(*channel), Reply::count(count)]
@@ -111,11 +111,11 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
             [pattern] => pattern,
             _ => return Err(StoreError::arity("pubsub|channels")),
         };
-        let mut room = data.room();
+        let mut budget = data.reply_budget();
         let pattern = data.pattern(pattern);
         let channels = data.pubsub().channels().into_iter();
         let channels = channels.filter(|channel| pattern.matches(channel));
-        let channels = channels.map(|channel| room.bytes(&channel));
+        let channels = channels.map(|channel| budget.bytes(&channel));
         let channels = Reply::Array(channels.collect::<Result<_, _>>()?);
         pattern.finish()?;
         return Ok(channels);
@@ -128,6 +128,6 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 /// Returns Redis' error for an unknown subcommand.
 pub(crate) fn unknown_subcommand(command: &str, subcommand: &[u8]) -> StoreError {
-    let shown = shown(subcommand, SHOWN_BYTES);
-    StoreError::err(format!("unknown subcommand '{shown}'. Try {command} HELP."))
+    let excerpt = excerpt(subcommand, EXCERPT_BYTES);
+    StoreError::err(format!("unknown subcommand '{excerpt}'. Try {command} HELP."))
 }

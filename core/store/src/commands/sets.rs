@@ -31,9 +31,9 @@ pub(super) fn scard(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn smembers(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let set = data.keys().read::<Set>(args[1])?;
     let members = set.into_iter().flat_map(|set| set.iter());
-    let members = members.map(|member| room.bytes(member));
+    let members = members.map(|member| budget.bytes(member));
     Ok(Reply::Set(members.collect::<Result<_, _>>()?))
 }

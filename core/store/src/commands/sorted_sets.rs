@@ -3,7 +3,7 @@
 use super::args::{float, int, is, positive, range};
 use crate::data::Data;
 use crate::float;
-use crate::reply::{Reply, Room, StoreError};
+use crate::reply::{Reply, ReplyBudget, StoreError};
 use crate::zset::SortedSet;
 
 type Outcome = Result<Reply, StoreError>;
@@ -236,16 +236,16 @@ pub(super) fn zrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return range_by_score(data, args[1], args[low], args[high], &options);
     }
     let (start, stop) = (int(args[2])?, int(args[3])?);
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let Some(set) = data.keys().read::<SortedSet>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let places = range(start, stop, set.len());
     let (skip, take) = (places.start, places.len());
     if options.reversed {
-        members(set.iter().rev().skip(skip).take(take), &options, &mut room)
+        members(set.iter().rev().skip(skip).take(take), &options, &mut budget)
     } else {
-        members(set.iter().skip(skip).take(take), &options, &mut room)
+        members(set.iter().skip(skip).take(take), &options, &mut budget)
     }
 }
 
@@ -256,7 +256,7 @@ pub(super) fn zrangebyscore(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 fn range_by_score(data: &mut Data, key: &[u8], low: &[u8], high: &[u8], options: &RangeOptions) -> Outcome {
     let (low, high) = (Bound::parse(low)?, Bound::parse(high)?);
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let Some(set) = data.keys().read::<SortedSet>(key)? else {
         return Ok(Reply::Array(Vec::new()));
     };
@@ -268,18 +268,22 @@ fn range_by_score(data: &mut Data, key: &[u8], low: &[u8], high: &[u8], options:
     // A negative offset returns nothing, and a negative count returns everything.
     let skip = usize::try_from(offset).unwrap_or(usize::MAX);
     let take = usize::try_from(count).unwrap_or(usize::MAX);
-    members(found.into_iter().skip(skip).take(take), options, &mut room)
+    members(found.into_iter().skip(skip).take(take), options, &mut budget)
 }
 
-fn members<'a>(found: impl Iterator<Item = (&'a [u8], f64)>, options: &RangeOptions, room: &mut Room) -> Outcome {
+fn members<'a>(
+    found: impl Iterator<Item = (&'a [u8], f64)>,
+    options: &RangeOptions,
+    budget: &mut ReplyBudget,
+) -> Outcome {
     if options.with_scores {
         let pairs = found.map(|(member, score)| {
-            room.take(0)?;
-            Ok((room.bytes(member)?, Reply::Double(score)))
+            budget.spend(0)?;
+            Ok((budget.bytes(member)?, Reply::Double(score)))
         });
         Ok(Reply::Pairs(pairs.collect::<Result<_, StoreError>>()?))
     } else {
-        let members = found.map(|(member, _)| room.bytes(member));
+        let members = found.map(|(member, _)| budget.bytes(member));
         Ok(Reply::Array(members.collect::<Result<_, _>>()?))
     }
 }
@@ -290,9 +294,9 @@ pub(super) fn zpopmin(data: &mut Data, args: &[&[u8]]) -> Outcome {
         [count] => positive(count)?,
         _ => return Err(StoreError::syntax()),
     };
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     if let Some(set) = data.keys().read::<SortedSet>(args[1])? {
-        room.take_all(set.iter().take(count).map(|(member, _)| member.len()))?;
+        budget.spend_all(set.iter().take(count).map(|(member, _)| member.len()))?;
     }
     let popped = data.keys().change(args[1], |set: &mut SortedSet| {
         let lowest: Vec<(Vec<u8>, f64)> = set.iter().take(count).map(|(m, s)| (m.to_vec(), s)).collect();

@@ -141,10 +141,10 @@ pub(super) fn strlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn mget(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let mut room = data.room();
+    let mut budget = data.reply_budget();
     let values = args[1..].iter().map(|key| {
         // A key of another type counts as missing here.
-        room.bytes_or_nil(data.keys().read::<Vec<u8>>(key).ok().flatten())
+        budget.bytes_or_nil(data.keys().read::<Vec<u8>>(key).ok().flatten())
     });
     Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }

@@ -8,26 +8,26 @@ use super::guard::Guard;
 use super::problem::raise;
 use crate::float;
 use crate::limits::{Limits, REPLY_DEPTH};
-use crate::reply::{Reply, Room, StoreError};
+use crate::reply::{Reply, ReplyBudget, StoreError};
 
 /// The budget of a reply while it is converted. A table that occurs several times is copied each time, which takes
 /// memory and time.
-pub(crate) struct Written<'a> {
-    room: Room,
+pub(crate) struct BoundedReply<'a> {
+    remaining: ReplyBudget,
     guard: &'a Guard,
 }
 
-impl<'a> Written<'a> {
+impl<'a> BoundedReply<'a> {
     pub(crate) const fn new(limits: &Limits, guard: &'a Guard) -> Self {
         Self {
-            room: Room::new(limits),
+            remaining: ReplyBudget::new(limits),
             guard,
         }
     }
 
-    fn take(&mut self, bytes: usize) -> mlua::Result<()> {
+    fn spend(&mut self, bytes: usize) -> mlua::Result<()> {
         self.guard.charge(STEPS_PER_ITEM)?;
-        self.room.take(bytes).map_err(raise)
+        self.remaining.spend(bytes).map_err(raise)
     }
 }
 
@@ -39,14 +39,14 @@ pub(crate) enum Word {
     /// A string of Lua.
     Lua(BorrowedBytes),
     /// A number, in C's format.
-    Written(String),
+    Formatted(String),
 }
 
 impl AsRef<[u8]> for Word {
     fn as_ref(&self) -> &[u8] {
         match self {
             Self::Lua(bytes) => bytes,
-            Self::Written(text) => text.as_bytes(),
+            Self::Formatted(text) => text.as_bytes(),
         }
     }
 }
@@ -55,12 +55,12 @@ impl AsRef<[u8]> for Word {
 pub(crate) fn argument(value: &Value) -> Option<Word> {
     Some(match value {
         Value::String(text) => Word::Lua(text.as_bytes()),
-        Value::Integer(number) => Word::Written(match exact_f64(*number) {
+        Value::Integer(number) => Word::Formatted(match exact_f64(*number) {
             Some(_) => number.to_string(),
             // Lua has only floats, so a number beyond 17 digits is written as one.
             None => float::format(lossy_f64(*number)),
         }),
-        Value::Number(number) => Word::Written(float::format(*number)),
+        Value::Number(number) => Word::Formatted(float::format(*number)),
         _ => return None,
     })
 }
@@ -82,15 +82,15 @@ pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
 }
 
 /// Converts a script's result to a reply for its client.
-pub(crate) fn reply_of(value: &Value, written: &mut Written<'_>) -> mlua::Result<Reply> {
-    nested_reply_of(value, 0, written)
+pub(crate) fn reply_of(value: &Value, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
+    nested_reply_of(value, 0, budget)
 }
 
 /// Converts a table that is known to have no special fields.
-pub(crate) fn reply_of_list(value: &Value, written: &mut Written<'_>) -> mlua::Result<Reply> {
+pub(crate) fn reply_of_list(value: &Value, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
     match value {
-        Value::Table(table) => items(table, 0, written),
-        other => reply_of(other, written),
+        Value::Table(table) => items(table, 0, budget),
+        other => reply_of(other, budget),
     }
 }
 
@@ -106,17 +106,17 @@ pub(crate) fn truncate(number: f64) -> i64 {
     }
 }
 
-fn nested_reply_of(value: &Value, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
+fn nested_reply_of(value: &Value, depth: usize, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
     Ok(match value {
         Value::String(text) => {
             let text = text.as_bytes();
-            written.take(text.len())?;
+            budget.spend(text.len())?;
             return Ok(Reply::Bytes(text.to_vec()));
         }
         Value::Table(_) if depth >= REPLY_DEPTH => Reply::Error(StoreError::err("reached lua stack limit")),
-        Value::Table(table) => reply_of_table(table, depth, written)?,
+        Value::Table(table) => reply_of_table(table, depth, budget)?,
         other => {
-            written.take(0)?;
+            budget.spend(0)?;
             match other {
                 Value::Integer(number) => Reply::Int(*number),
                 Value::Number(number) => Reply::Int(truncate(*number)),
@@ -127,51 +127,51 @@ fn nested_reply_of(value: &Value, depth: usize, written: &mut Written<'_>) -> ml
     })
 }
 
-fn reply_of_table(table: &Table, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
+fn reply_of_table(table: &Table, depth: usize, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
     if let Value::String(text) = table.raw_get::<Value>("err")? {
-        written.take(text.as_bytes().len())?;
+        budget.spend(text.as_bytes().len())?;
         let text = text.to_string_lossy();
         return Ok(Reply::Error(StoreError::parse(&text)));
     }
     if let Value::String(text) = table.raw_get::<Value>("ok")? {
-        written.take(text.as_bytes().len())?;
+        budget.spend(text.as_bytes().len())?;
         return Ok(Reply::Status(Cow::Owned(single_line(&text.to_string_lossy()))));
     }
     if let Some(number) = table.raw_get::<Option<f64>>("double").ok().flatten() {
-        written.take(0)?;
+        budget.spend(0)?;
         return Ok(Reply::Double(number));
     }
     if let Value::Table(map) = table.raw_get::<Value>("map")? {
-        written.take(0)?;
+        budget.spend(0)?;
         let pairs = map.pairs::<Value, Value>().map(|pair| {
             let (key, value) = pair?;
             Ok((
-                nested_reply_of(&key, depth + 1, written)?,
-                nested_reply_of(&value, depth + 1, written)?,
+                nested_reply_of(&key, depth + 1, budget)?,
+                nested_reply_of(&value, depth + 1, budget)?,
             ))
         });
         return Ok(Reply::Map(pairs.collect::<mlua::Result<_>>()?));
     }
     if let Value::Table(set) = table.raw_get::<Value>("set")? {
-        written.take(0)?;
+        budget.spend(0)?;
         let members = set
             .pairs::<Value, Value>()
-            .map(|pair| nested_reply_of(&pair?.0, depth + 1, written));
+            .map(|pair| nested_reply_of(&pair?.0, depth + 1, budget));
         return Ok(Reply::Set(members.collect::<mlua::Result<_>>()?));
     }
-    items(table, depth, written)
+    items(table, depth, budget)
 }
 
 /// Returns the elements of a list, up to the first nil.
-fn items(table: &Table, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
-    written.take(0)?;
+fn items(table: &Table, depth: usize, budget: &mut BoundedReply<'_>) -> mlua::Result<Reply> {
+    budget.spend(0)?;
     let mut items = Vec::new();
     for index in 1.. {
         let item: Value = table.raw_get(index)?;
         if item.is_nil() {
             break;
         }
-        items.push(nested_reply_of(&item, depth + 1, written)?);
+        items.push(nested_reply_of(&item, depth + 1, budget)?);
     }
     Ok(Reply::Array(items))
 }

@@ -1,8 +1,8 @@
 //! The budget of a script, and what happens when it is used up.
 //!
 //! ```text
-//!  every STEPS_PER_LOOK instructions ─┐
-//!  every command, pattern, repetition ┴► charge ─► over? ─► fail, from now on always
+//!  every STEPS_PER_CHECK instructions ─┐
+//!  every command, pattern, repetition ┴► charge ─► exceeded? ─► fail, from now on always
 //! ```
 //!
 //! A script cannot catch this error. Once the budget is used up, every instruction fails, even
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mlua::{HookTriggers, Lua, VmState};
 
-use crate::limits::STEPS_PER_LOOK;
+use crate::limits::STEPS_PER_CHECK;
 
 /// A watch that detects when work has taken too long. The store itself reads no clock, so its owner provides one.
 pub(crate) trait Watch: Send + Sync {
@@ -29,7 +29,7 @@ pub(crate) struct Guard {
     most_steps: u64,
     watch: Option<Arc<dyn Watch>>,
     steps: AtomicU64,
-    is_over: AtomicBool,
+    is_exceeded: AtomicBool,
 }
 
 impl Guard {
@@ -38,7 +38,7 @@ impl Guard {
             most_steps,
             watch,
             steps: AtomicU64::new(0),
-            is_over: AtomicBool::new(false),
+            is_exceeded: AtomicBool::new(false),
         })
     }
 
@@ -50,7 +50,7 @@ impl Guard {
     /// Begins a script. Returns whether the last one ended because its budget was used up.
     pub(crate) fn restart(&self) -> bool {
         self.steps.store(0, Ordering::Relaxed);
-        self.is_over.swap(false, Ordering::Relaxed)
+        self.is_exceeded.swap(false, Ordering::Relaxed)
     }
 
     /// Takes steps from the budget.
@@ -60,15 +60,15 @@ impl Guard {
         }
         let taken = self.steps.load(Ordering::Relaxed).saturating_add(steps);
         self.steps.store(taken, Ordering::Relaxed);
-        if self.is_over() || taken > self.most_steps || self.is_late() {
-            self.is_over.store(true, Ordering::Relaxed);
-            return Err(mlua::Error::external(Over));
+        if self.is_exceeded() || taken > self.most_steps || self.is_late() {
+            self.is_exceeded.store(true, Ordering::Relaxed);
+            return Err(mlua::Error::external(BudgetExceeded));
         }
         Ok(())
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.is_exceeded.load(Ordering::Relaxed)
     }
 
     /// Returns whether the work that the script belongs to has taken too long.
@@ -82,9 +82,9 @@ impl Guard {
             return Ok(());
         }
         let guard = Arc::clone(self);
-        let triggers = HookTriggers::new().every_nth_instruction(STEPS_PER_LOOK);
+        let triggers = HookTriggers::new().every_nth_instruction(STEPS_PER_CHECK);
         lua.set_global_hook(triggers, move |lua, _| {
-            let Err(over) = guard.charge(u64::from(STEPS_PER_LOOK)) else {
+            let Err(exceeded) = guard.charge(u64::from(STEPS_PER_CHECK)) else {
                 return Ok(VmState::Continue);
             };
             // A `pcall` may catch the error. With a check after each instruction, the script cannot continue for long
@@ -93,19 +93,19 @@ impl Guard {
             lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
                 guard.charge(1).map(|()| VmState::Continue)
             })?;
-            Err(over)
+            Err(exceeded)
         })
     }
 }
 
 /// The error that the script's budget is used up.
 #[derive(Debug)]
-pub(crate) struct Over;
+pub(crate) struct BudgetExceeded;
 
-impl fmt::Display for Over {
+impl fmt::Display for BudgetExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("BUSY the script took too long and was ended")
     }
 }
 
-impl std::error::Error for Over {}
+impl std::error::Error for BudgetExceeded {}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::guard::Guard;
-use super::problem::{raise, script_line, seen};
+use super::problem::{raise, script_line, visible_form};
 use super::{convert, random};
 use crate::data::Data;
 use crate::dispatch;
@@ -16,8 +16,11 @@ use crate::reply::{Reply, StoreError};
 pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     install_calls(lua, &native, data, guard)?;
-    let over = Arc::clone(guard);
-    native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
+    let budget = Arc::clone(guard);
+    native.set(
+        "is_exceeded",
+        lua.create_function(move |_, ()| Ok(budget.is_exceeded()))?,
+    )?;
     install_sha1hex(lua, &native, guard)?;
     random::install(lua, &native, data)?;
     install_log(lua, &native)?;
@@ -26,7 +29,10 @@ pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> 
         _ => Err(raise(StoreError::err("RESP version must be 2."))),
     })?;
     native.set("setresp", setresp)?;
-    native.set("describe", lua.create_function(|_, error: Value| Ok(seen(&error)))?)?;
+    native.set(
+        "describe",
+        lua.create_function(|_, error: Value| Ok(visible_form(&error)))?,
+    )?;
     native.set("line", lua.create_function(|lua, ()| Ok(script_line(lua)))?)?;
     Ok(native)
 }

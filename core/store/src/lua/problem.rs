@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Value};
 
-use super::guard::Over;
+use super::guard::BudgetExceeded;
 use crate::reply::StoreError;
 
 /// The name of scripts in error messages.
@@ -10,7 +10,7 @@ pub(super) const CHUNK_NAME: &str = "@user_script";
 
 /// Returns the error for a client if a script failed in a way that the sandbox did not handle.
 pub(super) fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
-    if error.downcast_ref::<Over>().is_some() {
+    if error.downcast_ref::<BudgetExceeded>().is_some() {
         return StoreError::too_slow();
     }
     if let Some(Refusal(refusal)) = error.downcast_ref() {
@@ -23,13 +23,13 @@ pub(super) fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
 }
 
 /// Returns the form in which a script sees an error: its text, and whether it is in a table.
-pub(super) fn seen(error: &Value) -> (String, bool) {
+pub(super) fn visible_form(error: &Value) -> (String, bool) {
     let Value::Error(error) = error else {
         return (error.type_name().to_owned(), false);
     };
     match error.downcast_ref::<Refusal>() {
         Some(refusal) => (refusal.to_string(), true),
-        None if error.downcast_ref::<Over>().is_some() => (StoreError::too_slow().to_string(), true),
+        None if error.downcast_ref::<BudgetExceeded>().is_some() => (StoreError::too_slow().to_string(), true),
         None if matches!(**error, mlua::Error::MemoryError(_)) => ("not enough memory".into(), false),
         None => match error.downcast_ref::<LuaProblem>() {
             Some(problem) => (problem.to_string(), false),

@@ -95,7 +95,7 @@ end
 function globals.xpcall(body, handler)
   return xpcall(body, function(problem)
     -- No hook runs during the handling of the hook's own error, so a handler could run for ever.
-    if native.is_over() then
+    if native.is_exceeded() then
       return problem
     end
     return handler(visible(problem))

@@ -22,7 +22,7 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     since: Instant,
     /// Whether the connection has not completed a command.
-    is_stranger: bool,
+    is_new: bool,
     /// Whether the connection must close, because the client asked for it or cannot continue.
     is_ending: bool,
     /// Bytes that must be written to the client.
@@ -45,7 +45,7 @@ impl Connection {
         Self {
             client: Client::new(id, peer, shared.password.is_some()),
             since: Instant::now(),
-            is_stranger: true,
+            is_new: true,
             is_ending: false,
             out: Vec::new(),
             transaction: None,
@@ -72,8 +72,8 @@ impl Connection {
     }
 
     /// Returns whether the connection has not completed a command.
-    pub(super) const fn is_stranger(&self) -> bool {
-        self.is_stranger
+    pub(super) const fn is_new(&self) -> bool {
+        self.is_new
     }
 
     pub(super) const fn is_ending(&self) -> bool {
@@ -105,10 +105,10 @@ impl Connection {
     }
 
     /// Notes that a command was completed.
-    pub(super) fn mark_known(&mut self) {
-        if self.is_stranger && self.is_authenticated() {
-            self.is_stranger = false;
-            self.shared.connections.mark_known(self.id());
+    pub(super) fn mark_established(&mut self) {
+        if self.is_new && self.is_authenticated() {
+            self.is_new = false;
+            self.shared.connections.mark_established(self.id());
         }
     }
 
@@ -230,12 +230,12 @@ impl Connection {
 
     fn subscribe(&mut self, channels: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         for channel in channels {
-            if self.channel_bytes + weight(channel) > CHANNEL_BYTES {
+            if self.channel_bytes + memory_of(channel) > CHANNEL_BYTES {
                 return Err(StoreError::err("this connection listens to too many channels"));
             }
             self.subscriber.subscribe(channel);
             if self.channels.insert(channel.clone()) {
-                self.channel_bytes += weight(channel);
+                self.channel_bytes += memory_of(channel);
             }
             self.confirm("subscribe", Reply::bytes(channel.clone()));
         }
@@ -255,7 +255,7 @@ impl Connection {
         for channel in channels {
             self.subscriber.unsubscribe(&channel);
             if self.channels.remove(&channel) {
-                self.channel_bytes -= weight(&channel);
+                self.channel_bytes -= memory_of(&channel);
             }
             self.confirm("unsubscribe", Reply::Bytes(channel));
         }
@@ -277,7 +277,7 @@ impl Connection {
         let needs_password = self.shared.password.is_some();
         self.client.reset(needs_password);
         if needs_password {
-            // The connection is a stranger again, with the full time for its login.
+            // The connection is new again, with the full time for its login.
             self.since = Instant::now();
         }
         Reply::Status("RESET".into())
@@ -308,6 +308,6 @@ impl Drop for Connection {
 }
 
 /// Returns the memory of a channel in all tables that contain its name.
-pub(super) const fn weight(channel: &[u8]) -> usize {
+pub(super) const fn memory_of(channel: &[u8]) -> usize {
     channel.len() * 3 + CHANNEL_EXTRA
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::limits::server::{HELD_BYTES, SENT_AWAY_AT_ONCE};
+use crate::limits::server::{CLOSED_AT_ONCE, HELD_BYTES};
 
 /// The connections of a server.
 #[derive(Default)]
 pub(super) struct Connections {
     /// Connections that have not completed a command, oldest first, with the notification that closes them.
-    strangers: Mutex<BTreeMap<u64, Arc<Notify>>>,
+    new_connections: Mutex<BTreeMap<u64, Arc<Notify>>>,
     /// Connections that do not read what is written to them.
     not_reading: Mutex<BTreeMap<u64, Arc<Notify>>>,
     held: Arc<AtomicUsize>,
@@ -23,34 +23,34 @@ pub(super) struct Connections {
 impl Connections {
     /// Adds a new connection. Returns the notification that tells it to close.
     pub(super) fn add(&self, id: u64) -> Arc<Notify> {
-        let go = Arc::new(Notify::new());
-        lock(&self.strangers).insert(id, Arc::clone(&go));
-        go
+        let must_close = Arc::new(Notify::new());
+        lock(&self.new_connections).insert(id, Arc::clone(&must_close));
+        must_close
     }
 
     /// Notes that a connection has completed a command.
-    pub(super) fn mark_known(&self, id: u64) {
-        lock(&self.strangers).remove(&id);
+    pub(super) fn mark_established(&self, id: u64) {
+        lock(&self.new_connections).remove(&id);
     }
 
     /// Notes whether a connection reads what is written to it.
-    pub(super) fn mark_reading(&self, id: u64, go: &Arc<Notify>, reads: bool) {
+    pub(super) fn mark_reading(&self, id: u64, must_close: &Arc<Notify>, reads: bool) {
         if reads {
             lock(&self.not_reading).remove(&id);
         } else {
-            lock(&self.not_reading).insert(id, Arc::clone(go));
+            lock(&self.not_reading).insert(id, Arc::clone(must_close));
         }
     }
 
     /// Removes a closed connection.
     pub(super) fn remove(&self, id: u64) {
-        lock(&self.strangers).remove(&id);
+        lock(&self.new_connections).remove(&id);
         lock(&self.not_reading).remove(&id);
     }
 
-    /// Closes this number of the oldest strangers. Returns how many were closed.
-    pub(super) fn send_strangers_away(&self, count: usize) -> usize {
-        send_away(&self.strangers, count)
+    /// Closes this number of the oldest new connections. Returns how many were closed.
+    pub(super) fn close_oldest_new(&self, count: usize) -> usize {
+        close_oldest(&self.new_connections, count)
     }
 
     /// Returns the bytes that connections hold: requests, replies and messages.
@@ -69,18 +69,19 @@ impl Connections {
         if held <= HELD_BYTES {
             return true;
         }
-        let gone = send_away(&self.not_reading, SENT_AWAY_AT_ONCE) + send_away(&self.strangers, SENT_AWAY_AT_ONCE);
+        let gone =
+            close_oldest(&self.not_reading, CLOSED_AT_ONCE) + close_oldest(&self.new_connections, CLOSED_AT_ONCE);
         gone > 0 && held <= HELD_BYTES + HELD_BYTES / 4
     }
 }
 
-fn send_away(them: &Mutex<BTreeMap<u64, Arc<Notify>>>, count: usize) -> usize {
-    let mut them = lock(them);
+fn close_oldest(connections: &Mutex<BTreeMap<u64, Arc<Notify>>>, count: usize) -> usize {
+    let mut connections = lock(connections);
     for gone in 0..count {
-        let Some((_, go)) = them.pop_first() else {
+        let Some((_, must_close)) = connections.pop_first() else {
             return gone;
         };
-        go.notify_one();
+        must_close.notify_one();
     }
     count
 }
@@ -90,12 +91,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The memory of one connection, counted in the total.
-pub(super) struct Held {
+pub(super) struct MemoryShare {
     all: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Held {
+impl MemoryShare {
     pub(super) fn of(all: &Arc<AtomicUsize>) -> Self {
         Self {
             all: Arc::clone(all),
@@ -116,7 +117,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.set(0);
     }

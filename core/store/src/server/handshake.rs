@@ -6,7 +6,7 @@ use crate::commands::unknown_subcommand;
 use crate::encode::Protocol;
 use crate::info::REDIS_VERSION;
 use crate::limits::server::NAME_BYTES;
-use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
+use crate::reply::{EXCERPT_BYTES, Reply, StoreError, excerpt};
 
 type Outcome = Result<Reply, StoreError>;
 
@@ -49,8 +49,8 @@ impl Client {
         self.is_authenticated
     }
 
-    /// Executes `HELLO [version [AUTH user password] [SETNAME name]]`. `right` is the server's password, if it has one.
-    pub(super) fn hello(&mut self, words: &[Vec<u8>], right: Option<&[u8]>) -> Outcome {
+    /// Executes `HELLO [version [AUTH user password] [SETNAME name]]`. `expected` is the password, if there is one.
+    pub(super) fn hello(&mut self, words: &[Vec<u8>], expected: Option<&[u8]>) -> Outcome {
         let protocol = match words.get(1).map(Vec::as_slice) {
             None => self.protocol,
             Some(b"2") => Protocol::Resp2,
@@ -62,7 +62,7 @@ impl Client {
         };
         let (credentials, name) = hello_options(words.get(2..).unwrap_or_default())?;
         if let Some((user, password)) = credentials {
-            self.log_in(user, password, right)?;
+            self.log_in(user, password, expected)?;
         }
         if !self.is_authenticated {
             return Err(StoreError::parse(
@@ -94,21 +94,21 @@ impl Client {
     }
 
     /// Executes `AUTH [user] password`.
-    pub(super) fn auth(&mut self, words: &[Vec<u8>], right: Option<&[u8]>) -> Outcome {
+    pub(super) fn auth(&mut self, words: &[Vec<u8>], expected: Option<&[u8]>) -> Outcome {
         match &words[1..] {
-            [_] if right.is_none() => Err(StoreError::err(
+            [_] if expected.is_none() => Err(StoreError::err(
                 "AUTH <password> called without any password configured for the default user. Are you sure your \
                  configuration is correct?",
             )),
-            [password] => self.log_in(b"default", password, right),
-            [user, password] => self.log_in(user, password, right),
+            [password] => self.log_in(b"default", password, expected),
+            [user, password] => self.log_in(user, password, expected),
             _ => Err(StoreError::syntax()),
         }
     }
 
-    fn log_in(&mut self, user: &[u8], password: &[u8], right: Option<&[u8]>) -> Outcome {
-        let is_right = right.is_none_or(|right| is_same(right, password));
-        if user != b"default" || !is_right {
+    fn log_in(&mut self, user: &[u8], password: &[u8], expected: Option<&[u8]>) -> Outcome {
+        let is_correct = expected.is_none_or(|expected| is_equal_in_constant_time(expected, password));
+        if user != b"default" || !is_correct {
             return Err(StoreError::parse(
                 "WRONGPASS invalid username-password pair or user is disabled.",
             ));
@@ -188,8 +188,8 @@ fn hello_options(mut rest: &[Vec<u8>]) -> Result<HelloOptions<'_>, StoreError> {
                 rest = after;
             }
             _ => {
-                let shown = shown(option, SHOWN_BYTES);
-                return Err(StoreError::err(format!("Syntax error in HELLO option '{shown}'")));
+                let excerpt = excerpt(option, EXCERPT_BYTES);
+                return Err(StoreError::err(format!("Syntax error in HELLO option '{excerpt}'")));
             }
         }
     }
@@ -198,9 +198,9 @@ fn hello_options(mut rest: &[Vec<u8>]) -> Result<HelloOptions<'_>, StoreError> {
 
 /// Returns whether a password is correct. The time does not depend on where the first difference is.
 #[must_use]
-pub fn is_same(right: &[u8], given: &[u8]) -> bool {
-    let difference = right.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
-    right.len() == given.len() && difference == 0
+pub fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
+    let difference = expected.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
+    expected.len() == given.len() && difference == 0
 }
 
 fn client_name(name: &[u8]) -> Result<Vec<u8>, StoreError> {

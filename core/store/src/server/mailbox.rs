@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::connections::{Connections, Held};
+use super::connections::{Connections, MemoryShare};
 use crate::limits::server::{ALL_MESSAGE_BYTES, MESSAGE_BYTES, MESSAGE_EXTRA};
 
 /// A message: channel and payload.
@@ -21,7 +21,7 @@ pub(super) struct Mailbox {
 
 struct Waiting {
     messages: VecDeque<Message>,
-    held: Held,
+    held: MemoryShare,
     is_flooded: bool,
 }
 
@@ -30,7 +30,7 @@ impl Mailbox {
         Self {
             waiting: Mutex::new(Waiting {
                 messages: VecDeque::new(),
-                held: Held::of(connections.messages()),
+                held: MemoryShare::of(connections.messages()),
                 is_flooded: false,
             }),
             has_changed: Notify::new(),
@@ -42,8 +42,8 @@ impl Mailbox {
         if waiting.is_flooded {
             return;
         }
-        let bytes = waiting.held.bytes() + weight(channel, payload);
-        let all = connections.messages().load(Ordering::Relaxed) + weight(channel, payload);
+        let bytes = waiting.held.bytes() + memory_of(channel, payload);
+        let all = connections.messages().load(Ordering::Relaxed) + memory_of(channel, payload);
         if bytes > MESSAGE_BYTES || all > ALL_MESSAGE_BYTES {
             waiting.is_flooded = true;
             waiting.messages = VecDeque::new();
@@ -58,7 +58,7 @@ impl Mailbox {
     pub(super) fn pop(&self) -> Option<Message> {
         let mut waiting = self.waiting();
         let message = waiting.messages.pop_front()?;
-        let bytes = waiting.held.bytes() - weight(&message.0, &message.1);
+        let bytes = waiting.held.bytes() - memory_of(&message.0, &message.1);
         waiting.held.set(bytes);
         if bytes == 0 {
             waiting.messages = VecDeque::new();
@@ -81,6 +81,6 @@ impl Mailbox {
     }
 }
 
-const fn weight(channel: &[u8], payload: &[u8]) -> usize {
+const fn memory_of(channel: &[u8], payload: &[u8]) -> usize {
     channel.len() + payload.len() + MESSAGE_EXTRA
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::limits::server::{
-    LINE_BYTES as MAX_LINE, READ_BYTES, REQUEST_BYTES, STRANGER_WORD_BYTES, STRANGER_WORDS, WORD_BYTES, WORDS,
+    LINE_BYTES as MAX_LINE, LOGIN_WORD_BYTES, LOGIN_WORDS, READ_BYTES, REQUEST_BYTES, WORD_BYTES, WORDS,
 };
 
 /// The words of a request. The first one is the name of the command.
@@ -116,7 +116,7 @@ impl Decoder {
         if !is_array {
             return split_line(&line).map(Step::Done);
         }
-        let most = if self.is_trusted { WORDS } else { STRANGER_WORDS };
+        let most = if self.is_trusted { WORDS } else { LOGIN_WORDS };
         let missing = match number(&line[1..]) {
             Some(..=0) => return Ok(Step::Done(Vec::new())),
             Some(count) => usize::try_from(count).ok().filter(|count| *count <= most),
@@ -175,11 +175,7 @@ impl Decoder {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        let most = if self.is_trusted {
-            WORD_BYTES
-        } else {
-            STRANGER_WORD_BYTES
-        };
+        let most = if self.is_trusted { WORD_BYTES } else { LOGIN_WORD_BYTES };
         let length = number(&line[1..])
             .and_then(|length| usize::try_from(length).ok())
             .filter(|length| *length <= most);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use tokio::sync::Semaphore;
 
 use super::connections::Connections;
-use crate::data::Front;
+use crate::data::PortInfo;
 use crate::embedded::Embedded;
 use crate::limits::server::CLIENTS;
 
@@ -37,12 +37,12 @@ impl Shared {
     }
 
     /// Sets the facts for `INFO`.
-    pub(super) fn tell_store(&self, clients: usize) {
-        let front = Front {
+    pub(super) fn update_info(&self, clients: usize) {
+        let port_info = PortInfo {
             port: self.port,
             clients,
         };
-        self.store.with_store(|store, _| store.set_front(front));
+        self.store.with_store(|store, _| store.set_port_info(port_info));
     }
 }
 

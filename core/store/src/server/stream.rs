@@ -5,7 +5,7 @@
 //!        ▼                                               │
 //!  write what can be ─► answer, if nothing waits ─► wait for one of:
 //!                       to be written               bytes · room to write · a message
-//!                                                   · the end of its time · being sent away
+//!                                                   · the end of its time · a request to close
 //! ```
 //!
 //! The server never waits for a client that does not read. Its replies stay in
@@ -23,13 +23,13 @@ use tokio::task::yield_now;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use super::connection::Connection;
-use super::connections::Held;
+use super::connections::MemoryShare;
 use super::request::{Decoder, Request};
 use super::shared::Shared;
 use crate::commands::{self, Run};
 use crate::limits::server::{
-    QUICK_AGAIN, QUICK_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SMALL_BYTES, STALLED_TIME, STRANGER_TIME,
-    TURN, WRITE_AT,
+    FIRST_REQUEST_TIME, QUICK_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SLOW_PENALTY_REQUESTS, SMALL_BYTES,
+    STALLED_TIME, TURN_TIME, WRITE_AT,
 };
 use crate::reply::{Reply, StoreError};
 
@@ -49,9 +49,9 @@ pub(super) struct Stream {
     request_began: Option<Instant>,
     /// The number of further requests that count as slow, because the last one was.
     slow_requests: u32,
-    held: Held,
+    held: MemoryShare,
     /// The notification that the connection must close to make room.
-    go: Arc<Notify>,
+    must_close: Arc<Notify>,
 }
 
 impl Stream {
@@ -67,8 +67,8 @@ impl Stream {
             stalled_since: None,
             request_began: None,
             slow_requests: 0,
-            held: Held::of(shared.connections.held()),
-            go: shared.connections.add(id),
+            held: MemoryShare::of(shared.connections.held()),
+            must_close: shared.connections.add(id),
         }
     }
 
@@ -77,7 +77,7 @@ impl Stream {
         loop {
             self.connection.take_messages();
             self.write(&stream)?;
-            if self.connection.mailbox().is_flooded() || !self.may_hold_what_it_does(&stream) {
+            if self.connection.mailbox().is_flooded() || !self.has_memory(&stream) {
                 return Ok(());
             }
             let has_written = self.connection.out().is_empty();
@@ -89,9 +89,9 @@ impl Stream {
                     continue;
                 }
             }
-            let end = self.end_of_time();
+            let end = self.deadline();
             tokio::select! {
-                () = self.go.notified() => return Ok(()),
+                () = self.must_close.notified() => return Ok(()),
                 () = sleep_until(end.unwrap_or_else(TokioInstant::now)), if end.is_some() => return Ok(()),
                 ready = stream.readable(), if has_written => {
                     ready?;
@@ -127,7 +127,7 @@ impl Stream {
                     if self.stalled_since.take().is_some() {
                         self.shared
                             .connections
-                            .mark_reading(self.connection.id(), &self.go, true);
+                            .mark_reading(self.connection.id(), &self.must_close, true);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -135,7 +135,7 @@ impl Stream {
                         self.stalled_since = Some(Instant::now());
                         self.shared
                             .connections
-                            .mark_reading(self.connection.id(), &self.go, false);
+                            .mark_reading(self.connection.id(), &self.must_close, false);
                     }
                     return Ok(());
                 }
@@ -166,7 +166,7 @@ impl Stream {
                 Ok(Some(request)) => {
                     self.request_began = None;
                     self.take_turn(request, stream).await?;
-                    self.connection.mark_known();
+                    self.connection.mark_established();
                 }
                 Err(error) => {
                     self.connection.reply(&Reply::Error(StoreError::err(error.to_string())));
@@ -176,7 +176,7 @@ impl Stream {
             if self.connection.is_ending() || self.connection.out().len() >= WRITE_AT {
                 return Ok(!self.connection.is_ending());
             }
-            if began.elapsed() >= TURN {
+            if began.elapsed() >= TURN_TIME {
                 break;
             }
         }
@@ -192,7 +192,7 @@ impl Stream {
             self.execute(request);
             // The size of the reply decides, not the time: on a busy machine any request can take long.
             if self.connection.out().len() >= WRITE_AT {
-                self.slow_requests = QUICK_AGAIN;
+                self.slow_requests = SLOW_PENALTY_REQUESTS;
             }
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Stream {
         };
         let began = Instant::now();
         self.execute(request);
-        if began.elapsed() >= TURN {
+        if began.elapsed() >= TURN_TIME {
             self.write(stream)?;
             for _ in 0..ROUNDS {
                 yield_now().await;
@@ -218,7 +218,7 @@ impl Stream {
     }
 
     /// Returns whether there is memory for the client's requests and replies.
-    fn may_hold_what_it_does(&mut self, stream: &TcpStream) -> bool {
+    fn has_memory(&mut self, stream: &TcpStream) -> bool {
         let bytes = self.decoder.held() + self.connection.bytes();
         let grows = bytes > self.held.bytes();
         self.held.set(bytes);
@@ -233,13 +233,13 @@ impl Stream {
     }
 
     /// Returns the time by which the client must have made progress.
-    fn end_of_time(&self) -> Option<TokioInstant> {
+    fn deadline(&self) -> Option<TokioInstant> {
         let end = if let Some(since) = self.stalled_since {
             Some(since + STALLED_TIME)
         } else if !self.connection.is_authenticated() {
-            Some(self.connection.since() + STRANGER_TIME)
-        } else if self.connection.is_stranger() {
-            self.request_began.map(|began| began + STRANGER_TIME)
+            Some(self.connection.since() + FIRST_REQUEST_TIME)
+        } else if self.connection.is_new() {
+            self.request_began.map(|began| began + FIRST_REQUEST_TIME)
         } else {
             self.request_began.map(|began| began + REQUEST_TIME)
         };
@@ -260,6 +260,6 @@ pub(super) fn is_quick(request: &Request) -> bool {
 }
 
 /// Answers that there are too many clients.
-pub(super) async fn turn_away(mut stream: TcpStream) {
+pub(super) async fn refuse(mut stream: TcpStream) {
     let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
 }

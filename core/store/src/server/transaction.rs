@@ -65,7 +65,7 @@ impl Transaction {
                 return Reply::Error(StoreError::reply_too_large());
             }
             let reply = store.execute(request, now);
-            left = left.saturating_sub(reply.weight());
+            left = left.saturating_sub(reply.memory());
             reply
         });
         Reply::Array(replies.collect())

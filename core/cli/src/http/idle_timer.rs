@@ -9,9 +9,9 @@ use tokio::time::{sleep, sleep_until};
 const IDLE_TIME: Duration = Duration::from_secs(60);
 
 /// The time by which a connection must send a request, or `None` while a request is being answered.
-pub(super) struct Clock(Mutex<Option<Instant>>);
+pub(super) struct IdleTimer(Mutex<Option<Instant>>);
 
-impl Clock {
+impl IdleTimer {
     pub(super) fn start(time: Duration) -> Self {
         Self(Mutex::new(Some(Instant::now() + time)))
     }
@@ -25,7 +25,7 @@ impl Clock {
     }
 
     /// Waits until the time has run out. The end only moves to later, so a check at the old end is early enough.
-    pub(super) async fn run_out(&self) {
+    pub(super) async fn expired(&self) {
         loop {
             match self.end() {
                 Some(end) if end <= Instant::now() => return,
@@ -37,12 +37,12 @@ impl Clock {
 }
 
 /// A guard that exists while a request is being answered. The idle time starts when it is dropped.
-pub(super) struct Busy(Arc<Clock>);
+pub(super) struct Busy(Arc<IdleTimer>);
 
 impl Busy {
-    pub(super) fn begin(clock: &Arc<Clock>) -> Self {
-        clock.set(None);
-        Self(Arc::clone(clock))
+    pub(super) fn begin(idle_timer: &Arc<IdleTimer>) -> Self {
+        idle_timer.set(None);
+        Self(Arc::clone(idle_timer))
     }
 }
 

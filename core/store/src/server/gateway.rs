@@ -1,7 +1,7 @@
 //! The entry for clients of other protocols than RESP: the same store with the same limits.
 //!
-//! A server for such a protocol calls [`Door::enter`] for each of its connections, and executes requests through the
-//! [`Guest`]. A [`Hold`] counts the memory that the server keeps for the client.
+//! A server for such a protocol calls [`Gateway::connect`] for each of its connections, and executes requests through
+//! the [`ExternalClient`]. A [`ClientMemory`] counts the memory that the server keeps for the client.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-use super::connection::weight;
-use super::connections::Held;
+use super::client_slot::ClientSlot;
+use super::connection::memory_of;
+use super::connections::MemoryShare;
 use super::mailbox::Mailbox;
-use super::place::Place;
 use super::shared::Shared;
 use super::stream::{ROUNDS, is_quick};
 use super::transaction::Transaction;
@@ -27,40 +27,40 @@ use crate::reply::{Reply, StoreError};
 
 /// The entry for clients that do not speak RESP. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub struct Door(Arc<Shared>);
+pub struct Gateway(Arc<Shared>);
 
-impl Door {
+impl Gateway {
     pub(super) const fn new(shared: Arc<Shared>) -> Self {
         Self(shared)
     }
 
     /// Admits a client that has connected; `None` if there are too many clients.
     #[must_use]
-    pub fn enter(&self) -> Option<Guest> {
-        let place = Place::take(&self.0);
-        if !place.is_free() {
+    pub fn connect(&self) -> Option<ExternalClient> {
+        let slot = ClientSlot::occupy(&self.0);
+        if !slot.may_stay() {
             return None;
         }
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
-        Some(Guest {
-            go: self.0.connections.add(id),
+        Some(ExternalClient {
+            must_close: self.0.connections.add(id),
             id,
             shared: Arc::clone(&self.0),
-            _place: place,
+            _slot: slot,
         })
     }
 }
 
-/// A client that entered by the [`Door`], for as long as it is connected.
-pub struct Guest {
+/// A client that connected through the [`Gateway`], for as long as it is connected.
+pub struct ExternalClient {
     shared: Arc<Shared>,
     id: u64,
     /// The notification that the connection must close to make room.
-    go: Arc<Notify>,
-    _place: Place,
+    must_close: Arc<Notify>,
+    _slot: ClientSlot,
 }
 
-impl Guest {
+impl ExternalClient {
     /// The most bytes of a request, including a fixed number for each word.
     pub const REQUEST_BYTES: usize = limits::server::REQUEST_BYTES;
     /// The most words of a request, or of several that arrive together.
@@ -70,33 +70,33 @@ impl Guest {
     /// The most bytes of an answer to one request, or to several that arrived together.
     pub const REPLY_BYTES: usize = Limits::SERVED.reply_bytes;
     /// The time that a client has until its first request.
-    pub const STRANGER_TIME: Duration = limits::server::STRANGER_TIME;
+    pub const FIRST_REQUEST_TIME: Duration = limits::server::FIRST_REQUEST_TIME;
     /// The time for the rest of a request.
     pub const REQUEST_TIME: Duration = limits::server::REQUEST_TIME;
     /// The time for which a client may read nothing of its replies.
     pub const STALLED_TIME: Duration = limits::server::STALLED_TIME;
 
-    /// Marks the client as known, after a request that it may make. Until then it is one of the first to be
+    /// Marks the client as established, after a request that it may make. Until then it is one of the first to be
     /// disconnected when room is needed.
-    pub fn mark_known(&self) {
-        self.shared.connections.mark_known(self.id);
+    pub fn mark_established(&self) {
+        self.shared.connections.mark_established(self.id);
     }
 
     /// Marks whether the client reads what is written to it.
     pub fn mark_reading(&self, reads: bool) {
-        self.shared.connections.mark_reading(self.id, &self.go, reads);
+        self.shared.connections.mark_reading(self.id, &self.must_close, reads);
     }
 
     /// Waits until the client must be disconnected to make room.
-    pub async fn sent_away(&self) {
-        self.go.notified().await;
+    pub async fn disconnect_requested(&self) {
+        self.must_close.notified().await;
     }
 
-    /// Returns a hold for memory that is kept for the client, which is empty at first.
+    /// Returns the count of the memory that is kept for the client, zero at first.
     #[must_use]
-    pub fn hold(&self) -> Hold {
-        Hold {
-            held: Held::of(self.shared.connections.held()),
+    pub fn memory(&self) -> ClientMemory {
+        ClientMemory {
+            held: MemoryShare::of(self.shared.connections.held()),
             shared: Arc::clone(&self.shared),
         }
     }
@@ -110,15 +110,15 @@ impl Guest {
         self.take_turn(|| self.execute(request)).await
     }
 
-    /// Executes the requests one after another, while requests of others can run in between. `tell` receives each
+    /// Executes the requests one after another, while requests of others can run in between. `on_reply` receives each
     /// reply, and can stop the rest.
-    pub async fn run_each(&self, requests: &[Vec<Vec<u8>>], mut tell: impl FnMut(Reply) -> ControlFlow<()>) {
+    pub async fn run_each(&self, requests: &[Vec<Vec<u8>>], mut on_reply: impl FnMut(Reply) -> ControlFlow<()>) {
         let mut began = Instant::now();
         for request in requests {
-            if tell(self.run(request).await).is_break() {
+            if on_reply(self.run(request).await).is_break() {
                 return;
             }
-            if began.elapsed() >= limits::server::TURN {
+            if began.elapsed() >= limits::server::TURN_TIME {
                 yield_now().await;
                 began = Instant::now();
             }
@@ -153,14 +153,14 @@ impl Guest {
     /// # Errors
     /// Fails if the names of the channels are too long together.
     pub fn subscribe(&self, channels: &[Vec<u8>]) -> Result<Subscription, StoreError> {
-        let bytes: usize = channels.iter().map(|channel| weight(channel)).sum();
+        let bytes: usize = channels.iter().map(|channel| memory_of(channel)).sum();
         if bytes > limits::server::CHANNEL_BYTES {
             return Err(StoreError::err("this connection listens to too many channels"));
         }
         let mailbox = Arc::new(Mailbox::new(&self.shared.connections));
-        let (to, of) = (Arc::clone(&mailbox), Arc::clone(&self.shared));
+        let (receiver, shared) = (Arc::clone(&mailbox), Arc::clone(&self.shared));
         let subscriber = self.shared.store.connect(Box::new(move |channel, payload| {
-            to.push(&of.connections, channel, payload);
+            receiver.push(&shared.connections, channel, payload);
         }));
         for channel in channels {
             subscriber.subscribe(channel);
@@ -176,7 +176,7 @@ impl Guest {
 
     /// Returns whether there is a command with this name.
     #[must_use]
-    pub fn knows(name: &[u8]) -> bool {
+    pub fn is_command(name: &[u8]) -> bool {
         commands::find(name).is_some()
     }
 
@@ -200,7 +200,7 @@ impl Guest {
         let _turn = self.shared.turn.acquire().await;
         let began = Instant::now();
         let reply = work();
-        if began.elapsed() >= limits::server::TURN {
+        if began.elapsed() >= limits::server::TURN_TIME {
             for _ in 0..ROUNDS {
                 yield_now().await;
             }
@@ -209,26 +209,28 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for ExternalClient {
     fn drop(&mut self) {
         self.shared.connections.remove(self.id);
     }
 }
 
-impl fmt::Debug for Guest {
+impl fmt::Debug for ExternalClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guest").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ExternalClient")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
-/// The memory that is kept for a guest, counted in the memory of all connections. Dropping it frees the memory in the
+/// The memory that is kept for a client, counted in the memory of all connections. Dropping it frees the memory in the
 /// count.
-pub struct Hold {
-    held: Held,
+pub struct ClientMemory {
+    held: MemoryShare,
     shared: Arc<Shared>,
 }
 
-impl Hold {
+impl ClientMemory {
     /// Sets the number of bytes. Returns whether there is room for them; if not, the caller should drop them.
     #[must_use]
     pub fn set(&mut self, bytes: usize) -> bool {
@@ -238,15 +240,15 @@ impl Hold {
     }
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for ClientMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
+        f.debug_struct("ClientMemory")
             .field("bytes", &self.held.bytes())
             .finish_non_exhaustive()
     }
 }
 
-/// A subscription of a guest. Dropping it unsubscribes.
+/// A subscription of a client. Dropping it unsubscribes.
 pub struct Subscription {
     mailbox: Arc<Mailbox>,
     _subscriber: Subscriber,
