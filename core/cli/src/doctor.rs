@@ -71,7 +71,7 @@ impl Doctor {
             lease: self.lease,
         })
         .await?;
-        let findings = findings::judge(&facts);
+        let findings = findings::check(&facts);
         let report = Report {
             facts: &facts,
             findings: &findings,

@@ -45,9 +45,9 @@ impl Exit {
         }
     }
 
-    /// Replaces the message by the result of `words`.
-    pub(crate) fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
-        self.message = words(&self.message);
+    /// Replaces the message by the result of `rewrite`.
+    pub(crate) fn map_message(mut self, rewrite: impl FnOnce(&str) -> String) -> Self {
+        self.message = rewrite(&self.message);
         self
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct Holder<'a> {
     /// Whether the command is in another process group than this process.
     own_group: bool,
     /// How the supervisor ended.
-    gone: Option<WaitStatus>,
+    supervisor_end: Option<WaitStatus>,
     /// The exit status of the command, as the supervisor reported it.
     status: Option<u8>,
     lost: Option<&'static str>,
@@ -114,7 +114,7 @@ impl<'a> Holder<'a> {
             link,
             supervisor,
             own_group,
-            gone: None,
+            supervisor_end: None,
             status: None,
             lost: None,
             refused: HashSet::new(),
@@ -132,10 +132,10 @@ impl<'a> Holder<'a> {
         let mut is_watched = true;
         // The time at which a supervisor that should have ended the command counts as stuck.
         let mut give_up: Option<Instant> = None;
-        while self.gone.is_none() {
+        while self.supervisor_end.is_none() {
             tokio::select! {
                 message = self.link.next(), if is_linked => match message {
-                    Some(message) => self.hear(message),
+                    Some(message) => self.handle(message),
                     None => is_linked = false,
                 },
                 _ = self.child_ended.recv() => {}
@@ -151,7 +151,7 @@ impl<'a> Holder<'a> {
                 }
                 _ = self.renewals.tick() => {
                     if self.lease.is_valid() {
-                        self.link.tell(Message::Deadline(deadline(self.lease)));
+                        self.link.send(Message::Deadline(deadline(self.lease)));
                     }
                 }
                 () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => {
@@ -164,7 +164,7 @@ impl<'a> Holder<'a> {
         }
         // The supervisor can have sent messages just before it ended.
         while let Some(message) = self.link.next().await {
-            self.hear(message);
+            self.handle(message);
         }
         if let Some(status) = self.status {
             return Ok(Ended {
@@ -180,15 +180,15 @@ impl<'a> Holder<'a> {
     fn reap(&mut self) -> bool {
         tree::reap(|pid, how| {
             if pid == self.supervisor {
-                self.gone = Some(how);
+                self.supervisor_end = Some(how);
             }
         })
     }
 
-    fn hear(&mut self, message: Message) {
+    fn handle(&mut self, message: Message) {
         let lock = shown(self.job.lock);
         match message {
-            Message::Lapsing => {
+            Message::NotRenewed => {
                 eprintln!("steadlock: the lock {lock:?} could not be renewed in time; ending the command");
                 self.lost.get_or_insert("not renewed in time");
             }
@@ -217,8 +217,8 @@ impl<'a> Holder<'a> {
 
     /// Sends the supervisor an order and wakes it, in case a signal has stopped it.
     fn order(&self, message: Message) {
-        self.link.tell(message);
-        if self.gone.is_none() {
+        self.link.send(message);
+        if self.supervisor_end.is_none() {
             // The supervisor is not reaped yet, so its process id still belongs to it.
             let _ = rustix::process::kill_process(self.supervisor, Signal::CONT);
         }
@@ -236,7 +236,7 @@ impl<'a> Holder<'a> {
                 return;
             }
             for &pid in &refused {
-                self.hear(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
+                self.handle(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
             }
             // This user may not end the remaining processes, and the lease has ended, so waiting for them protects
             // nothing.
@@ -257,7 +257,7 @@ impl<'a> Holder<'a> {
 
     /// Interprets the end of a supervisor that has reported no exit status.
     fn explain(self) -> Result<Ended, Exit> {
-        let how = self.gone.and_then(|how| how.terminating_signal());
+        let how = self.supervisor_end.and_then(|how| how.terminating_signal());
         let ends = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
         match (self.lost, how) {
             (Some(_), _) => Ok(Ended {

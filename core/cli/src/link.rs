@@ -28,7 +28,7 @@ pub(crate) enum Message {
     /// To the supervisor: the lock is lost.
     Lost,
     /// From the supervisor: the lock was not renewed in time, and the supervisor ends the command.
-    Lapsing,
+    NotRenewed,
     /// From the supervisor: the command has ended, and the supervisor ends the processes that it left behind.
     Leftovers,
     /// From the supervisor: a process that it may not end.
@@ -43,7 +43,7 @@ impl Message {
             Self::Deadline(micros) => (b'D', micros),
             Self::Forward(signal) => (b'F', u64::from(signal.as_raw().unsigned_abs())),
             Self::Lost => (b'L', 0),
-            Self::Lapsing => (b'T', 0),
+            Self::NotRenewed => (b'T', 0),
             Self::Leftovers => (b'O', 0),
             Self::Refused(pid) => (b'R', pid),
             Self::Ended(status) => (b'E', u64::from(status)),
@@ -60,7 +60,7 @@ impl Message {
             b'D' => Self::Deadline(number),
             b'F' => Self::Forward(Signal::from_named_raw(i32::try_from(number).ok()?)?),
             b'L' => Self::Lost,
-            b'T' => Self::Lapsing,
+            b'T' => Self::NotRenewed,
             b'O' => Self::Leftovers,
             b'R' => Self::Refused(number),
             b'E' => Self::Ended(u8::try_from(number).ok()?),
@@ -139,7 +139,7 @@ impl Link {
     }
 
     /// Sends a message to the other process, if it is still there.
-    pub(crate) fn tell(&self, message: Message) {
+    pub(crate) fn send(&self, message: Message) {
         // A failed send is ignored. The socket holds hundreds of messages, so it is full only if the other process is
         // stopped. Everything that must not depend on that process works without this message. `try_write` is not used,
         // because it fails without an attempt until the runtime has looked at the socket.

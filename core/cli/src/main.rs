@@ -59,14 +59,14 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => usage::discreet(error).exit(),
+        Err(error) => usage::without_user_input(error).exit(),
     };
     let outcome = match arguments.command {
         // `exec` replaces this process by the command, so it needs no runtime.
         Command::Exec(exec) => exec.run(),
         command => run(command),
     };
-    outcome.unwrap_or_else(|exit| exit.reworded(server::in_flags).report())
+    outcome.unwrap_or_else(|exit| exit.map_message(server::in_flags).report())
 }
 
 #[tokio::main(flavor = "current_thread")]

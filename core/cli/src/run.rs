@@ -140,12 +140,12 @@ impl Run {
             // A user who sends a signal does not want to wait for a server that does not answer; the release has been
             // sent. But a terminal's Ctrl-C that ended the command arrives here too, so the server gets a short time to
             // answer.
-            () = async { signals.next().await; sleep(PATIENCE).await } => None,
+            () = async { signals.next().await; sleep(ANSWER_GRACE).await } => None,
         };
         close(&client).await;
 
         let ended = ended?;
-        if let Some(reason) = ended.lost.or_else(|| gone(released.as_ref())) {
+        if let Some(reason) = ended.lost.or_else(|| loss_reason(released.as_ref())) {
             let name = shown(&self.name);
             return Err(Exit::new(
                 Exit::LOST,
@@ -169,7 +169,7 @@ async fn close(client: &Client) {
 }
 
 /// Returns how the lease was lost, if the release found that it was.
-fn gone(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
+fn loss_reason(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&'static str> {
     match released {
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),
         _ => None,
@@ -177,5 +177,5 @@ fn gone(released: Option<&Result<ReleaseOutcome, steadlock::Error>>) -> Option<&
 }
 
 /// While the command is not running, a signal ends this program within half a second: the sum of these two.
-const PATIENCE: Duration = Duration::from_millis(80);
+const ANSWER_GRACE: Duration = Duration::from_millis(80);
 const CLOSE_LIMIT: Duration = Duration::from_millis(420);

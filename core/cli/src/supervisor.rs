@@ -96,7 +96,7 @@ impl Supervise {
         let command = match self.start(stdin.into()) {
             Ok(command) => command,
             Err(exit) => {
-                link.tell(Message::Ended(Exit::NOT_EXECUTABLE));
+                link.send(Message::Ended(Exit::NOT_EXECUTABLE));
                 return Err(exit);
             }
         };
@@ -109,7 +109,7 @@ impl Supervise {
                 _ = child_ended.recv() => {}
                 () = tokio::time::sleep(pause) => {}
                 message = link.next(), if is_held => match message {
-                    Some(message) => family.obey(message),
+                    Some(message) => family.handle(message),
                     None => {
                         is_held = false;
                         family.end_by(0);
@@ -118,7 +118,7 @@ impl Supervise {
             }
         }
         let status = family.status.unwrap_or(Exit::SOFTWARE);
-        link.tell(Message::Ended(status));
+        link.send(Message::Ended(status));
         Ok(ExitCode::from(status))
     }
 
@@ -180,13 +180,13 @@ struct Family {
     term_lead: u64,
     kill_lead: u64,
     deadline: u64,
-    is_lapsing: bool,
+    is_overdue: bool,
     is_lost: bool,
     /// The time at which all processes are killed, once they have been told to end.
     kill_at: Option<u64>,
     refused: HashSet<Pid>,
     /// The pause before the next search for processes that have been killed.
-    again: u64,
+    search_pause: u64,
 }
 
 /// Converts a time of [`micros`] to this process's own clock. The own clock also counts later pauses of the machine,
@@ -210,15 +210,15 @@ impl Family {
             term_lead: kill_lead + kill_after.min(lease / 4),
             kill_lead,
             deadline: by_own_clock(deadline),
-            is_lapsing: false,
+            is_overdue: false,
             is_lost: false,
             kill_at: None,
             refused: HashSet::new(),
-            again: FIRST_LOOK,
+            search_pause: FIRST_PAUSE,
         }
     }
 
-    fn obey(&mut self, message: Message) {
+    fn handle(&mut self, message: Message) {
         match message {
             Message::Deadline(deadline) => self.deadline = by_own_clock(deadline),
             Message::Forward(signal) if self.status.is_none() => {
@@ -247,12 +247,12 @@ impl Family {
         }
         let now = clock_micros();
         if has_just_ended && self.kill_at.is_none() {
-            link.tell(Message::Leftovers);
+            link.send(Message::Leftovers);
             self.end_by(now.saturating_add(self.kill_after));
         }
-        if !self.is_lapsing && !self.is_lost && now >= self.deadline.saturating_sub(self.term_lead) {
-            self.is_lapsing = true;
-            link.tell(Message::Lapsing);
+        if !self.is_overdue && !self.is_lost && now >= self.deadline.saturating_sub(self.term_lead) {
+            self.is_overdue = true;
+            link.send(Message::NotRenewed);
             let killed_at = self.deadline.saturating_sub(self.kill_lead);
             self.end_by(killed_at.min(now.saturating_add(self.kill_after)));
         }
@@ -285,27 +285,27 @@ impl Family {
     fn kill(&mut self, link: &Link) {
         for pid in tree::kill_all(&HashSet::new(), || self.reap()) {
             if self.refused.insert(pid) {
-                link.tell(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
+                link.send(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
             }
         }
-        self.again = self.again.saturating_mul(2).min(LAST_LOOK);
+        self.search_pause = self.search_pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 
     /// Returns how long nothing is due unless a message or a signal arrives.
     fn pause(&self) -> Duration {
         let now = clock_micros();
         let due = match self.kill_at {
-            Some(at) if now >= at => now + self.again,
+            Some(at) if now >= at => now + self.search_pause,
             Some(at) => at,
             None => u64::MAX,
         };
-        let due = if self.is_lapsing || self.is_lost {
+        let due = if self.is_overdue || self.is_lost {
             due
         } else {
             due.min(self.deadline.saturating_sub(self.term_lead))
         };
         // Timers stop while the machine sleeps, but the lease does not, so the pause has an upper limit.
-        Duration::from_micros(due.saturating_sub(now).clamp(FIRST_LOOK, 1_000_000))
+        Duration::from_micros(due.saturating_sub(now).clamp(FIRST_PAUSE, 1_000_000))
     }
 }
 
@@ -363,5 +363,5 @@ fn code_of_end(how: WaitStatus) -> u8 {
 
 /// The pauses between searches for killed processes, in microseconds. The first one is short, because most processes
 /// end soon. Later ones grow, so that searches for a process that stays cost little.
-const FIRST_LOOK: u64 = 500;
-const LAST_LOOK: u64 = 100_000;
+const FIRST_PAUSE: u64 = 500;
+const LONGEST_PAUSE: u64 = 100_000;

@@ -1,8 +1,8 @@
 //! Commands that inspect locks, and commands for operators.
 
+mod hold_times;
 pub(crate) mod inspect;
 pub(crate) mod list;
-mod memory;
 pub(crate) mod release;
 mod screen;
 mod shown;

@@ -5,7 +5,7 @@ use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Removes the user's input from an error.
-pub(crate) fn discreet(mut error: Error) -> Error {
+pub(crate) fn without_user_input(mut error: Error) -> Error {
     let hidden = || ContextValue::String("(not shown)".into());
     if error.get(ContextKind::InvalidValue).is_some() {
         error.insert(ContextKind::InvalidValue, hidden());

@@ -24,7 +24,7 @@ impl<T> Fact<T> {
     }
 
     /// Returns whether the fact is known and `holds` is true for it.
-    pub(crate) fn is(&self, holds: impl FnOnce(&T) -> bool) -> bool {
+    pub(crate) fn is_known_and(&self, holds: impl FnOnce(&T) -> bool) -> bool {
         self.known().is_some_and(holds)
     }
 
@@ -107,7 +107,8 @@ pub(crate) struct Server {
 impl Server {
     /// Returns whether this is `steadlock serve`, which has none of the settings.
     pub(crate) fn is_for_development(&self) -> bool {
-        self.version.is(|version| version.product == Product::Steadlock)
+        self.version
+            .is_known_and(|version| version.product == Product::Steadlock)
     }
 }
 

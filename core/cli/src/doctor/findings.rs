@@ -4,17 +4,17 @@ mod group;
 mod permission;
 mod server;
 mod times;
-mod untold;
+mod unknown_facts;
 
 use super::catalogue::Finding;
 use super::facts::Facts;
 
 /// Returns all findings about these servers, the worst first.
-pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
-    let mut all = group::judge(facts);
+pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
+    let mut all = group::check(facts);
     for server in &facts.servers {
-        all.extend(server::judge(facts, server));
-        all.extend(permission::judge(facts, server));
+        all.extend(server::check(facts, server));
+        all.extend(permission::check(facts, server));
     }
     let mut all = merged(all);
     all.sort_by_key(|finding| (std::cmp::Reverse(finding.check.severity()), finding.check));
@@ -50,7 +50,7 @@ mod tests {
             (Layout::Cluster, &["a:6379", "b:6379", "c:6379"]),
             (Layout::RedLock, &["a:6379", "b:6379", "c:6379"]),
         ] {
-            let findings = judge(&samples::facts(layout, names));
+            let findings = check(&samples::facts(layout, names));
             let loud = findings
                 .iter()
                 .filter(|finding| finding.check.severity() > Severity::Info);
@@ -71,8 +71,8 @@ mod tests {
         if let Fact::Known(memory) = &mut facts.servers[2].memory {
             memory.policy = "allkeys-lru".into();
         }
-        let findings = judge(&facts);
-        let told: Vec<_> = findings.iter().map(|one| (one.check, one.at.len())).collect();
-        assert_eq!(told, [(Check::Eviction, 1), (Check::NoPersistence, 2)]);
+        let findings = check(&facts);
+        let checks: Vec<_> = findings.iter().map(|one| (one.check, one.at.len())).collect();
+        assert_eq!(checks, [(Check::Eviction, 1), (Check::NoPersistence, 2)]);
     }
 }

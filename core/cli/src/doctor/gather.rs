@@ -15,7 +15,7 @@ use steadlock::{Error, ErrorKind};
 use tokio::time::timeout;
 
 use self::asking::{ask, number};
-use self::openness::Door;
+use self::openness::Login;
 use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Server, Unreachable};
 use crate::exit::Exit;
 use crate::server::ServerOptions;
@@ -49,11 +49,11 @@ pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
         facts.layout = Layout::RedLock;
     }
     for url in request.urls {
-        let door = Door::new(url, request.options)?;
-        facts.database = facts.database.max(door.database());
+        let login = Login::new(url, request.options)?;
+        facts.database = facts.database.max(login.database());
         let builder = request.options.builder_of(std::slice::from_ref(url))?;
         match Servers::open(request.options.with_address_map(builder)).await {
-            Ok(mut servers) => look_at(&mut servers, &door, &mut facts).await?,
+            Ok(mut servers) => look_at(&mut servers, &login, &mut facts).await?,
             Err(error) if facts.layout != Layout::RedLock || error.kind() == ErrorKind::InvalidArgument => {
                 return Err(error.into());
             }
@@ -71,7 +71,7 @@ fn unreachable(name: Option<&str>, error: &Error) -> Unreachable {
 }
 
 /// Gathers the facts about the servers of one URL.
-async fn look_at(servers: &mut Servers, door: &Door<'_>, facts: &mut Facts) -> Result<(), Error> {
+async fn look_at(servers: &mut Servers, login: &Login<'_>, facts: &mut Facts) -> Result<(), Error> {
     let some: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCHES).map(|_| servers.scratch()).collect();
     for deployment in servers.deployments_mut() {
         let topology = deployment.topology();
@@ -91,7 +91,7 @@ async fn look_at(servers: &mut Servers, door: &Door<'_>, facts: &mut Facts) -> R
             let subject = server::Subject {
                 layout: facts.layout,
                 is_node,
-                door,
+                login,
                 scratch,
             };
             match subject.look_at(primary).await {

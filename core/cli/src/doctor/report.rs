@@ -79,8 +79,8 @@ impl Report<'_> {
 
     fn tier_text(&self) -> String {
         let mut text = self.tier.says.clone();
-        if !self.tier.because.is_empty() {
-            let _ = write!(text, "; see {}", self.tier.because.join(", "));
+        if !self.tier.weakened_by.is_empty() {
+            let _ = write!(text, "; see {}", self.tier.weakened_by.join(", "));
         }
         if !self.tier.unless.is_empty() {
             let _ = write!(text, "; cannot tell whether {}", self.tier.unless.join(", or "));
@@ -122,7 +122,7 @@ impl Report<'_> {
             "tier": {
                 "name": self.tier.name,
                 "says": self.tier.says,
-                "because": self.tier.because,
+                "because": self.tier.weakened_by,
                 "cannot_tell": self.tier.unless,
             },
             "access": self.access(),
@@ -151,7 +151,7 @@ fn line(server: &Server) -> String {
             .known()
             .map(|fsync| format!(", fsync {fsync}"))
             .unwrap_or_default();
-        match (persistence.has_log, server.has_snapshots.is(|has| *has)) {
+        match (persistence.has_log, server.has_snapshots.is_known_and(|has| *has)) {
             (true, _) => format!("append-only file{fsync}"),
             (false, true) => "snapshots only".into(),
             (false, false) => "nothing on disk".into(),

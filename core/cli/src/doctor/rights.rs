@@ -20,10 +20,10 @@ pub(crate) struct Rights {
     pub(crate) optional: Vec<&'static str>,
     pub(crate) keys: Vec<Pattern>,
     /// Commands and keys that the user may use, but not together: they are in different selectors.
-    pub(crate) apart: Vec<(&'static str, Vec<Pattern>)>,
+    pub(crate) in_different_selectors: Vec<(&'static str, Vec<Pattern>)>,
     pub(crate) channels: Vec<Pattern>,
-    /// The reasons why rights could not be tried.
-    pub(crate) untried: Vec<String>,
+    /// The reasons why rights could not be tested.
+    pub(crate) not_tested: Vec<String>,
 }
 
 /// The purpose of a right.
@@ -49,7 +49,7 @@ pub(crate) const KEY: &str = "(key)";
 /// A placeholder for the scratch channel.
 pub(crate) const CHANNEL: &str = "(channel)";
 /// The TTL of a scratch key in milliseconds, in case the doctor cannot remove it.
-pub(crate) const LIFE_MS: &str = "30000";
+pub(crate) const TTL_MS: &str = "30000";
 
 /// The digest of a script that does not exist.
 pub(crate) const NO_SCRIPT: &str = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
@@ -67,11 +67,11 @@ const EVERYWHERE: &[Probe] = &[
     probe("publish", Need::Messages, &["PUBLISH", CHANNEL, ""]),
     probe("time", Need::Locks, &["TIME"]),
     probe("get", Need::Locks, &["GET", KEY]),
-    probe("set", Need::Locks, &["SET", KEY, "1", "PX", LIFE_MS]),
+    probe("set", Need::Locks, &["SET", KEY, "1", "PX", TTL_MS]),
     probe("del", Need::Locks, &["DEL", KEY]),
     probe("exists", Need::Locks, &["EXISTS", KEY]),
     probe("pttl", Need::Locks, &["PTTL", KEY]),
-    probe("pexpire", Need::Locks, &["PEXPIRE", KEY, LIFE_MS]),
+    probe("pexpire", Need::Locks, &["PEXPIRE", KEY, TTL_MS]),
     probe("hdel", Need::Locks, &["HDEL", KEY, "field"]),
     probe("hexists", Need::Locks, &["HEXISTS", KEY, "field"]),
     probe("hget", Need::Locks, &["HGET", KEY, "field"]),
@@ -233,12 +233,12 @@ mod tests {
                 .collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(words(line.strip_prefix("ACL SETUSER tenant ").unwrap()), words(printed));
-        let tried = probes(Layout::OneServer, old()).map(|probe| format!("+{}", probe.right));
+        let tested = probes(Layout::OneServer, old()).map(|probe| format!("+{}", probe.right));
         let granted = printed
             .split(' ')
             .filter(|word| word.starts_with('+'))
             .map(String::from);
-        assert_eq!(tried.collect::<Vec<_>>(), granted.collect::<Vec<_>>());
+        assert_eq!(tested.collect::<Vec<_>>(), granted.collect::<Vec<_>>());
     }
 
     #[test]

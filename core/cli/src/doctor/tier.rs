@@ -10,7 +10,7 @@ pub(crate) struct Tier {
     pub(crate) name: &'static str,
     pub(crate) says: String,
     /// The ids of the findings that weaken the tier's promise.
-    pub(crate) because: Vec<&'static str>,
+    pub(crate) weakened_by: Vec<&'static str>,
     /// Faults that could not be ruled out. The tier assumes that none of them is there.
     pub(crate) unless: Vec<&'static str>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
         return Tier {
             name: "none",
             says: "none: a lock may fail, or have two holders, without any failure of a server".into(),
-            because: if against.is_empty() {
+            weakened_by: if against.is_empty() {
                 vec![Check::Unreachable.id()]
             } else {
                 against
@@ -68,7 +68,7 @@ pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
     let has_replicas = facts
         .servers
         .iter()
-        .any(|server| server.replicas.is(|replicas| !replicas.is_empty()));
+        .any(|server| server.replicas.is_known_and(|replicas| !replicas.is_empty()));
     let (name, says) = match facts.layout {
         Layout::RedLock => (
             "T3",
@@ -85,7 +85,7 @@ pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
     Tier {
         name,
         says: says.into(),
-        because: among(&WEAKENING),
+        weakened_by: among(&WEAKENING),
         unless: unknown(facts),
     }
 }
@@ -98,17 +98,17 @@ fn unknown(facts: &Facts) -> Vec<&'static str> {
     let real = || facts.servers.iter().filter(|server| !server.is_for_development());
     let is_unknown = |fact: fn(&&super::facts::Server) -> bool| real().any(|server| fact(&server));
     let of = [
-        (is_unknown(|server| is_untold(&server.memory)), "it may evict"),
+        (is_unknown(|server| is_unknown_fact(&server.memory)), "it may evict"),
         (
-            is_unknown(|server| is_untold(&server.persistence)),
+            is_unknown(|server| is_unknown_fact(&server.persistence)),
             "it keeps nothing on disk",
         ),
         (
-            facts.layout == Layout::OneServer && is_unknown(|server| is_untold(&server.replicas)),
+            facts.layout == Layout::OneServer && is_unknown(|server| is_unknown_fact(&server.replicas)),
             "it has replicas (then T1)",
         ),
         (
-            facts.layout == Layout::RedLock && is_unknown(|server| is_untold(&server.run_id)),
+            facts.layout == Layout::RedLock && is_unknown(|server| is_unknown_fact(&server.run_id)),
             "two of the primaries are one server",
         ),
     ];
@@ -118,18 +118,18 @@ fn unknown(facts: &Facts) -> Vec<&'static str> {
         .collect()
 }
 
-const fn is_untold<T>(fact: &Fact<T>) -> bool {
+const fn is_unknown_fact<T>(fact: &Fact<T>) -> bool {
     fact.known().is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::facts::{Unreachable, samples};
-    use super::super::findings::judge;
+    use super::super::findings::check;
     use super::*;
 
     fn tier(facts: &Facts) -> Tier {
-        earned(facts, &judge(facts))
+        earned(facts, &check(facts))
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             memory.policy = "volatile-ttl".into();
         }
         let tier = tier(&facts);
-        assert_eq!((tier.name, tier.because), ("none", vec!["eviction"]));
+        assert_eq!((tier.name, tier.weakened_by), ("none", vec!["eviction"]));
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec
 
 /// Sends commands like [`ask`], to a node that may be importing a slot. Each command follows an `ASKING`, without which
 /// such a node answers `MOVED`.
-pub(super) async fn ask_newcomer(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+pub(super) async fn ask_with_asking(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let asking = || command(&[b"ASKING"]);
     let twice: Vec<Command> = commands
         .iter()

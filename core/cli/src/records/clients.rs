@@ -41,7 +41,7 @@ pub(super) async fn name<'a>(
     let infos = read(deployment, keys).await?;
     for (_, owner) in &mut owners {
         if let Some(info) = owner.client().and_then(|client| infos.get(client)).cloned() {
-            owner.is_known_as(info);
+            owner.set_client(info);
         }
     }
     Ok(())

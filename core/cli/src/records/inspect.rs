@@ -5,7 +5,7 @@ use std::time::Duration;
 use steadlock::admin::{Deployment, LockKey, LockName};
 use steadlock::{Error, ErrorKind, Operation};
 
-use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
+use super::answers::{Answer, Command, ask, ask_with_asking, command, forbidden, held_for};
 use super::owner::{Library, Owner};
 use super::page::{left_until, of_permit};
 
@@ -105,13 +105,13 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
             b"mark_until",
         ]),
     ];
-    let answers = asked(deployment, name, &first).await?;
+    let answers = ask_about(deployment, name, &first).await?;
     let now = answers[0].time();
     let token = answers[4].number();
     let state = answers[7].texts();
     let queue = answers[6].scores();
     let more = second(name, now, &answers, &queue);
-    let rest = asked(deployment, name, &more).await?;
+    let rest = ask_about(deployment, name, &more).await?;
 
     let mut inspected = Inspected {
         server: deployment.primary_of(key(LockKey::Named))?.address().to_owned(),
@@ -289,7 +289,7 @@ fn left_of(now: u64, came: f64) -> Duration {
 
 /// Sends commands about a name. A forbidden command is an error. While the slot moves, one node has some of the keys
 /// and another node the rest, so commands without an answer are sent to all nodes.
-async fn asked(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+async fn ask_about(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
     let server = deployment.primary_of(LockKey::Named.of(name))?;
     let mut answers = ask(server, commands).await?;
     for server in deployment.primaries_mut() {
@@ -299,7 +299,7 @@ async fn asked(deployment: &mut Deployment, name: &LockName, commands: &[Command
             break;
         }
         let again: Vec<Command> = open.iter().map(|place| commands[*place].clone()).collect();
-        for (place, answer) in open.into_iter().zip(ask_newcomer(server, &again).await?) {
+        for (place, answer) in open.into_iter().zip(ask_with_asking(server, &again).await?) {
             answers[place] = answer;
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::answers::text;
 use super::clients;
 use super::locked::Locked;
-use super::page::{self, Candidate, Page};
+use super::page::{self, Page, PossibleRecord};
 
 /// The result of the search.
 #[derive(Debug, Default)]
@@ -109,9 +109,9 @@ type Found = BTreeMap<(LockName, &'static str), Locked>;
 /// Finds the locks on the servers of one URL.
 async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Listing) -> Result<Vec<Found>, Error> {
     let mut found = Found::new();
-    let (mut asked, mut forbidden, mut refusal) = (0, 0, None);
+    let (mut examined, mut forbidden, mut refusal) = (0, 0, None);
     let mut take = |page: Page| {
-        asked += page.asked;
+        examined += page.examined;
         forbidden += page.forbidden;
         refusal = refusal.take().or(page.refusal);
         for (name, mut locked) in page.locked {
@@ -127,9 +127,9 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
         let mut cursor = "0".to_owned();
         loop {
             let (next, keys) = scan(server, &cursor, filter).await?;
-            let wanted = |key: &Vec<u8>| Candidate::read(key).filter(|candidate| filter.wants(candidate.name()));
-            let candidates: Vec<Candidate> = keys.iter().filter_map(wanted).collect();
-            for some in candidates.chunks(TOGETHER) {
+            let wanted = |key: &Vec<u8>| PossibleRecord::read(key).filter(|record| filter.wants(record.name()));
+            let records: Vec<PossibleRecord> = keys.iter().filter_map(wanted).collect();
+            for some in records.chunks(TOGETHER) {
                 elsewhere.extend(take(page::read(server, some.to_vec(), false).await?));
             }
             cursor = next;
@@ -149,7 +149,7 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
     listing.moving += elsewhere.len();
     listing.forbidden += forbidden;
     match refusal {
-        Some(refusal) if forbidden == asked => return Err(refusal),
+        Some(refusal) if forbidden == examined => return Err(refusal),
         _ => {}
     }
     let owners = found.iter_mut().map(|((name, _), locked)| (name, &mut locked.owner));

@@ -46,7 +46,7 @@ impl Owner {
     }
 
     /// Sets the program and the machine that the owner's client has written to the server.
-    pub(crate) fn is_known_as(&mut self, info: Arc<ClientInfo>) {
+    pub(crate) fn set_client(&mut self, info: Arc<ClientInfo>) {
         self.info = Some(info);
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use steadlock::Error;
 use steadlock::admin::{LockKey, LockName, Server};
 
-use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
+use super::answers::{Answer, Command, ask, ask_with_asking, command, forbidden, held_for};
 use super::locked::Locked;
 use super::owner::{Library, Owner};
 
@@ -22,9 +22,9 @@ pub(super) struct Page {
     /// The locks, with their full names.
     pub(super) locked: Vec<(LockName, Locked)>,
     /// The keys whose slots are moving to another node.
-    pub(super) elsewhere: Vec<Candidate>,
+    pub(super) elsewhere: Vec<PossibleRecord>,
     /// The number of keys that were examined.
-    pub(super) asked: usize,
+    pub(super) examined: usize,
     /// The number of examined keys that this user may not read.
     pub(super) forbidden: usize,
     /// The server's error for one of the forbidden keys.
@@ -33,7 +33,7 @@ pub(super) struct Page {
 
 /// A key that could be a record.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
+pub(super) struct PossibleRecord {
     of: LockKey,
     name: LockName,
     step: Step,
@@ -52,7 +52,7 @@ enum Step {
         is_hash: bool,
     },
     /// A record with this number of holders.
-    Many {
+    Holders {
         count: u64,
     },
     Held {
@@ -69,7 +69,7 @@ enum Step {
 /// The possible lengths of an owner id, in bytes.
 const OWNER: std::ops::RangeInclusive<u64> = 38..=57;
 
-impl Candidate {
+impl PossibleRecord {
     /// Parses a key. `None` if its form is not that of a holder's record.
     pub(super) fn read(key: &[u8]) -> Option<Self> {
         let (of, name) = LockKey::read(key)?;
@@ -81,7 +81,7 @@ impl Candidate {
     }
 
     /// Forgets everything about the key but its form.
-    fn anew(self) -> Self {
+    fn reset(self) -> Self {
         Self {
             step: Step::Form,
             ..self
@@ -105,7 +105,7 @@ impl Candidate {
     }
 
     /// Returns the next commands about the key.
-    fn questions(&self, now: u64) -> Vec<Command> {
+    fn commands(&self, now: u64) -> Vec<Command> {
         let key = self.key();
         let about = |parts: &[&[u8]]| {
             let mut command = command(parts);
@@ -121,26 +121,26 @@ impl Candidate {
             (Step::Scores, _) => vec![about(&[b"ZCOUNT", after.as_bytes(), b"+inf"])],
             (Step::Short { is_hash: true }, _) => vec![about(&[b"HRANDFIELD"])],
             (Step::Short { is_hash: false }, _) => vec![about(&[b"GET"])],
-            (Step::Many { .. }, LockKey::Permits) => vec![
+            (Step::Holders { .. }, LockKey::Permits) => vec![
                 about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"]),
                 about(&[b"ZSCORE", b"limit"]),
             ],
-            (Step::Many { .. }, _) => vec![about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"])],
+            (Step::Holders { .. }, _) => vec![about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"])],
             (Step::Held { .. }, of) => {
-                let mut questions = vec![command(&[b"GET", &LockKey::Token.of(&self.name)])];
+                let mut commands = vec![command(&[b"GET", &LockKey::Token.of(&self.name)])];
                 if of == LockKey::Named {
-                    questions.push(about(&[b"PTTL"]));
+                    commands.push(about(&[b"PTTL"]));
                     let queue = LockKey::Queue.of(&self.name);
-                    questions.push(command(&[b"ZCOUNT", &queue, b"-inf", b"+inf"]));
+                    commands.push(command(&[b"ZCOUNT", &queue, b"-inf", b"+inf"]));
                 }
-                questions
+                commands
             }
             (Step::Nothing, _) => Vec::new(),
         }
     }
 
     /// Updates what is known about the key by the answers to its commands.
-    fn learn(&mut self, answers: &[Answer], now: u64) {
+    fn update(&mut self, answers: &[Answer], now: u64) {
         let first = &answers[0];
         self.step = match (&self.step, self.of) {
             (Step::Form, of) => match (of, first.text().as_deref()) {
@@ -159,11 +159,11 @@ impl Candidate {
                 Step::Short { is_hash: false }
             }
             (Step::Scores, _) => match first.number() {
-                Some(count) if count > 0 => Step::Many { count },
+                Some(count) if count > 0 => Step::Holders { count },
                 _ => Step::Nothing,
             },
             (Step::Short { is_hash }, _) => first.text().map_or(Step::Nothing, |text| short(text, *is_hash)),
-            (Step::Many { count }, of) => {
+            (Step::Holders { count }, of) => {
                 let (owner, until) = first.scores().pop().unzip();
                 let owner = owner.map(|owner| {
                     if of == LockKey::Permits {
@@ -228,37 +228,37 @@ pub(super) fn of_permit(permit: &str) -> String {
     permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
 }
 
-/// Finds the records among these keys. `is_newcomer` means that this node may be importing their slots.
+/// Finds the records among these keys. `may_be_importing` means that this node may be importing their slots.
 pub(super) async fn read(
     server: &mut Server,
-    mut candidates: Vec<Candidate>,
-    is_newcomer: bool,
+    mut records: Vec<PossibleRecord>,
+    may_be_importing: bool,
 ) -> Result<Page, Error> {
     let mut page = Page {
-        asked: candidates.len(),
+        examined: records.len(),
         ..Page::default()
     };
     let mut now = 0;
     // The rounds are form, type, size and owner. After them only records of locks that are held are left.
     for round in 0..4 {
         let mut commands = vec![command(&[b"TIME"])];
-        let mut places = Vec::with_capacity(candidates.len());
-        for candidate in &candidates {
-            let is_open = !matches!(candidate.step, Step::Held { .. });
-            let questions = if is_open { candidate.questions(now) } else { Vec::new() };
-            places.push(commands.len()..commands.len() + questions.len());
-            commands.extend(questions);
+        let mut places = Vec::with_capacity(records.len());
+        for record in &records {
+            let is_open = !matches!(record.step, Step::Held { .. });
+            let next = if is_open { record.commands(now) } else { Vec::new() };
+            places.push(commands.len()..commands.len() + next.len());
+            commands.extend(next);
         }
         if commands.len() == 1 {
             break;
         }
-        let answers = asked(server, &commands, is_newcomer).await?;
+        let answers = ask_node(server, &commands, may_be_importing).await?;
         now = answers[0].time();
-        let mut left = Vec::with_capacity(candidates.len());
-        for (mut candidate, place) in candidates.into_iter().zip(places) {
+        let mut left = Vec::with_capacity(records.len());
+        for (mut record, place) in records.into_iter().zip(places) {
             match &answers[place.clone()] {
-                [] => left.push(candidate),
-                some if some.contains(&Answer::Elsewhere) => page.elsewhere.push(candidate.anew()),
+                [] => left.push(record),
+                some if some.contains(&Answer::Elsewhere) => page.elsewhere.push(record.reset()),
                 [Answer::Forbidden(error), ..] if round == 0 => {
                     page.forbidden += 1;
                     page.refusal = page.refusal.or_else(|| Some(forbidden(error, server)));
@@ -266,21 +266,21 @@ pub(super) async fn read(
                 // TYPE was allowed for this key, so the user lacks the right to this command.
                 [Answer::Forbidden(error), ..] => return Err(forbidden(error, server)),
                 some => {
-                    candidate.learn(some, now);
-                    left.push(candidate);
+                    record.update(some, now);
+                    left.push(record);
                 }
             }
         }
-        left.retain(|candidate| !matches!(candidate.step, Step::Nothing));
-        candidates = left;
+        left.retain(|record| !matches!(record.step, Step::Nothing));
+        records = left;
     }
-    finish(server, candidates, is_newcomer, &mut page).await?;
+    finish(server, records, may_be_importing, &mut page).await?;
     Ok(page)
 }
 
-async fn asked(server: &mut Server, commands: &[Command], is_newcomer: bool) -> Result<Vec<Answer>, Error> {
-    if is_newcomer {
-        ask_newcomer(server, commands).await
+async fn ask_node(server: &mut Server, commands: &[Command], may_be_importing: bool) -> Result<Vec<Answer>, Error> {
+    if may_be_importing {
+        ask_with_asking(server, commands).await
     } else {
         ask(server, commands).await
     }
@@ -289,54 +289,54 @@ async fn asked(server: &mut Server, commands: &[Command], is_newcomer: bool) -> 
 /// Reads for how long the locks have been held, and how many waiters they have.
 async fn finish(
     server: &mut Server,
-    candidates: Vec<Candidate>,
-    is_newcomer: bool,
+    records: Vec<PossibleRecord>,
+    may_be_importing: bool,
     page: &mut Page,
 ) -> Result<(), Error> {
-    if candidates.is_empty() {
+    if records.is_empty() {
         return Ok(());
     }
     let mut commands = vec![command(&[b"TIME"])];
     let mut places = Vec::new();
-    for candidate in &candidates {
-        let questions = candidate.questions(0);
-        places.push(commands.len()..commands.len() + questions.len());
-        commands.extend(questions);
+    for record in &records {
+        let next = record.commands(0);
+        places.push(commands.len()..commands.len() + next.len());
+        commands.extend(next);
     }
-    let answers = asked(server, &commands, is_newcomer).await?;
+    let answers = ask_node(server, &commands, may_be_importing).await?;
     let now = answers[0].time();
-    for (candidate, place) in candidates.into_iter().zip(places) {
+    for (record, place) in records.into_iter().zip(places) {
         let answers = &answers[place];
         if answers.get(1) == Some(&Answer::Elsewhere) {
             // The key has moved to another node since its holder was read.
-            page.elsewhere.push(candidate.anew());
-        } else if let Some(locked) = locked(&candidate, answers, now, server.address()) {
-            page.locked.push((candidate.name, locked));
+            page.elsewhere.push(record.reset());
+        } else if let Some(locked) = locked(&record, answers, now, server.address()) {
+            page.locked.push((record.name, locked));
         }
     }
     Ok(())
 }
 
-fn locked(candidate: &Candidate, answers: &[Answer], now: u64, server: &str) -> Option<Locked> {
+fn locked(record: &PossibleRecord, answers: &[Answer], now: u64, server: &str) -> Option<Locked> {
     let Step::Held {
         owner,
         count,
         left,
         limit,
         is_text,
-    } = &candidate.step
+    } = &record.step
     else {
         return None;
     };
     let mut left = *left;
     let mut waiters = None;
-    if candidate.of == LockKey::Named {
+    if record.of == LockKey::Named {
         // The record can have ended meanwhile.
         left = answers.get(1)?.ttl()?;
         waiters = answers.get(2).and_then(Answer::number);
     }
     let has_queue = waiters.is_some_and(|waiters| waiters > 0);
-    let kind = match candidate.of {
+    let kind = match record.of {
         LockKey::Named if *is_text => "mutex",
         LockKey::Named if has_queue => "fair_lock",
         LockKey::Named => "lock",

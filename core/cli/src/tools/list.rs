@@ -38,7 +38,7 @@ impl List {
         let mut servers = self.server.open().await?;
         let filter = Filter::new(self.server.key_prefix(), &self.prefix);
         let listing = list(&mut servers, &filter).await?;
-        complain(&listing);
+        print_notes(&listing);
         if self.json {
             print_json(&as_json(&listing))?;
         } else {
@@ -49,7 +49,7 @@ impl List {
 }
 
 /// Prints what is missing from a listing.
-pub(super) fn complain(listing: &Listing) {
+pub(super) fn print_notes(listing: &Listing) {
     for note in notes(listing) {
         eprintln!("steadlock: {note}");
     }

@@ -9,8 +9,8 @@ use steadlock::admin::Servers;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
+use super::hold_times::HoldTimes;
 use super::list::as_json;
-use super::memory::Memory;
 use super::screen::{Screen, draw};
 use crate::exit::Exit;
 use crate::output::{print, print_json};
@@ -66,7 +66,7 @@ impl Top {
             .map_err(|error| Exit::new(Exit::SOFTWARE, format!("cannot listen for signals: {error}")))?;
         let filter = Filter::new(self.server.key_prefix(), &self.prefix);
         let mut servers = Some(self.server.open().await?);
-        let mut memory = Memory::default();
+        let mut hold_times = HoldTimes::default();
         let mut screen = None;
         let mut is_first = true;
         loop {
@@ -75,7 +75,7 @@ impl Top {
                 look = self.look(&mut servers, &filter) => look,
             };
             match &mut look.listing {
-                Ok(listing) => memory.recall(listing, Instant::now()),
+                Ok(listing) => hold_times.fill_in(listing, Instant::now()),
                 // An error that cannot pass by itself ends the command, and so does a failure of the first look.
                 Err(error) if is_first || error.kind() != ErrorKind::Unavailable => {
                     drop(screen);

@@ -63,12 +63,12 @@ impl Wait {
         let mut answered_at = Instant::now();
         loop {
             if !is_held(&all, &kinds) {
-                self.tell(true, start)?;
+                self.print_result(true, start)?;
                 return Ok(ExitCode::SUCCESS);
             }
             let left = self.timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
             if left == Some(Duration::ZERO) {
-                self.tell(false, start)?;
+                self.print_result(false, start)?;
                 let holder = all.iter().flat_map(|one| one.holds()).next();
                 let holder = holder.map_or_else(String::new, |hold| format!(", by {}", hold.owner.shown()));
                 return Err(Exit::new(
@@ -91,7 +91,7 @@ impl Wait {
         }
     }
 
-    fn tell(&self, is_free: bool, start: Instant) -> Result<(), Exit> {
+    fn print_result(&self, is_free: bool, start: Instant) -> Result<(), Exit> {
         if !self.json {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use super::times::{CLOCK_TOLERANCE, slow_failover};
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Sentinels};
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     for server in &facts.unreachable {
         all.push(
@@ -46,7 +46,7 @@ fn cluster(facts: &Facts, all: &mut Vec<Finding>) {
     }
     let needs_all = facts.servers.iter().filter(|server| {
         let node = server.node.as_ref();
-        node.is_some_and(|node| node.needs_full_coverage.is(|needs| *needs))
+        node.is_some_and(|node| node.needs_full_coverage.is_known_and(|needs| *needs))
     });
     for server in needs_all {
         all.push(
@@ -154,7 +154,7 @@ fn redlock(facts: &Facts, all: &mut Vec<Finding>) {
         let earlier = facts.servers.iter().take(index);
         if let Some(same) = earlier
             .into_iter()
-            .find(|other| other.run_id.is(|other| other == run_id))
+            .find(|other| other.run_id.is_known_and(|other| other == run_id))
         {
             all.push(
                 Finding::new(
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Clock, Sentinel, samples};
 
-    fn told(facts: &Facts) -> Vec<Check> {
-        judge(facts).iter().map(|finding| finding.check).collect()
+    fn checks(facts: &Facts) -> Vec<Check> {
+        check(facts).iter().map(|finding| finding.check).collect()
     }
 
     fn watched(change: impl FnOnce(&mut Sentinels)) -> Vec<Check> {
@@ -218,7 +218,7 @@ mod tests {
         let mut sentinels = samples::sentinels(3);
         change(&mut sentinels);
         facts.sentinels = Some(sentinels);
-        told(&facts)
+        checks(&facts)
     }
 
     #[test]
@@ -251,10 +251,10 @@ mod tests {
     #[test]
     fn redlock_wants_an_odd_number_of_servers_of_their_own() {
         let mut facts = samples::facts(Layout::RedLock, &["a", "b", "c", "d"]);
-        assert_eq!(told(&facts), [Check::RedlockNumber]);
+        assert_eq!(checks(&facts), [Check::RedlockNumber]);
         facts.given = 5;
         facts.servers[3].run_id = facts.servers[0].run_id.clone();
-        let findings = judge(&facts);
+        let findings = check(&facts);
         assert_eq!(findings[0].check, Check::RedlockSameServer);
         assert_eq!(findings[0].at, ["d"]);
     }
@@ -266,7 +266,7 @@ mod tests {
             ahead: -2_000_000,
             within: 100,
         });
-        let findings = judge(&facts);
+        let findings = check(&facts);
         assert_eq!(findings[0].check, Check::ClocksApart);
         assert!(findings[0].at.contains(&"b".into()), "{findings:?}");
     }

@@ -5,7 +5,7 @@ use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Facts, Server};
 use crate::doctor::rights::{Pattern, Rights};
 
-pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
     let rights = &server.rights;
     let plus = |names: &[&str]| {
@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
         ));
     }
     patterns(facts, rights, &mut all);
-    apart(facts, rights, &mut all);
+    in_different_selectors(facts, rights, &mut all);
     if !rights.optional.is_empty() {
         let missing = plus(&rights.optional);
         all.push(Finding::new(
@@ -38,7 +38,7 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
             format!("add {missing} to the user's rules"),
         ));
     }
-    for why in &rights.untried {
+    for why in &rights.not_tested {
         all.push(Finding::new(
             Check::CannotTell,
             format!("cannot tell whether a right is missing: {why}"),
@@ -82,9 +82,9 @@ fn patterns(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
 }
 
 /// Adds findings for rights that the user has, but in different selectors.
-fn apart(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
+fn in_different_selectors(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
     let mut groups: Vec<(&[Pattern], Vec<&str>)> = Vec::new();
-    for (right, patterns) in &rights.apart {
+    for (right, patterns) in &rights.in_different_selectors {
         match groups.iter_mut().find(|(known, _)| known == patterns) {
             Some((_, rights)) => rights.push(right),
             None => groups.push((patterns, vec![right])),
@@ -137,15 +137,15 @@ mod tests {
     use super::*;
     use crate::doctor::facts::{Layout, samples};
 
-    fn told(rights: Rights) -> Vec<Finding> {
+    fn findings_for(rights: Rights) -> Vec<Finding> {
         let mut facts = samples::facts(Layout::OneServer, &["a:6379"]);
         facts.servers[0].rights = rights;
-        judge(&facts, &facts.servers[0])
+        check(&facts, &facts.servers[0])
     }
 
     #[test]
     fn without_publish_locks_work_by_polling() {
-        let findings = told(Rights {
+        let findings = findings_for(Rights {
             messages: vec!["publish"],
             ..Rights::default()
         });
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn a_missing_pattern_is_told_as_it_stands_in_a_rule() {
-        let findings = told(Rights {
+        let findings = findings_for(Rights {
             keys: vec![Pattern::Names, Pattern::OwnOfBraced],
             channels: vec![Pattern::OwnChannels],
             ..Rights::default()
         });
-        let told: Vec<_> = findings.iter().map(|one| one.check).collect();
+        let checks: Vec<_> = findings.iter().map(|one| one.check).collect();
         assert_eq!(
-            told,
+            checks,
             [Check::MissingKeys, Check::MissingChannels, Check::MissingForBraces]
         );
         assert!(findings[0].says.contains("~orders:*"), "{findings:?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{times, untold};
+use super::{times, unknown_facts};
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server, Writes};
 
@@ -16,20 +16,20 @@ const LEAST_BUFFER: u64 = 1 << 20;
 /// The shortest acceptable script limit, in milliseconds. After it, other clients are answered BUSY.
 const LEAST_SCRIPT_LIMIT: u64 = 1_000;
 
-pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
     version(server, &mut all);
     memory(server, &mut all);
     persistence(facts, server, &mut all);
     replicas(facts, server, &mut all);
     connections(facts, server, &mut all);
-    times::judge(facts, server, &mut all);
+    times::check(facts, server, &mut all);
     openness(server, &mut all);
     if let Fact::Known(Writes::Refused(code)) = &server.writes {
         all.push(refusal(code));
     }
     if !server.is_for_development() {
-        all.extend(untold::judge(facts, server));
+        all.extend(unknown_facts::check(facts, server));
     }
     all.into_iter().map(|finding| finding.at(&server.name)).collect()
 }
@@ -119,7 +119,7 @@ fn persistence(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     match (persistence.has_log, server.has_snapshots.known()) {
         (false, Some(false)) => all.push(Finding::new(
             Check::NoPersistence,
-            if server.replicas.is(|replicas| !replicas.is_empty()) {
+            if server.replicas.is_known_and(|replicas| !replicas.is_empty()) {
                 "nothing is kept on disk: after a restart locks that are held are granted again, and replicas lose them \
                  too if none has taken over by then"
             } else {
@@ -186,7 +186,7 @@ fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
             ));
         }
     }
-    if (is_watched || !replicas.is_empty()) && server.min_replicas.is(|least| *least == 0) {
+    if (is_watched || !replicas.is_empty()) && server.min_replicas.is_known_and(|least| *least == 0) {
         all.push(Finding::new(
             Check::MinReplicas,
             "min-replicas-to-write is 0: cut off from its replicas, the server goes on granting locks that are lost \
@@ -248,7 +248,7 @@ fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
 }
 
 fn openness(server: &Server, all: &mut Vec<Finding>) {
-    if !server.openness.without_password.is(|open| *open) {
+    if !server.openness.without_password.is_known_and(|open| *open) {
         return;
     }
     let from_elsewhere = server
@@ -307,10 +307,10 @@ mod tests {
     use crate::doctor::facts::{Clock, Persistence, Replica, RoundTrip, samples};
 
     /// Returns the findings about a good server that `change` has spoiled.
-    fn told(layout: Layout, change: impl FnOnce(&mut Server)) -> Vec<Check> {
+    fn checks_after(layout: Layout, change: impl FnOnce(&mut Server)) -> Vec<Check> {
         let mut facts = samples::facts(layout, &["a:6379"]);
         change(&mut facts.servers[0]);
-        judge(&facts, &facts.servers[0])
+        check(&facts, &facts.servers[0])
             .iter()
             .map(|finding| finding.check)
             .collect()
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_off_is_told_beyond_what_the_round_trip_leaves_open() {
         let clock = |ahead, within| {
-            told(Layout::OneServer, |server| {
+            checks_after(Layout::OneServer, |server| {
                 server.clock = Fact::Known(Clock { ahead, within });
                 // The replica has the same clock. Otherwise its clock would be a second finding.
                 if let Fact::Known(replicas) = &mut server.replicas {
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn a_round_trip_is_judged_by_the_lease() {
         let trip = |layout, median, worst| {
-            told(layout, |server| {
+            checks_after(layout, |server| {
                 server.round_trip = Fact::Known(RoundTrip {
                     median: Duration::from_millis(median),
                     worst: Duration::from_millis(worst),
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_fails_is_told_with_what_it_failed_at() {
-        let checks = told(Layout::OneServer, |server| {
+        let checks = checks_after(Layout::OneServer, |server| {
             server.persistence = Fact::Known(Persistence {
                 has_log: true,
                 failing: Some("snapshot".into()),
@@ -362,13 +362,13 @@ mod tests {
 
     #[test]
     fn redlock_wants_each_write_on_the_disk() {
-        let checks = told(Layout::RedLock, |server| server.fsync = Fact::Known("everysec".into()));
+        let checks = checks_after(Layout::RedLock, |server| server.fsync = Fact::Known("everysec".into()));
         assert_eq!(checks, [Check::RedlockPersistence]);
     }
 
     #[test]
     fn each_replica_is_looked_at() {
-        let checks = told(Layout::Sentinel, |server| {
+        let checks = checks_after(Layout::Sentinel, |server| {
             let replica = |is_linked, lag| Replica {
                 clock: Fact::Known(Clock { ahead: 0, within: 0 }),
                 address: "b:6379".into(),
@@ -387,7 +387,7 @@ mod tests {
         facts.servers[0].fsync = Fact::Unknown(refused());
         facts.servers[0].idle_timeout = Fact::Unknown(refused());
         facts.servers[0].memory = Fact::Unknown("INFO is refused (NOPERM)".into());
-        let findings = judge(&facts, &facts.servers[0]);
+        let findings = check(&facts, &facts.servers[0]);
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings.iter().all(|one| one.check == Check::CannotTell));
         assert!(findings[1].says.contains("appendfsync, timeout"), "{findings:?}");
@@ -395,13 +395,13 @@ mod tests {
 
     #[test]
     fn a_way_that_leaves_the_machine_wants_tls() {
-        let checks = told(Layout::OneServer, |server| server.is_local = false);
+        let checks = checks_after(Layout::OneServer, |server| server.is_local = false);
         assert_eq!(checks, [Check::Plaintext]);
     }
 
     #[test]
     fn what_is_cut_off_or_answered_busy_too_soon_is_told() {
-        let checks = told(Layout::OneServer, |server| {
+        let checks = checks_after(Layout::OneServer, |server| {
             server.idle_timeout = Fact::Known(5);
             server.pubsub_buffer = Fact::Known(1_000);
             server.script_limit = Fact::Known(50);

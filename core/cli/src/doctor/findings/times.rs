@@ -10,7 +10,7 @@ pub(super) const CLOCK_TOLERANCE: i64 = 1_000_000;
 /// The time that a promotion takes, from the moment when the primary counts as down.
 const PROMOTION: Duration = Duration::from_secs(2);
 
-pub(super) fn judge(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
+pub(super) fn check(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     if let Fact::Known(clock) = &server.clock
         && clock.ahead.saturating_abs().saturating_sub(clock.within) > CLOCK_TOLERANCE
     {
@@ -126,7 +126,7 @@ mod tests {
     use crate::doctor::facts::{Clock, samples};
 
     /// Returns the finding about a replica whose clock is `ahead_ms` ahead of its primary's, for a lease of 10 s.
-    fn told(ahead_ms: i64, within_ms: i64) -> Option<String> {
+    fn clock_message(ahead_ms: i64, within_ms: i64) -> Option<String> {
         let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
         facts.lease = Duration::from_secs(10);
         let server = &mut facts.servers[0];
@@ -148,16 +148,16 @@ mod tests {
     #[test]
     fn a_replica_that_is_ahead_by_more_than_a_holder_s_margin_is_named() {
         for (ahead, within, is_named) in [(100, 0, false), (121, 0, true), (121, 2, false), (5_000, 2, true)] {
-            let said = told(ahead, within).filter(|said| said.contains("ahead"));
-            assert_eq!(said.is_some(), is_named, "{ahead} ms within {within}: {said:?}");
+            let message = clock_message(ahead, within).filter(|message| message.contains("ahead"));
+            assert_eq!(message.is_some(), is_named, "{ahead} ms within {within}: {message:?}");
         }
     }
 
     #[test]
     fn a_replica_that_is_behind_costs_waiting_and_is_named_later() {
         for (behind, is_named) in [(500, false), (1_001, true)] {
-            let said = told(-behind, 0).filter(|said| said.contains("behind"));
-            assert_eq!(said.is_some(), is_named, "{behind} ms: {said:?}");
+            let message = clock_message(-behind, 0).filter(|message| message.contains("behind"));
+            assert_eq!(message.is_some(), is_named, "{behind} ms: {message:?}");
         }
     }
 }

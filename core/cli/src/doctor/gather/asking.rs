@@ -11,7 +11,7 @@ use crate::doctor::facts::Fact;
 pub(super) async fn ask(server: &mut Server, command: &[&str]) -> Fact<Reply> {
     match server.ask(command).await {
         Ok(answer) => fact(answer, command),
-        Err(error) => Fact::Unknown(silence(&error)),
+        Err(error) => Fact::Unknown(no_answer_reason(&error)),
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn fact(answer: Result<Reply, CallError>, command: &[&str]) -> Fact<R
 }
 
 /// Returns the reason why a server did not answer.
-pub(super) fn silence(error: &Error) -> String {
+pub(super) fn no_answer_reason(error: &Error) -> String {
     error.cause().unwrap_or("it does not answer").into()
 }
 

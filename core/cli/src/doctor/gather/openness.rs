@@ -7,17 +7,17 @@ use steadlock::admin::{CallError, ServerUrl, Servers};
 use steadlock::{Builder, Error, ErrorKind};
 use tokio::sync::oneshot;
 
-use super::asking::silence;
+use super::asking::no_answer_reason;
 use crate::doctor::facts::Fact;
 use crate::server::ServerOptions;
 
 /// The address and login that a URL describes.
-pub(super) struct Door<'a> {
+pub(super) struct Login<'a> {
     url: ServerUrl,
     options: &'a ServerOptions,
 }
 
-impl<'a> Door<'a> {
+impl<'a> Login<'a> {
     /// Parses the URL.
     ///
     /// # Errors
@@ -47,21 +47,21 @@ impl<'a> Door<'a> {
             (false, true) => format!("{security}+cluster"),
             (false, false) => security.to_owned(),
         };
-        let Ok(stranger) = self.options.builder_of(&[format!("{scheme}://{address}")]) else {
+        let Ok(client_without_password) = self.options.builder_of(&[format!("{scheme}://{address}")]) else {
             return Fact::Unknown("its address is that of no server".into());
         };
-        match asked(stranger, address, key).await {
+        match can_read(client_without_password, address, key).await {
             Ok(is_open) => Fact::Known(is_open),
             // The server answers other logins, so `Misconfigured` means that it refuses this one.
             Err(error) if error.kind() == ErrorKind::Misconfigured => Fact::Known(false),
-            Err(error) => Fact::Unknown(silence(&error)),
+            Err(error) => Fact::Unknown(no_answer_reason(&error)),
         }
     }
 }
 
 /// Returns whether a server lets this client, which has no password, read a key.
-async fn asked(stranger: Builder, address: &str, key: &[u8]) -> Result<bool, Error> {
-    let mut servers = Servers::open(stranger).await?;
+async fn can_read(client_without_password: Builder, address: &str, key: &[u8]) -> Result<bool, Error> {
+    let mut servers = Servers::open(client_without_password).await?;
     let all = servers.deployments_mut().iter_mut().flat_map(|one| one.primaries_mut());
     let Some(server) = all.into_iter().find(|server| server.address() == address) else {
         return Ok(false);
@@ -76,16 +76,16 @@ pub(super) async fn is_local(address: &str) -> bool {
         return true;
     }
     let address = address.to_owned();
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let look_up = move || {
         // The send fails only if the receiver is gone, and then the result is not needed.
-        let _ = tell.send(address.to_socket_addrs().map(Vec::from_iter));
+        let _ = sender.send(address.to_socket_addrs().map(Vec::from_iter));
     };
     // The look-up of tokio itself panics where the system refuses a new thread.
     if thread::Builder::new().spawn(look_up).is_err() {
         return false;
     }
-    match told.await {
+    match receiver.await {
         Ok(Ok(found)) => !found.is_empty() && found.iter().all(|one| one.ip().to_canonical().is_loopback()),
         _ => false,
     }

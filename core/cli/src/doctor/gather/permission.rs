@@ -3,9 +3,9 @@
 use steadlock::Error;
 use steadlock::admin::{CallError, Reply, Scratch, Server};
 
-use super::asking::silence;
+use super::asking::no_answer_reason;
 use crate::doctor::facts::{Fact, Layout, Writes};
-use crate::doctor::rights::{CHANNEL, KEY, LIFE_MS, NO_SCRIPT, Need, Pattern, Probe, Rights, Verdict, probes, verdict};
+use crate::doctor::rights::{CHANNEL, KEY, NO_SCRIPT, Need, Pattern, Probe, Rights, TTL_MS, Verdict, probes, verdict};
 use crate::doctor::version::Version;
 
 /// A command on scratch keys.
@@ -24,18 +24,18 @@ pub(super) async fn look_at(
     let writes = match server.ask(&set).await {
         Ok(answer) => writes(&answer),
         Err(error) => {
-            rights.untried.push(silence(&error));
-            return (Fact::Unknown(silence(&error)), rights);
+            rights.not_tested.push(no_answer_reason(&error));
+            return (Fact::Unknown(no_answer_reason(&error)), rights);
         }
     };
-    let tried = async {
+    let result = async {
         commands(server, layout, version, scratch, &mut rights).await?;
         keys(server, scratch, braced.as_ref(), &mut rights).await?;
         together(server, layout, version, (scratch, braced.as_ref()), &mut rights).await?;
         channels(server, scratch, braced.as_ref(), &mut rights).await
     };
-    if let Err(error) = tried.await {
-        rights.untried.push(silence(&error));
+    if let Err(error) = result.await {
+        rights.not_tested.push(no_answer_reason(&error));
     }
     let all = [Some(scratch), braced.as_ref()];
     let used = all
@@ -51,7 +51,7 @@ pub(super) async fn look_at(
 }
 
 fn writes(answer: &Result<Reply, CallError>) -> Fact<Writes> {
-    match judged(answer) {
+    match verdict_of_answer(answer) {
         Verdict::Allowed if answer.is_ok() => Fact::Known(Writes::Accepted),
         Verdict::NotNow(code) => Fact::Known(Writes::Refused(code)),
         _ => Fact::Unknown("SET of a scratch key is refused".into()),
@@ -109,13 +109,13 @@ async fn keys(
         let Some(key) = key else { continue };
         // Since Redis 7.0 reading and writing a key are separate rights. A user without the commands SET and GET may
         // have another one that tests the key.
-        let tries = [
+        let tests = [
             set(key),
             words(&["GET"], key),
-            words(&["PEXPIRE"], key).into_iter().chain([LIFE_MS.into()]).collect(),
+            words(&["PEXPIRE"], key).into_iter().chain([TTL_MS.into()]).collect(),
             words(&["EXISTS"], key),
         ];
-        for command in tries {
+        for command in tests {
             if verdict_of(server, &command).await? == Verdict::NoKey {
                 rights.keys.push(pattern);
                 break;
@@ -143,27 +143,27 @@ async fn together(
         forms.push((&braced.key, vec![Pattern::OwnOfBraced]));
         pairs.push((braced, vec![Pattern::Names, Pattern::OwnOfBraced]));
     }
-    let mut tries: Vec<(&'static str, Vec<Pattern>, Words)> = Vec::new();
+    let mut tests: Vec<(&'static str, Vec<Pattern>, Words)> = Vec::new();
     for (key, patterns) in forms {
         let probes = in_order(layout, version).into_iter();
         let of_keys = probes.filter(|probe| probe.words.contains(&KEY));
-        tries.push(("set", patterns.clone(), set(key)));
-        tries.extend(of_keys.map(|probe| (probe.right, patterns.clone(), command(probe, key, &[]))));
+        tests.push(("set", patterns.clone(), set(key)));
+        tests.extend(of_keys.map(|probe| (probe.right, patterns.clone(), command(probe, key, &[]))));
     }
     for (scratch, patterns) in pairs {
         let both = words(&["EVALSHA", NO_SCRIPT, "2"], &scratch.name).into_iter();
-        tries.push(("evalsha", patterns, both.chain([scratch.key.to_vec()]).collect()));
+        tests.push(("evalsha", patterns, both.chain([scratch.key.to_vec()]).collect()));
     }
-    let commands: Vec<Words> = tries.iter().map(|(_, _, command)| command.clone()).collect();
+    let commands: Vec<Words> = tests.iter().map(|(_, _, command)| command.clone()).collect();
     let answers: Answers = server.ask_all(&commands).await?;
-    for ((right, patterns, _), answer) in tries.into_iter().zip(&answers) {
-        let is_refused = matches!(judged(answer), Verdict::NoCommand | Verdict::NoKey);
+    for ((right, patterns, _), answer) in tests.into_iter().zip(&answers) {
+        let is_refused = matches!(verdict_of_answer(answer), Verdict::NoCommand | Verdict::NoKey);
         // A finding already names commands and keys that the user lacks altogether.
-        let is_said = rights.commands.contains(&right)
+        let is_reported = rights.commands.contains(&right)
             || patterns.iter().any(|pattern| rights.keys.contains(pattern))
-            || rights.apart.contains(&(right, patterns.clone()));
-        if is_refused && !is_said {
-            rights.apart.push((right, patterns));
+            || rights.in_different_selectors.contains(&(right, patterns.clone()));
+        if is_refused && !is_reported {
+            rights.in_different_selectors.push((right, patterns));
         }
     }
     Ok(())
@@ -201,10 +201,10 @@ async fn channels(
 
 async fn verdict_of(server: &mut Server, command: &Words) -> Result<Verdict, Error> {
     let answers: Answers = server.ask_all(std::slice::from_ref(command)).await?;
-    Ok(answers.first().map_or(Verdict::Allowed, judged))
+    Ok(answers.first().map_or(Verdict::Allowed, verdict_of_answer))
 }
 
-fn judged(answer: &Result<Reply, CallError>) -> Verdict {
+fn verdict_of_answer(answer: &Result<Reply, CallError>) -> Verdict {
     match answer {
         Err(CallError::Server { code, message }) => verdict(code, message),
         _ => Verdict::Allowed,
@@ -224,6 +224,6 @@ fn words(start: &[&str], key: &[u8]) -> Words {
 fn set(key: &[u8]) -> Words {
     words(&["SET"], key)
         .into_iter()
-        .chain([b"1".to_vec(), b"PX".to_vec(), LIFE_MS.into()])
+        .chain([b"1".to_vec(), b"PX".to_vec(), TTL_MS.into()])
         .collect()
 }

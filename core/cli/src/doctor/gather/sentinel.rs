@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use steadlock::admin::{CallError, Reply, Server};
 
-use super::asking::{ask, map, silence, text};
+use super::asking::{ask, map, no_answer_reason, text};
 use crate::doctor::facts::{Fact, Sentinel, Sentinels};
 
 pub(super) async fn look_at(servers: &mut [Server], service: &str) -> Sentinels {
@@ -19,9 +19,9 @@ pub(super) async fn look_at(servers: &mut [Server], service: &str) -> Sentinels 
         let primary = ask(server, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", service]).await;
         let primary = primary.then(address, "who the primary is");
         if primary.known().is_some() {
-            let said = ask(server, &["SENTINEL", "MASTER", service]).await;
-            let said = said.then(|reply| Some(map(&reply)), "how it watches");
-            let of = |name: &str| match &said {
+            let fields_of_primary = ask(server, &["SENTINEL", "MASTER", service]).await;
+            let fields_of_primary = fields_of_primary.then(|reply| Some(map(&reply)), "how it watches");
+            let of = |name: &str| match &fields_of_primary {
                 Fact::Known(fields) => match fields.get(name).and_then(|value| value.parse().ok()) {
                     Some(number) => Fact::Known(number),
                     None => Fact::Unknown(format!("a sentinel does not say its {name}")),
@@ -47,7 +47,7 @@ pub(super) async fn look_at(servers: &mut [Server], service: &str) -> Sentinels 
     let is_majority = answering * 2 > found.all.len();
     let has_quorum = !found
         .quorum
-        .is(|quorum| u64::try_from(answering).unwrap_or(0) < *quorum);
+        .is_known_and(|quorum| u64::try_from(answering).unwrap_or(0) < *quorum);
     if !is_majority || !has_quorum {
         let quorum = found.quorum.known().map(|quorum| format!(", the quorum is {quorum}"));
         found.can_fail_over = Fact::Known(Err(format!(
@@ -65,7 +65,7 @@ async fn can_fail_over(server: &mut Server, service: &str) -> Fact<Result<(), St
         Ok(Ok(_)) => Fact::Known(Ok(())),
         Ok(Err(CallError::Server { code, message })) if code == "NOQUORUM" => Fact::Known(Err(message)),
         Ok(Err(_)) => Fact::Unknown("SENTINEL CKQUORUM is refused".into()),
-        Err(error) => Fact::Unknown(silence(&error)),
+        Err(error) => Fact::Unknown(no_answer_reason(&error)),
     }
 }
 
@@ -78,7 +78,7 @@ fn prefer<T>(known: &mut Fact<T>, other: Fact<T>) {
 
 /// Keeps the first answer that is known, but lets a later answer that a failover is impossible replace it.
 fn worst(known: &mut Fact<Result<(), String>>, other: Fact<Result<(), String>>) {
-    if known.known().is_none() || other.is(Result::is_err) {
+    if known.known().is_none() || other.is_known_and(Result::is_err) {
         *known = other;
     }
 }

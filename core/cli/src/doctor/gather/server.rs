@@ -5,9 +5,9 @@ use std::time::Duration;
 use steadlock::Error;
 use steadlock::admin::{Scratch, Server as Link};
 
-use super::asking::{fact, map, silence, text};
+use super::asking::{fact, map, no_answer_reason, text};
 use super::info::{Info, is_loopback_only, pubsub_buffer};
-use super::openness::{Door, is_local};
+use super::openness::{Login, is_local};
 use super::{permission, timing};
 use crate::doctor::facts::{Connections, Fact, Layout, Node, Openness, Server};
 use crate::doctor::version::{Product, Version};
@@ -16,7 +16,7 @@ use crate::doctor::version::{Product, Version};
 pub(super) struct Subject<'a> {
     pub(super) layout: Layout,
     pub(super) is_node: bool,
-    pub(super) door: &'a Door<'a>,
+    pub(super) login: &'a Login<'a>,
     pub(super) scratch: &'a (Scratch, Option<Scratch>),
 }
 
@@ -37,7 +37,7 @@ impl Subject<'_> {
         Ok(Server {
             name: link.address().into(),
             is_local,
-            is_encrypted: self.door.is_encrypted(),
+            is_encrypted: self.login.is_encrypted(),
             run_id: of(&info, |info| info.text("run_id").map(Into::into), "its run id"),
             memory: of(&info, Info::memory, "its memory"),
             persistence: of(&info, Info::persistence, "what it writes to disk"),
@@ -53,7 +53,7 @@ impl Subject<'_> {
                 .then(|limits| pubsub_buffer(&limits), "the limit of subscribers"),
             openness: Openness {
                 without_password: self
-                    .door
+                    .login
                     .is_open(link.address(), self.is_node, &self.scratch.0.key)
                     .await,
                 from_elsewhere: from_elsewhere(&settings, &version),
@@ -79,7 +79,7 @@ async fn info(link: &mut Link) -> Fact<Info> {
     let command = ["INFO"];
     match link.ask(&command).await {
         Ok(answer) => fact(answer, &command).then(|reply| text(&reply).map(Info::read), "anything by INFO"),
-        Err(error) => Fact::Unknown(silence(&error)),
+        Err(error) => Fact::Unknown(no_answer_reason(&error)),
     }
 }
 
@@ -140,7 +140,7 @@ fn from_elsewhere(settings: &Settings, version: &Fact<Version>) -> Fact<bool> {
         return Fact::Unknown("CONFIG GET is refused".into());
     };
     // Before 7.0 a `bind` address turned the protected mode off.
-    let heeds_mode = bind.is_empty() || version.is(|version| version.number.0 >= 7);
+    let heeds_mode = bind.is_empty() || version.is_known_and(|version| version.number.0 >= 7);
     let is_protected = protected == "yes" && heeds_mode;
     Fact::Known(!is_loopback_only(&bind) && !is_protected)
 }
@@ -169,7 +169,7 @@ impl Settings {
             let command = ["CONFIG", "GET", name];
             let answer = match link.ask(&command).await {
                 Ok(answer) => fact(answer, &command),
-                Err(error) => Fact::Unknown(silence(&error)),
+                Err(error) => Fact::Unknown(no_answer_reason(&error)),
             };
             let read = |reply| map(&reply).remove(name);
             let value = match answer {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use steadlock::admin::{Reply, Server};
 
-use super::asking::{fact, number, silence};
+use super::asking::{fact, no_answer_reason, number};
 use crate::doctor::facts::{Clock, Fact, RoundTrip};
 
 /// The number of round trips that are measured.
@@ -22,7 +22,7 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
         let answer = match server.ask(&["TIME"]).await {
             Ok(answer) => answer,
             Err(error) => {
-                let why = silence(&error);
+                let why = no_answer_reason(&error);
                 return (Fact::Unknown(why.clone()), Fact::Unknown(why));
             }
         };
@@ -34,7 +34,7 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
                 if let Some(theirs) = micros(&reply)
                     && best.is_none_or(|(shortest, _)| trip < shortest)
                 {
-                    best = Some((trip, beside(theirs, before, trip)));
+                    best = Some((trip, clock_difference(theirs, before, trip)));
                 }
             }
         }
@@ -49,7 +49,7 @@ pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip
 }
 
 /// Returns the difference of the clocks, if the server's was read between `before` and the end of the round trip.
-fn beside(theirs: i64, before: i64, trip: Duration) -> Clock {
+fn clock_difference(theirs: i64, before: i64, trip: Duration) -> Clock {
     let half = i64::try_from(trip.as_micros() / 2).unwrap_or(i64::MAX);
     Clock {
         ahead: theirs.saturating_sub(before.saturating_add(half)),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_clock_is_compared_with_the_middle_of_the_round_trip() {
-        let clock = beside(10_002_000, 10_000_000, Duration::from_millis(4));
+        let clock = clock_difference(10_002_000, 10_000_000, Duration::from_millis(4));
         assert_eq!(
             clock,
             Clock {
@@ -83,7 +83,7 @@ mod tests {
                 within: 2_000
             }
         );
-        let behind = beside(7_002_000, 10_000_000, Duration::from_millis(4));
+        let behind = clock_difference(7_002_000, 10_000_000, Duration::from_millis(4));
         assert_eq!(behind.ahead, -3_000_000);
     }
 

@@ -1,4 +1,4 @@
-//! The memory of `steadlock top` about the locks that it has seen. The server forgets after a minute when a lock was
+//! Remembers for `steadlock top` since when each lock is held. The server forgets after a minute when a lock was
 //! granted.
 
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use crate::records::{Listing, Locked};
 
 /// The time since when each lock is held.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct HoldTimes {
     since: BTreeMap<Hold, Option<Instant>>,
-    has_looked: bool,
+    has_listing: bool,
 }
 
 /// A hold of an exclusive lock: name, kind and owner id.
 type Hold = (String, &'static str, String);
 
-impl Memory {
+impl HoldTimes {
     /// Stores what was found at `now`, and fills in the holding times that earlier listings had.
-    pub(super) fn recall(&mut self, listing: &mut Listing, now: Instant) {
+    pub(super) fn fill_in(&mut self, listing: &mut Listing, now: Instant) {
         let mut since = BTreeMap::new();
         for lock in &mut listing.locks {
             if !is_exclusive(lock) {
@@ -28,18 +28,18 @@ impl Memory {
             // A fair lock has the same record as a lock, whether or not it has waiters.
             let kind = if lock.kind == "fair_lock" { "lock" } else { lock.kind };
             let hold = (lock.name.clone(), kind, lock.owner.id().to_owned());
-            let told = lock.held.and_then(|held| now.checked_sub(held));
+            let reported = lock.held.and_then(|held| now.checked_sub(held));
             let known = match self.since.get(&hold) {
-                Some(known) => known.or(told),
+                Some(known) => known.or(reported),
                 // The lock was acquired between two listings.
-                None if self.has_looked => told.or(Some(now)),
-                None => told,
+                None if self.has_listing => reported.or(Some(now)),
+                None => reported,
             };
             lock.held = known.map(|since| now.saturating_duration_since(since));
             since.insert(hold, known);
         }
         self.since = since;
-        self.has_looked = true;
+        self.has_listing = true;
     }
 }
 
@@ -78,26 +78,30 @@ mod tests {
         }
     }
 
-    fn recalled(memory: &mut Memory, locks: &[(&str, Option<Duration>)], now: Instant) -> Vec<Option<Duration>> {
+    fn filled_in(
+        hold_times: &mut HoldTimes,
+        locks: &[(&str, Option<Duration>)],
+        now: Instant,
+    ) -> Vec<Option<Duration>> {
         let mut listing = listing(locks);
-        memory.recall(&mut listing, now);
+        hold_times.fill_in(&mut listing, now);
         listing.locks.into_iter().map(|lock| lock.held).collect()
     }
 
     #[test]
     fn what_was_told_once_is_known_for_as_long_as_the_lock_is_held() {
         let start = Instant::now() + seconds(1_000);
-        let mut memory = Memory::default();
+        let mut hold_times = HoldTimes::default();
         let first = [("told", Some(seconds(5))), ("old", None)];
-        assert_eq!(recalled(&mut memory, &first, start), [Some(seconds(5)), None]);
+        assert_eq!(filled_in(&mut hold_times, &first, start), [Some(seconds(5)), None]);
         let later = [("told", None), ("old", None), ("new", None)];
         let now = start + seconds(60);
         assert_eq!(
-            recalled(&mut memory, &later, now),
+            filled_in(&mut hold_times, &later, now),
             [Some(seconds(65)), None, Some(seconds(0))]
         );
-        assert_eq!(recalled(&mut memory, &[], now + seconds(1)), []);
-        let again = recalled(&mut memory, &[("told", None)], now + seconds(2));
+        assert_eq!(filled_in(&mut hold_times, &[], now + seconds(1)), []);
+        let again = filled_in(&mut hold_times, &[("told", None)], now + seconds(2));
         assert_eq!(again, [Some(seconds(0))], "another hold");
     }
 }

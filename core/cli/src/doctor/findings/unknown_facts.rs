@@ -4,9 +4,9 @@ use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server};
 
 /// Returns one note for each reason, with all facts that it hides.
-pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
+pub(super) fn check(facts: &Facts, server: &Server) -> Vec<Finding> {
     let node = server.node.as_ref();
-    let told = [
+    let unknown = [
         ("its version", server.version.why_unknown()),
         ("maxmemory and maxmemory-policy", server.memory.why_unknown()),
         ("whether there is an append-only file", server.persistence.why_unknown()),
@@ -45,9 +45,9 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
                 .and_then(Fact::why_unknown),
         ),
     ];
-    let told = told.iter().filter_map(|(what, why)| Some((*what, (*why)?)));
+    let unknown = unknown.iter().filter_map(|(what, why)| Some((*what, (*why)?)));
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (what, why) in told {
+    for (what, why) in unknown {
         match by_reason.iter_mut().find(|(reason, _)| *reason == why) {
             Some((_, all)) => all.push(what),
             None => by_reason.push((why, vec![what])),
