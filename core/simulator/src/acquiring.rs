@@ -12,7 +12,7 @@ use crate::kinds;
 use crate::ledger::Lock;
 use crate::operation::Operation;
 use crate::plan::micros;
-use crate::task::Wish;
+use crate::task::Request;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
 use crate::world::World;
@@ -20,9 +20,9 @@ use crate::world::World;
 impl World {
     pub(crate) fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
         // The session must notice a lease that ends right now, so that session and task agree about what is held.
-        self.tell(client, |session, now| session.on_timeout(now))?;
-        if again && let Some(locks) = self.own_to_wait_for(client, task) {
-            return self.waits_for_its_own(client, task, locks);
+        self.input(client, |session, now| session.on_timeout(now))?;
+        if again && let Some(locks) = self.own_to_request(client, task) {
+            return self.requests_its_own(client, task, locks);
         }
         let around = self.clients[client].tasks[task].leases.last().copied();
         let inside = around.filter(|_| again);
@@ -32,7 +32,7 @@ impl World {
         };
         let (name, kind) = locks[0];
         let is_whole = locks.len() > 1;
-        let wait = self.patience(client, task);
+        let wait = self.draw_wait(client, task);
         let is_entered_again = is_whole && again;
         let terms = self.terms(client, task);
         let lease = match is_entered_again && self.choices.task(client, task).chance(500) {
@@ -45,7 +45,7 @@ impl World {
             .chance(bounded)
             .then(|| Duration::from_millis(random.between(100, 1_500)));
         let fencing = !random.chance(100);
-        let on_unavailable = self.policy(client, task);
+        let on_unavailable = self.draw_outage_policy(client, task);
         let context = self.clients[client].tasks[task].context;
         // A caller that cannot re-enter its lock must name the lease, or it waits for itself. Composite locks are
         // re-entered by context alone.
@@ -108,7 +108,7 @@ impl World {
                 kind: *kind,
             });
         }
-        let wish = Wish::Acquire {
+        let request = Request::Acquire {
             locks,
             inside,
             is_wrong: is_wrong || names_one_twice,
@@ -131,7 +131,7 @@ impl World {
             name,
             kind,
         });
-        self.waits(client, task, ticket, wish)
+        self.waits(client, task, ticket, request)
     }
 
     /// Returns the locks that a caller requests; inside a hold, locks that it already holds. `None` if the request
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// Returns how long a caller waits; `None` for a wait without a bound.
-    fn patience(&mut self, client: usize, task: usize) -> Option<Duration> {
+    fn draw_wait(&mut self, client: usize, task: usize) -> Option<Duration> {
         let random = self.choices.task(client, task);
         match random.between(0, 9) {
             0 | 1 => Some(Duration::ZERO),
@@ -201,7 +201,7 @@ impl World {
     }
 
     /// Returns what a caller requests for an outage.
-    fn policy(&mut self, client: usize, task: usize) -> OnUnavailable {
+    fn draw_outage_policy(&mut self, client: usize, task: usize) -> OnUnavailable {
         match self.plan.breaker {
             Some(_) => self.choices.task(client, task).pick(&[
                 OnUnavailable::Fail,
@@ -265,7 +265,7 @@ impl World {
 
     /// Releases a member of a composite lock by its own name. The caller does not hold the member by itself, so the
     /// session must refuse.
-    pub(crate) fn gives_back_a_part(
+    pub(crate) fn releases_a_member(
         &mut self,
         client: usize,
         task: usize,
@@ -280,18 +280,18 @@ impl World {
         };
         let ticket = session.release_innermost(&(kind, name).into(), context, now);
         self.did(Operation::ReleasePart);
-        self.note(Line::GivesBackAPart { client, task, ticket });
-        self.waits(client, task, ticket, Wish::Refusal)
+        self.note(Line::ReleasesMember { client, task, ticket });
+        self.waits(client, task, ticket, Request::Refusal)
     }
 }
 
 /// Checks the answer to a caller that released or extended a lease that it does not own.
-pub(crate) fn check_not_owner(client: usize, said: Option<ErrorKind>) -> Checked {
-    match said {
+pub(crate) fn check_not_owner(client: usize, answer: Option<ErrorKind>) -> Checked {
+    match answer {
         Some(ErrorKind::NotOwner | ErrorKind::Closed) => Ok(()),
-        said => broken(
+        answer => broken(
             "I8",
-            format!("client {client}: what is not its own was given back or extended: {said:?}"),
+            format!("client {client}: what is not its own was given back or extended: {answer:?}"),
         ),
     }
 }

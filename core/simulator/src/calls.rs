@@ -11,7 +11,7 @@ use std::hash::Hasher;
 use steadlock_protocol::{Call, Transmit};
 
 use crate::fnv::Fnv;
-use crate::route::Line;
+use crate::route::ConnectionKind;
 use crate::time::Micros;
 use crate::trace::At;
 
@@ -146,8 +146,8 @@ impl Ids {
     }
 
     fn call(&mut self, call: &Call) -> String {
-        let (node, line, script) = (call.node.0, Line::of(call.lane), call.script.file());
-        let mut text = format!("node {node} {line:?} {script} KEYS");
+        let (node, connection, script) = (call.node.0, ConnectionKind::of(call.lane), call.script.file());
+        let mut text = format!("node {node} {connection:?} {script} KEYS");
         for key in &call.keys {
             text.push(' ');
             text += &self.numbered(key);

@@ -8,7 +8,7 @@
 //! | I4 | no owner is renewed or requested after its release; only the owner can renew a record; no kind of a name disturbs another | `renewal`, `answers`, `operators` |
 //! | I5 | a request that was cancelled, failed, released or granted too late leaves no record, even while faults strike, once its client reaches the server | `owners`, `remains` |
 //! | I6 | a free lock is soon granted to a connected waiter, which learns of it; listeners are notified of a release, and a waiter that is notified asks; of callers that wait for each other, one is served | `progress`, `wakes` |
-//! | I7 | the fair lock is granted to the first live waiter, and to no other | `line`, `operators` |
+//! | I7 | the fair lock is granted to the first live waiter, and to no other | `fair_queue`, `operators` |
 //! | I8 | levels are grants less releases | `levels` |
 //! | I9 | a loss is reported once, in time, and never after the release; a ticket is completed once | `signals` |
 //! | I10 | a waiting writer is admitted although readers keep coming, and a waiting reader although writers do | `starvation` |
@@ -25,10 +25,10 @@
 mod answers;
 mod backing;
 mod exclusion;
+mod fair_queue;
 mod fencing;
 mod following;
 mod levels;
-mod line;
 mod operators;
 mod outages;
 mod owners;
@@ -42,21 +42,21 @@ mod wakes;
 
 pub(crate) use answers::{check_answer, check_full, check_length};
 pub(crate) use backing::{check_backing, check_refusal};
-pub(crate) use exclusion::{Exclusion, is_believed};
+pub(crate) use exclusion::{Exclusion, is_valid};
+pub(crate) use fair_queue::FairQueue;
 pub(crate) use fencing::Fencing;
 pub(crate) use following::Following;
 pub(crate) use levels::check_levels;
-pub(crate) use line::Line;
 pub(crate) use operators::{
-    Operators, PermitsStanding, Said, check_forced, check_inspected, check_next, check_undisturbed, shown,
+    Operators, PermitReply, PermitsStanding, check_forced, check_inspected, check_next, check_undisturbed, shown,
 };
 pub(crate) use outages::{check_degraded_grant, check_skipped};
 pub(crate) use owners::Owners;
-pub(crate) use progress::{Progress, Sight};
+pub(crate) use progress::{NameState, Progress};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};
 pub(crate) use removals::Removals;
 pub(crate) use renewal::Renewal;
-pub(crate) use signals::{Signals, check_is_told};
+pub(crate) use signals::{Signals, check_reported};
 pub(crate) use starvation::Starvation;
 pub(crate) use wakes::Wakes;
 

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use crate::fault::Fault;
 use crate::fnv::Fnv;
 use crate::random::Random;
-use crate::route::{Line, Route};
+use crate::route::{ConnectionKind, Route};
 
 /// Something that makes random choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,11 @@ pub(crate) enum Chooser {
     /// A caller: its actions, and their times.
     Task { client: usize, task: usize },
     /// A connection: faults and delays of everything sent on it.
-    Line { client: usize, node: usize, line: Line },
+    ConnectionKind {
+        client: usize,
+        node: usize,
+        connection: ConnectionKind,
+    },
     /// A fault with random times: when it strikes, its target, and how long it lasts.
     Fault(Fault),
 }
@@ -59,10 +63,19 @@ impl Choices {
         self.of(Chooser::Task { client, task })
     }
 
-    /// Returns the generator of a connection. Later connections on the same line continue with it.
-    pub(crate) fn line(&mut self, route: Route) -> &mut Random {
-        let Route { client, node, line, .. } = route;
-        self.of(Chooser::Line { client, node, line })
+    /// Returns the generator of a connection. Later connections of the same kind continue with it.
+    pub(crate) fn connection(&mut self, route: Route) -> &mut Random {
+        let Route {
+            client,
+            node,
+            connection,
+            ..
+        } = route;
+        self.of(Chooser::ConnectionKind {
+            client,
+            node,
+            connection,
+        })
     }
 }
 
@@ -85,16 +98,18 @@ mod tests {
     #[test]
     fn no_two_choosers_and_no_two_seeds_choose_alike() {
         let fault = |fault: &Fault| Chooser::Fault(*fault);
-        let line = |line| Chooser::Line {
+        let connection = |connection| Chooser::ConnectionKind {
             client: 0,
             node: 1,
-            line,
+            connection,
         };
         let choosers = (0..5).flat_map(|client| {
             let tasks = (0..5).map(move |task| Chooser::Task { client, task });
             tasks.chain([Chooser::Session { client }, Chooser::Client { client }])
         });
-        let choosers = choosers.chain(Fault::ALL.iter().map(fault)).chain(Line::ALL.map(line));
+        let choosers = choosers
+            .chain(Fault::ALL.iter().map(fault))
+            .chain(ConnectionKind::ALL.map(connection));
         let drawn: Vec<u64> = choosers
             .flat_map(|chooser| [0, 1].map(|seed| chooser.generator(seed).next()))
             .collect();

@@ -81,12 +81,12 @@ impl Client {
             keeps_order: true,
             retry_interval: plan.poll,
             breaker: plan.breaker,
-            identity: plan.are_named.then(|| identity(id)),
+            identity: plan.write_identities.then(|| identity(id)),
         };
         let lease = micros(of.lease.get());
         let mut session = Session::new(config, Box::new(draw));
         session.set_limits(Limits {
-            waiters_per_poll: plan.most.waiters,
+            waiters_per_poll: plan.call_limits.waiters,
         });
         Self {
             session: Some(session),
@@ -104,7 +104,7 @@ impl Client {
     }
 
     pub(crate) fn link(&mut self, route: Route) -> &mut Link {
-        &mut self.wires[route.node].links[route.line as usize]
+        &mut self.wires[route.node].links[route.connection as usize]
     }
 
     /// Returns whether the client runs and can reach every node.

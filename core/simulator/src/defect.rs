@@ -58,17 +58,17 @@ pub enum Defect {
     /// The release of a write lock keeps the writer.
     WriteReleaseForgets,
     /// A waiting writer does not keep new readers out.
-    WriterWaitsInVain,
+    WaitingWriterIsIgnored,
     /// Readers that were refused during a write are not granted before the next writer.
-    ReaderWaitsInVain,
+    RefusedReadersComeLast,
     /// A dead waiter at the head of the fair queue is not skipped.
-    DeadHeadBlocks,
+    DeadHeadIsNotSkipped,
     /// The fair lock is granted to the last waiter.
-    LineJumps,
+    LastWaiterIsGranted,
     /// A second attempt of one owner of the fair lock can shorten its record.
     FairResendShortens,
     /// A single attempt overtakes the waiters.
-    TryOvertakes,
+    SingleAttemptOvertakes,
     /// A full server does not tell a waiting writer who holds the lock.
     FullHidesFromWriter,
     /// A full server does not tell a waiting reader who writes.
@@ -145,12 +145,12 @@ impl Defect {
         Self::WriterBesideReaders,
         Self::ReaderBesideWriter,
         Self::WriteReleaseForgets,
-        Self::WriterWaitsInVain,
-        Self::ReaderWaitsInVain,
-        Self::DeadHeadBlocks,
-        Self::LineJumps,
+        Self::WaitingWriterIsIgnored,
+        Self::RefusedReadersComeLast,
+        Self::DeadHeadIsNotSkipped,
+        Self::LastWaiterIsGranted,
         Self::FairResendShortens,
-        Self::TryOvertakes,
+        Self::SingleAttemptOvertakes,
         Self::FullHidesFromWriter,
         Self::FullHidesFromReader,
         Self::FullHidesFromFair,
@@ -289,24 +289,24 @@ impl Defect {
                 "redis.call('HDEL', state, 'writer', 'writer_until', 'refused')",
                 "redis.call('HDEL', state, 'refused')",
             ),
-            Self::WriterWaitsInVain => (
+            Self::WaitingWriterIsIgnored => (
                 Script::ReadAcquire,
                 "if writing <= 0 and marked > 0 and blocked > 0 and short_left(s.readers_until, now, READERS_FIRST) <= 0 then",
                 "if false then",
             ),
-            Self::ReaderWaitsInVain => (Script::WriteRelease, "if s[4] then", "if false then"),
-            Self::DeadHeadBlocks => (
+            Self::RefusedReadersComeLast => (Script::WriteRelease, "if s[4] then", "if false then"),
+            Self::DeadHeadIsNotSkipped => (
                 Script::FairPoll,
                 "    redis.call('HDEL', KEYS[4], owner)\n    if seen and",
                 "    if not seen or now - tonumber(seen) > WAITER_LIFE then redis.call('ZADD', KEYS[3], 0, owner) return end\n    if seen and",
             ),
-            Self::LineJumps => (
+            Self::LastWaiterIsGranted => (
                 Script::FairRelease,
                 "redis.call('ZPOPMIN', KEYS[3])[1]",
                 "redis.call('ZRANGE', KEYS[3], -1, -1)[1]\n    redis.call('ZREM', KEYS[3], owner or '')",
             ),
             Self::FairResendShortens => (Script::FairAcquire, "if pttl < tonumber(lease) then", "if true then"),
-            Self::TryOvertakes => (
+            Self::SingleAttemptOvertakes => (
                 Script::FairAcquire,
                 "if redis.call('EXISTS', lock, KEYS[3]) == 0 then",
                 "if redis.call('EXISTS', lock) == 0 then",

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use steadlock_protocol::{Call, CallError, CallId, Event as Told, Kind, LockName, Reply, Ticket, Transmit};
+use steadlock_protocol::{Call, CallError, CallId, Event as SessionEvent, Kind, LockName, Reply, Ticket, Transmit};
 
 use crate::checks::Checked;
 use crate::event::Event;
@@ -12,7 +12,7 @@ use crate::kinds::{self, Family, Role, role};
 use crate::ledger::Lock;
 use crate::links::READONLY;
 use crate::records::Record;
-use crate::route::{Line, Route};
+use crate::route::{ConnectionKind, Route};
 use crate::task::Task;
 use crate::time::{MS, Micros};
 use crate::trace;
@@ -26,21 +26,21 @@ impl World {
                 return Ok(());
             };
             let transmits: Vec<Transmit> = std::iter::from_fn(|| session.poll_transmit()).collect();
-            let events: Vec<Told> = std::iter::from_fn(|| session.poll_event()).collect();
+            let events: Vec<SessionEvent> = std::iter::from_fn(|| session.poll_event()).collect();
             for transmit in &transmits {
                 self.calls.handed_out(self.now, client, transmit);
             }
             let is_done = transmits.is_empty() && events.is_empty();
             // Events come first: a call can belong to the waiter behind the caller that an event completes.
             for event in events {
-                self.told(client, event)?;
+                self.on_event(client, event)?;
             }
             for transmit in transmits {
                 self.accept(client, transmit)?;
             }
             for node in 0..self.nodes.len() {
-                for line in [Line::Commands, Line::Renewals] {
-                    self.flush(client, node, line);
+                for connection in [ConnectionKind::Commands, ConnectionKind::Renewals] {
+                    self.flush(client, node, connection);
                 }
             }
             if is_done {
@@ -52,12 +52,12 @@ impl World {
         }
     }
 
-    pub(crate) fn route(&self, client: usize, node: usize, line: Line) -> Route {
-        let epoch = self.clients[client].wires[node].links[line as usize].epoch;
+    pub(crate) fn route(&self, client: usize, node: usize, connection: ConnectionKind) -> Route {
+        let epoch = self.clients[client].wires[node].links[connection as usize].epoch;
         Route {
             client,
             node,
-            line,
+            connection,
             epoch,
         }
     }
@@ -81,17 +81,17 @@ impl World {
                     match role {
                         // With RedLock each server has its own owner id.
                         Role::Acquire if self.nodes.len() > 1 => {}
-                        Role::Acquire if kinds::writer_around(&call).is_none() => self.asks(client, owner, &call),
-                        Role::Release => self.owned.gives_back(owner, self.now),
+                        Role::Acquire if kinds::writer_around(&call).is_none() => self.on_attempt(client, owner, &call),
+                        Role::Release => self.owned.on_release(owner, self.now),
                         _ => {}
                     }
                 }
                 if let (Role::Acquire | Role::Poll, Some(name)) = (role(call.script).0, self.name_of(&call))
-                    && !self.is_asked_alone(client, name, &call)
+                    && !self.is_bypassing_call(client, name, &call)
                 {
-                    self.wakes.asks(client, name);
+                    self.wakes.on_attempt(client, name);
                 }
-                let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
+                let route = self.route(client, usize::from(call.node.0), ConnectionKind::of(call.lane));
                 let id = call.id;
                 let link = self.clients[client].link(route);
                 link.waiting.push_back(call);
@@ -103,44 +103,52 @@ impl World {
                 self.clients[client].wires[usize::from(node.0)]
                     .channels
                     .insert(Arc::clone(&channel));
-                self.listen(self.route(client, usize::from(node.0), Line::Messages), channel, true);
+                self.listen(
+                    self.route(client, usize::from(node.0), ConnectionKind::Messages),
+                    channel,
+                    true,
+                );
             }
             Transmit::Unsubscribe { node, channel } => {
                 self.clients[client].wires[usize::from(node.0)]
                     .channels
                     .remove(&channel);
-                self.listen(self.route(client, usize::from(node.0), Line::Messages), channel, false);
+                self.listen(
+                    self.route(client, usize::from(node.0), ConnectionKind::Messages),
+                    channel,
+                    false,
+                );
             }
         }
         Ok(())
     }
 
     /// Notes which caller an attempt under this owner id belongs to.
-    fn asks(&mut self, client: usize, owner: usize, call: &Call) {
+    fn on_attempt(&mut self, client: usize, owner: usize, call: &Call) {
         let Some(name) = self.name_of(call) else { return };
         let waiting = self.waiting_for(client, call, |_| true);
-        let alone = self.waiting_for(client, call, Task::asks_alone);
+        let bypassing = self.waiting_for(client, call, Task::bypasses_queue);
         let ticket = match waiting.as_slice() {
             // A caller that requests its second lock can be behind callers with higher tickets, so the order of tickets
             // proves nothing.
             [one] if self.plan.family == Family::Several => Some(*one),
             _ if self.plan.family == Family::Several => return,
-            all if kinds::is_fair(call.script) => match self.owned.who_asks(client, name, owner, all) {
+            all if kinds::is_fair(call.script) => match self.owned.ticket_of(client, name, owner, all) {
                 Some(ticket) => Some(ticket),
                 None => return,
             },
             // The first waiter asks, and so does each single attempt that waits for no other caller.
-            all if !alone.is_empty() => {
-                let first = all.iter().filter(|ticket| !alone.contains(ticket)).min();
-                let asking: Vec<Ticket> = first.into_iter().chain(&alone).copied().collect();
-                match self.owned.who_asks(client, name, owner, &asking) {
+            all if !bypassing.is_empty() => {
+                let first = all.iter().filter(|ticket| !bypassing.contains(ticket)).min();
+                let asking: Vec<Ticket> = first.into_iter().chain(&bypassing).copied().collect();
+                match self.owned.ticket_of(client, name, owner, &asking) {
                     Some(ticket) => Some(ticket),
                     None => return,
                 }
             }
             all => all.iter().min().copied(),
         };
-        self.owned.asks(client, name, owner, ticket, self.now);
+        self.owned.on_attempt(client, name, owner, ticket, self.now);
     }
 
     /// Returns the tickets of the callers that wait for the lock of a call and for which `is_so` is true.
@@ -163,13 +171,13 @@ impl World {
 
     /// Returns whether a call belongs to a single attempt that bypasses the queue. Such a call does not ask for the
     /// queue's waiters.
-    fn is_asked_alone(&mut self, client: usize, name: usize, call: &Call) -> bool {
+    fn is_bypassing_call(&mut self, client: usize, name: usize, call: &Call) -> bool {
         let owner = kinds::owner(call).map(|owner| self.owner(owner));
-        let alone = self.waiting_for(client, call, Task::asks_alone);
+        let bypassing = self.waiting_for(client, call, Task::bypasses_queue);
         owner.is_some()
-            && alone
+            && bypassing
                 .iter()
-                .any(|ticket| self.owned.asked_as(client, *ticket, name) == owner)
+                .any(|ticket| self.owned.owner_of(client, *ticket, name) == owner)
     }
 
     /// Returns the name that a call is about.
@@ -180,8 +188,8 @@ impl World {
     }
 
     /// Sends the calls that waited for an open connection.
-    fn flush(&mut self, client: usize, node: usize, line: Line) {
-        let route = self.route(client, node, line);
+    fn flush(&mut self, client: usize, node: usize, connection: ConnectionKind) {
+        let route = self.route(client, node, connection);
         if !self.clients[client].link(route).open {
             return;
         }
@@ -203,7 +211,7 @@ impl World {
                 owner,
             });
             let delay = self.delay(Fault::DelayedCall, self.plan.odds.delayed_call, route);
-            let at = self.travels(route, 0, delay);
+            let at = self.arrival_time(route, 0, delay);
             let call = Box::new(call);
             self.schedule_at(
                 at,
@@ -218,15 +226,15 @@ impl World {
 
     pub(crate) fn listen(&mut self, route: Route, channel: Arc<[u8]>, on: bool) {
         if self.clients[route.client].link(route).open {
-            let at = self.travels(route, 0, 0);
+            let at = self.arrival_time(route, 0, 0);
             self.schedule_at(at, Event::Listen { route, channel, on });
         }
     }
 
     /// Returns when something that is sent now arrives: after everything that was sent before it.
-    pub(crate) fn travels(&mut self, route: Route, direction: usize, delay: Micros) -> Micros {
+    pub(crate) fn arrival_time(&mut self, route: Route, direction: usize, delay: Micros) -> Micros {
         let (least, most) = self.plan.latency;
-        let at = self.now + self.choices.line(route).between(least, most) + delay;
+        let at = self.now + self.choices.connection(route).between(least, most) + delay;
         let busy = &mut self.clients[route.client].link(route).busy_until[direction];
         *busy = at.max(*busy + 1);
         let at = *busy;
@@ -238,22 +246,22 @@ impl World {
 
     /// Returns the delay that a fault causes, or 0 if none strikes.
     pub(crate) fn delay(&mut self, fault: Fault, odds: u64, route: Route) -> Micros {
-        if !self.is_rough || !self.choices.line(route).chance(odds) {
+        if !self.is_rough || !self.choices.connection(route).chance(odds) {
             return 0;
         }
         self.struck(fault, route.client);
-        self.choices.line(route).between(10 * MS, 3 * self.plan.timeout())
+        self.choices.connection(route).between(10 * MS, 3 * self.plan.timeout())
     }
 
     pub(crate) fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        self.overhears(channel, payload);
-        let route = self.route(client, node, Line::Messages);
+        self.records_message(channel, payload);
+        let route = self.route(client, node, ConnectionKind::Messages);
         let odds = self.plan.odds.dropped_message;
-        if self.plan.is_deaf || (self.is_rough && self.choices.line(route).chance(odds)) {
+        if self.plan.loses_all_messages || (self.is_rough && self.choices.connection(route).chance(odds)) {
             self.struck(Fault::DroppedMessage, client);
             return;
         }
-        let at = self.travels(route, 1, 0);
+        let at = self.arrival_time(route, 1, 0);
         let (channel, payload) = (Arc::clone(channel), Arc::clone(payload));
         self.schedule_at(
             at,
@@ -280,7 +288,7 @@ impl World {
         }
         if on {
             self.nodes[route.node].subscribe(route.client, &channel);
-            let at = self.travels(route, 1, 0);
+            let at = self.arrival_time(route, 1, 0);
             self.schedule_at(at, Event::Listening { route, channel });
         } else {
             self.nodes[route.node].unsubscribe(route.client, &channel);
@@ -302,7 +310,7 @@ impl World {
         client.link(route).in_flight.retain(|of| *of != call);
         let is_demoted = matches!(&result, Err(CallError::Server { code, .. }) if code == READONLY);
         let granted = granted.filter(|owner| self.owned.is_wanted(*owner));
-        self.tell(route.client, |session, now| session.on_reply(call, result, now))?;
+        self.input(route.client, |session, now| session.on_reply(call, result, now))?;
         if let Some(owner) = granted {
             let is_released = self.renewal.was_released(owner);
             self.owned.check_grant(route.client, owner, is_released)?;
@@ -314,7 +322,7 @@ impl World {
     }
 
     /// Gives a session an input, and drains it.
-    pub(crate) fn tell(
+    pub(crate) fn input(
         &mut self,
         client: usize,
         input: impl FnOnce(&mut steadlock_protocol::Session, steadlock_protocol::Instant),
@@ -333,7 +341,7 @@ impl World {
             return Ok(());
         }
         self.note(trace::Line::Subscribed { client, node });
-        self.tell(client, |session, now| {
+        self.input(client, |session, now| {
             session.on_subscribed(Self::node_id(node), channel, now)
         })
     }
@@ -345,8 +353,8 @@ impl World {
             return Ok(());
         }
         self.note(trace::Line::Hears { client, node });
-        self.hears(client, channel);
-        self.tell(client, |session, now| {
+        self.on_notification(client, channel);
+        self.input(client, |session, now| {
             session.on_message(Self::node_id(node), channel, payload, now);
         })
     }
@@ -354,18 +362,18 @@ impl World {
     /// The network cuts a connection. Some of the calls on it may still arrive, in order.
     pub(crate) fn cut(&mut self, route: Route) {
         self.break_off(route);
-        let after = self.choices.line(route).between(0, 2 * MS);
+        let after = self.choices.connection(route).between(0, 2 * MS);
         self.schedule(after, Event::Closed { route });
     }
 
     pub(crate) fn break_off(&mut self, route: Route) {
         self.clients[route.client].link(route).cut = true;
-        if route.line == Line::Messages {
+        if route.connection == ConnectionKind::Messages {
             self.nodes[route.node].forget_listener(route.client);
             return;
         }
         let on_it = self.take_queued(|event| matches!(event, Event::Call { route: of, .. } if *of == route));
-        let random = self.choices.line(route);
+        let random = self.choices.connection(route);
         let survivors = match random.between(0, 2) {
             0 => 0,
             1 => on_it.len(),

@@ -59,7 +59,7 @@ pub(crate) enum Event {
     /// A fault strikes.
     Strike { fault: Fault, every: Micros },
     /// A fault ends.
-    Over { fault: Fault, whom: usize },
+    Over { fault: Fault, target: usize },
     /// The observer looks at the locks.
     Observe,
 }

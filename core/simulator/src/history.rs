@@ -145,15 +145,15 @@ fn play(world: &mut World) -> Checked {
         }
     }
 
-    let lapsed = world.now + LONGEST_LEASE + TOKEN_KEPT;
-    let now = lapsed;
-    world.now = lapsed;
-    world.note(Line::AllLapsed);
+    let expired_at = world.now + LONGEST_LEASE + TOKEN_KEPT;
+    let now = expired_at;
+    world.now = expired_at;
+    world.note(Line::AllExpired);
     for node in &mut world.nodes {
         let keys = node.keys(now);
         check_ttl(node, &keys, now)?;
         // On a clock that was set back, keys last longer by the same amount.
-        node.step += node.set_back;
+        node.clock_offset += node.set_back;
         check_nothing_remains(node, now)?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::kinds::{self, Role, is_fair, role};
 use crate::random::Random;
 use crate::records::Record;
-use crate::route::{Line, Route};
+use crate::route::{ConnectionKind, Route};
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
 use crate::world::World;
@@ -26,7 +26,12 @@ const IDLE: Micros = 100 * MS;
 impl World {
     /// A client notices that a connection is gone.
     pub(crate) fn closed(&mut self, route: Route) -> Checked {
-        let Route { client, node, line, .. } = route;
+        let Route {
+            client,
+            node,
+            connection,
+            ..
+        } = route;
         let link = self.clients[client].link(route);
         if !link.open || link.epoch != route.epoch {
             return Ok(());
@@ -36,31 +41,36 @@ impl World {
         let cut_off = std::mem::take(&mut link.in_flight);
         let is_told = std::mem::take(&mut link.is_told);
         self.note(trace::Line::Closed { client, node });
-        let next = self.route(client, node, line);
-        let random = self.choices.line(route);
+        let next = self.route(client, node, connection);
+        let random = self.choices.connection(route);
         let longest = random.pick(&[3 * MS, 200 * MS]);
         let back_off = random.between(MS, longest);
         self.schedule(back_off, Event::Opened { route: next });
         if is_told {
-            self.tell(client, |session, now| match line.lane() {
+            self.input(client, |session, now| match connection.lane() {
                 Some(lane) => session.on_lane_closed(Self::node_id(node), lane, "the connection closed", now),
                 None => session.on_subscriptions_lost(Self::node_id(node)),
             })?;
         }
         for call in cut_off {
             let cause = CallError::Disconnected("the connection closed".into());
-            self.tell(client, |session, now| session.on_reply(call, Err(cause), now))?;
+            self.input(client, |session, now| session.on_reply(call, Err(cause), now))?;
         }
         Ok(())
     }
 
     /// Opens a connection, unless the server is paused or the address leads nowhere.
     pub(crate) fn opened(&mut self, route: Route) -> Checked {
-        let Route { client, node, line, .. } = route;
+        let Route {
+            client,
+            node,
+            connection,
+            ..
+        } = route;
         let now = self.now;
         let away_until = self.clients[client].link(route).away_until;
         if self.nodes[node].stopped || self.nodes[node].is_moving || away_until > now {
-            let again = self.choices.line(route).between(20 * MS, 100 * MS);
+            let again = self.choices.connection(route).between(20 * MS, 100 * MS);
             self.schedule(again, Event::Opened { route });
             return Ok(());
         }
@@ -74,7 +84,7 @@ impl World {
         link.stale_since = None;
         link.is_told = true;
         self.following.hindered(route, now);
-        let Some(lane) = line.lane() else {
+        let Some(lane) = connection.lane() else {
             self.note(trace::Line::OpenedForMessages { client, node });
             for channel in self.clients[client].wires[node].channels.clone() {
                 self.listen(route, channel, true);
@@ -82,7 +92,7 @@ impl World {
             return Ok(());
         };
         self.note(trace::Line::Opened { client, node, lane });
-        self.tell(client, |session, now| {
+        self.input(client, |session, now| {
             session.on_lane_opened(Self::node_id(node), lane, now)
         })?;
         // The new connection may lead to another server than the connection of the other lane.
@@ -98,7 +108,7 @@ impl World {
             return Ok(());
         }
         let cause = CallError::Disconnected("not connected".into());
-        self.tell(route.client, |session, now| session.on_reply(call, Err(cause), now))
+        self.input(route.client, |session, now| session.on_reply(call, Err(cause), now))
     }
 
     /// A call has waited too long for its reply, so the client closes the connection.
@@ -115,10 +125,10 @@ impl World {
 
     /// Cuts one connection of a client, and lets no other replace it for a while.
     pub(crate) fn cut_one(&mut self, client: usize, node: usize, random: &mut Random) {
-        let line = random.pick(&Line::ALL);
+        let connection = random.pick(&ConnectionKind::ALL);
         let longest = random.pick(&[100 * MS, SECOND, 3 * SECOND]);
         let away = random.between(MS, longest);
-        let route = self.route(client, node, line);
+        let route = self.route(client, node, connection);
         let until = self.now + away;
         let link = self.clients[client].link(route);
         if link.open && !link.cut {
@@ -173,7 +183,7 @@ impl World {
     }
 
     fn looks(&mut self, client: usize, node: usize, lane: Lane) -> Checked {
-        let route = self.route(client, node, Line::of(lane));
+        let route = self.route(client, node, ConnectionKind::of(lane));
         let link = self.clients[client].link(route);
         let is_seen = link.open && !link.cut && link.stale_since.is_some() && !self.nodes[node].stopped;
         if is_seen { self.leaves(client, node) } else { Ok(()) }
@@ -181,8 +191,8 @@ impl World {
 
     /// A client closes its connections to a server that is not a primary any more.
     pub(crate) fn leaves(&mut self, client: usize, node: usize) -> Checked {
-        for line in Line::ALL {
-            let route = self.route(client, node, line);
+        for connection in ConnectionKind::ALL {
+            let route = self.route(client, node, connection);
             let link = self.clients[client].link(route);
             if !link.open {
                 continue;

@@ -9,10 +9,10 @@ use steadlock_store::{Delivery, Reply as StoreReply, ServerTime, Store, Subscrib
 
 use crate::defect::Defect;
 use crate::event::Event;
-use crate::plan::Most;
+use crate::plan::CallLimits;
 use crate::records::texts;
 use crate::snapshot::Snapshot;
-use crate::stores::Lent;
+use crate::stores::PooledStore;
 use crate::time::{Clock, Micros};
 
 /// The error of a full server.
@@ -23,11 +23,11 @@ const EPOCH: u64 = 1_795_000_000_000_000;
 
 /// A server.
 pub(crate) struct Node {
-    pub(crate) store: Lent,
+    pub(crate) store: PooledStore,
     /// The clock, as if it had never been set.
     ticks: Clock,
     /// How far the clock was set forward or back in total.
-    pub(crate) step: i64,
+    pub(crate) clock_offset: i64,
     /// How far the clock was set back in total, without the steps forward.
     pub(crate) set_back: i64,
     /// Whether the server is paused. Events for it wait meanwhile.
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     /// Whether the server was demoted and its address does not lead to its successor yet.
     pub(crate) is_moving: bool,
     /// The error with which the server refuses calls.
-    pub(crate) trouble: Option<&'static str>,
+    pub(crate) refusal: Option<&'static str>,
     /// The state that its replica has received.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
@@ -53,19 +53,19 @@ struct Changed {
 }
 
 impl Node {
-    pub(crate) fn new(most: &Most, defect: Option<Defect>) -> Self {
+    pub(crate) fn new(most: &CallLimits, defect: Option<Defect>) -> Self {
         Self {
-            store: Lent::new(),
+            store: PooledStore::new(),
             ticks: Clock {
                 origin: EPOCH,
                 drift_ppm: 0,
             },
-            step: 0,
+            clock_offset: 0,
             set_back: 0,
             stopped: false,
             backlog: VecDeque::new(),
             is_moving: false,
-            trouble: None,
+            refusal: None,
             snapshot: None,
             listeners: BTreeSet::new(),
             changed: changed(most, defect),
@@ -73,25 +73,25 @@ impl Node {
     }
 
     /// Sets the error of the clock's rate. Must be called before anything has happened.
-    pub(crate) fn drifts(&mut self, ppm: i64) {
+    pub(crate) fn set_drift(&mut self, ppm: i64) {
         self.ticks.drift_ppm = ppm;
     }
 
     /// Returns the server's own time.
     pub(crate) fn clock(&self, now: Micros) -> ServerTime {
         let shown = self.ticks.at(now).as_micros();
-        ServerTime::from_micros(shown.saturating_add_signed(self.step))
+        ServerTime::from_micros(shown.saturating_add_signed(self.clock_offset))
     }
 
     /// Returns the true time in which the server's clock advances by this much.
-    pub(crate) fn lasts(&self, shown: Micros) -> Micros {
-        self.ticks.lasts(shown)
+    pub(crate) fn true_duration(&self, shown: Micros) -> Micros {
+        self.ticks.true_duration(shown)
     }
 
     /// Runs the script of a call.
     pub(crate) fn run(&mut self, call: &Call, now: Micros) -> Result<Reply, CallError> {
         let clock = self.clock(now);
-        self.store.set_full(self.trouble == Some(FULL));
+        self.store.set_full(self.refusal == Some(FULL));
         let reply = match self.changed.get_mut(&call.script) {
             Some(changed) => {
                 let count = call.keys.len().to_string();
@@ -114,7 +114,7 @@ impl Node {
     /// Returns the error of a call that the server refuses without running it.
     pub(crate) fn refuses(&self) -> Option<&'static str> {
         // A full server runs the script, and refuses only the writes in it that need memory.
-        self.trouble.filter(|code| *code != FULL)
+        self.refusal.filter(|code| *code != FULL)
     }
 
     pub(crate) fn subscribe(&mut self, client: usize, channel: &Arc<[u8]>) {
@@ -134,12 +134,12 @@ impl Node {
 
     /// Removes the subscriptions of a client whose connection for messages is gone.
     pub(crate) fn forget_listener(&mut self, client: usize) {
-        let (gone, left) = std::mem::take(&mut self.listeners)
+        let (removed, left) = std::mem::take(&mut self.listeners)
             .into_iter()
             .partition(|(listener, _)| *listener == client);
         self.listeners = left;
-        let gone: BTreeSet<(usize, Arc<[u8]>)> = gone;
-        for (_, channel) in gone {
+        let removed: BTreeSet<(usize, Arc<[u8]>)> = removed;
+        for (_, channel) in removed {
             self.store.unsubscribe(SubscriberId(client as u64), &channel);
         }
     }
@@ -183,7 +183,7 @@ impl Node {
 }
 
 /// Returns the scripts with a changed text.
-fn changed(most: &Most, defect: Option<Defect>) -> BTreeMap<Script, Changed> {
+fn changed(most: &CallLimits, defect: Option<Defect>) -> BTreeMap<Script, Changed> {
     let mut changed = BTreeMap::new();
     let patched = defect.and_then(Defect::patch);
     for script in Script::ALL {

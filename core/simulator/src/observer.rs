@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadlock_protocol::{Kind, Ticket};
 
-use crate::checks::{Broken, Checked, Following, Sight, broken, is_believed};
+use crate::checks::{Broken, Checked, Following, NameState, broken, is_valid};
 use crate::client::Client;
 use crate::event::Event;
 use crate::kinds::{Family, admits};
@@ -25,20 +25,20 @@ impl World {
     pub(crate) fn observe(&mut self) -> Checked {
         self.schedule(LOOK, Event::Observe);
         for name in 0..self.names.len() {
-            self.look_at_rough_records(name)?;
+            self.check_rough_records(name)?;
         }
         if !self.is_settled() {
             return Ok(());
         }
         for name in 0..self.names.len() {
-            self.look_at_records(name)?;
+            self.check_records(name)?;
             let groups: BTreeSet<Group> = self.records(name).into_iter().map(Record::group).collect();
             for group in groups {
-                let sight = self.sight(name, group)?;
-                self.progress.observed((name, group), sight, self.now)?;
+                let name_state = self.name_state(name, group)?;
+                self.progress.observed((name, group), name_state, self.now)?;
             }
-            self.look_at_sides(name)?;
-            self.look_at_grants(name)?;
+            self.check_sides(name)?;
+            self.check_grants(name)?;
         }
         Following::observed(&self.clients, self.now)?;
         let clients = &self.clients;
@@ -47,21 +47,21 @@ impl World {
             let mut waiting = client.tasks.iter().filter_map(Task::wants);
             client.is_connected() && waiting.any(|(ticket, _)| ticket == waiter)
         })?;
-        self.look_at_forced()?;
+        self.check_forced_holds()?;
         match self.plan.family {
-            Family::Several => self.look_at_callers(),
+            Family::Several => self.check_callers(),
             _ => Ok(()),
         }
     }
 
     /// A message on a lock's channel reaches a client. If the lock is free, the client's first waiter for it must ask.
-    pub(crate) fn hears(&mut self, client: usize, channel: &[u8]) {
-        self.is_to_ask(client, channel, |_, _| true);
+    pub(crate) fn on_notification(&mut self, client: usize, channel: &[u8]) {
+        self.must_ask(client, channel, |_, _| true);
     }
 
     /// Notes that a client's first waiter for a lock of this channel must ask, if `is_such` is true for it and the lock
     /// is free for it.
-    fn is_to_ask(&mut self, client: usize, channel: &[u8], is_such: impl Fn(usize, Kind) -> bool) {
+    fn must_ask(&mut self, client: usize, channel: &[u8], is_such: impl Fn(usize, Kind) -> bool) {
         let is_simple = self.nodes.len() == 1 && self.plan.family != Family::Several;
         if !is_simple || !self.is_settled() || !self.clients[client].is_connected() {
             return;
@@ -76,25 +76,25 @@ impl World {
         if self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some()) {
             return;
         }
-        let waiting = self.clients[client].tasks.iter().filter(|task| !task.asks_alone());
+        let waiting = self.clients[client].tasks.iter().filter(|task| !task.bypasses_queue());
         let of_name = waiting
             .filter_map(Task::wants)
             .filter_map(|(ticket, locks)| match locks {
                 // Kinds with the same name can have different channels.
-                [(of, kind)] if *of == name && is_told_on(*kind, &text) => Some((ticket, *kind)),
+                [(of, kind)] if *of == name && is_published_on(*kind, &text) => Some((ticket, *kind)),
                 _ => None,
             });
         if let Some((ticket, kind)) = of_name.min_by_key(|(ticket, _)| *ticket)
             && is_such(name, kind)
             && self.is_free_for(kind, name)
         {
-            self.wakes.hears(client, name, ticket, self.now);
+            self.wakes.on_notification(client, name, ticket, self.now);
         }
     }
 
     /// Returns the kinds as which a name is requested and cannot be acquired now.
     pub(crate) fn kept_out_of(&mut self, name: usize) -> Vec<Kind> {
-        if self.plan.is_deaf || !self.is_settled() {
+        if self.plan.loses_all_messages || !self.is_settled() {
             return Vec::new();
         }
         let mut kinds = self.plan.names[name].clone();
@@ -106,18 +106,18 @@ impl World {
 
     /// A release, or an operator, may have freed a name for kinds that were kept out before. Clients that listen on its
     /// channels are notified, and must ask.
-    pub(crate) fn freed(&mut self, node: usize, name: usize, mut kept_out: Vec<Kind>) {
+    pub(crate) fn on_freed(&mut self, node: usize, name: usize, mut kept_out: Vec<Kind>) {
         kept_out.retain(|kind| self.is_free_for(*kind, name));
         if kept_out.is_empty() {
             return;
         }
         for (client, channel) in self.nodes[node].listeners() {
-            self.is_to_ask(client, &channel, |of, kind| of == name && kept_out.contains(&kind));
+            self.must_ask(client, &channel, |of, kind| of == name && kept_out.contains(&kind));
         }
     }
 
     /// Checks I10 for the two sides of a read-write lock.
-    fn look_at_sides(&mut self, name: usize) -> Checked {
+    fn check_sides(&mut self, name: usize) -> Checked {
         if self.plan.family != Family::ReadWrite || self.plan.tier.keeps_records() {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl World {
                 wanted.extend(locks.iter().filter(|(of, _)| *of == name).map(|(_, kind)| *kind));
             }
         }
-        if self.plan.is_deaf {
+        if self.plan.loses_all_messages {
             // Without messages, readers do not learn that it is their turn, and the turn can be over before they poll.
             wanted.remove(&Kind::Read);
         }
@@ -137,26 +137,26 @@ impl World {
     }
 
     /// Checks I6 for a grant that a server has made to a waiter: the waiter must learn of it.
-    fn look_at_grants(&mut self, name: usize) -> Checked {
+    fn check_grants(&mut self, name: usize) -> Checked {
         // A caller that acquires a composite lock holds some members while it waits for others.
-        if self.plan.family == Family::Several || self.nodes.len() > 1 || self.plan.is_deaf {
+        if self.plan.family == Family::Several || self.nodes.len() > 1 || self.plan.loses_all_messages {
             return Ok(());
         }
         let mut asking = BTreeSet::new();
         for (number, client) in self.clients.iter().enumerate() {
             if client.is_connected() {
                 let waiting = client.tasks.iter().filter_map(Task::wants);
-                asking.extend(waiting.filter_map(|(ticket, _)| self.owned.asked_as(number, ticket, name)));
+                asking.extend(waiting.filter_map(|(ticket, _)| self.owned.owner_of(number, ticket, name)));
             }
         }
         let holders = self.holders(0, name);
         let holders: BTreeSet<usize> = holders.iter().map(|(owner, _)| self.owner(owner)).collect();
-        self.progress.untold(name, &(&holders & &asking), self.now)
+        self.progress.check_unreported(name, &(&holders & &asking), self.now)
     }
 
     /// Checks I6 if some callers request several locks: if callers wait only for each other, one of them must be
     /// served.
-    fn look_at_callers(&mut self) -> Checked {
+    fn check_callers(&mut self) -> Checked {
         let callers = self.callers_to_be_served();
         self.progress.waiting(&callers, self.now)
     }
@@ -178,7 +178,7 @@ impl World {
             // A caller that queues behind one that cannot be served cannot be served either.
             let mut left = Vec::new();
             for (caller, is_served) in callers.iter().zip(&served) {
-                let stands_behind = |other: &Caller| {
+                let queues_behind = |other: &Caller| {
                     let same = |(name, kind): &Lock| {
                         let own = caller.2.iter();
                         own.clone()
@@ -187,7 +187,7 @@ impl World {
                     other.0 == caller.0 && other.2.iter().any(same)
                 };
                 let mut others = callers.iter().zip(&served);
-                if *is_served && !others.any(|(other, served)| !served && stands_behind(other)) {
+                if *is_served && !others.any(|(other, served)| !served && queues_behind(other)) {
                     left.push(caller.clone());
                 }
             }
@@ -201,17 +201,21 @@ impl World {
     /// Returns whether only the waiters in `beside` keep a caller waiting.
     fn may_be_served(&mut self, caller: &Caller, beside: &[Caller]) -> bool {
         caller.2.iter().all(|(name, kind)| {
-            if self.stands_behind_forced(caller.0, *name) || self.is_held_here(caller.0, *name) {
+            if self.queues_behind_forced(caller.0, *name) || self.is_held_here(caller.0, *name) {
                 return false;
             }
             let group = Record::of(*kind).group();
-            let believed: Vec<Kind> = self.believed(*name, group).into_iter().map(|(kind, ..)| kind).collect();
-            if !admits(*kind, &believed) {
+            let valid_holds: Vec<Kind> = self
+                .valid_holds(*name, group)
+                .into_iter()
+                .map(|(kind, ..)| kind)
+                .collect();
+            if !admits(*kind, &valid_holds) {
                 return false;
             }
             let mut taken: BTreeMap<usize, Kind> = BTreeMap::new();
             for (client, ticket, locks) in beside {
-                let owner = self.owned.asked_as(*client, *ticket, *name);
+                let owner = self.owned.owner_of(*client, *ticket, *name);
                 let kind = locks.iter().find(|(of, _)| of == name).map(|(_, kind)| *kind);
                 taken.extend(owner.zip(kind));
             }
@@ -239,8 +243,8 @@ impl World {
 
     /// Returns the holds of a name that holders rely on: the kind, and the length by which the client renews them, if
     /// it does. Holds that an operator has removed are left out.
-    fn believed(&self, name: usize, group: Group) -> Vec<(Kind, Option<Micros>)> {
-        let (mut holds, mut believed) = (Vec::new(), Vec::new());
+    fn valid_holds(&self, name: usize, group: Group) -> Vec<(Kind, Option<Micros>)> {
+        let (mut holds, mut valid_holds) = (Vec::new(), Vec::new());
         for ((client, _), lease) in self.ledger.live() {
             let Some(kind) = lease.kind_of(name).filter(|_| !holds.contains(&lease.hold)) else {
                 continue;
@@ -250,16 +254,16 @@ impl World {
             }
             // A re-entered member of a composite lock has no second record.
             let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_part((name, kind));
-            if is_believed(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
+            if is_valid(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
                 holds.push(lease.hold);
-                believed.push((kind, lease.renewed));
+                valid_holds.push((kind, lease.renewed));
             }
         }
-        believed
+        valid_holds
     }
 
     /// Checks I5 for every owner on record whose client is connected and can release it.
-    fn look_at_records(&mut self, name: usize) -> Checked {
+    fn check_records(&mut self, name: usize) -> Checked {
         if self.plan.tier.keeps_records() {
             return Ok(());
         }
@@ -268,11 +272,12 @@ impl World {
             for (id, _) in self.holders(node, name) {
                 let is_there = |client: &Client| client.is_connected() && id.starts_with(client.id.as_bytes());
                 if let Some(client) = self.clients.iter().position(is_there) {
-                    let is_stray = self.is_nobodys(client, name);
+                    let is_unwanted = self.is_unwanted_name(client, name);
                     let owner = self.owner(&id);
                     let longest = self.plan.timeout();
                     let longest = longest + longest / 100;
-                    self.owned.seen(owner, is_stray, settled, longest, self.now)?;
+                    self.owned
+                        .check_record(owner, is_unwanted, settled, longest, self.now)?;
                 }
             }
         }
@@ -280,7 +285,7 @@ impl World {
     }
 
     /// Checks I5 even while faults strike, for an owner whose client could have released its record by now.
-    fn look_at_rough_records(&mut self, name: usize) -> Checked {
+    fn check_rough_records(&mut self, name: usize) -> Checked {
         // A waiter in the server's queue that gave up is released only when the client sees that it was granted the
         // lock.
         if self.plan.tier.keeps_records() || self.plan.names[name].contains(&Kind::Fair) {
@@ -294,55 +299,55 @@ impl World {
                 let of = (number, client);
                 let clear = self.following.clear_since(of, (node, &self.nodes[node]), self.now);
                 let Some(clear) = clear else { continue };
-                let is_stray = self.is_nobodys(number, name);
+                let is_unwanted = self.is_unwanted_name(number, name);
                 let owner = self.owner(&id);
                 let longest = self.plan.timeout();
                 let longest = longest + longest / 100;
-                self.owned.seen(owner, is_stray, clear, longest, self.now)?;
+                self.owned.check_record(owner, is_unwanted, clear, longest, self.now)?;
             }
         }
         Ok(())
     }
 
     /// Returns whether no caller of a client holds or requests a name.
-    fn is_nobodys(&self, client: usize, name: usize) -> bool {
+    fn is_unwanted_name(&self, client: usize, name: usize) -> bool {
         let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
         let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
         let wants_it = waiting.flat_map(|(_, locks)| locks).any(|(of, _)| *of == name);
-        !has_it && !wants_it && !self.owned.may_lapse(client, name, self.now)
+        !has_it && !wants_it && !self.owned.may_have_record(client, name, self.now)
     }
 
-    fn sight(&mut self, name: usize, group: Group) -> Result<Sight, Broken> {
+    fn name_state(&mut self, name: usize, group: Group) -> Result<NameState, Broken> {
         let of_group: Vec<Record> = self
             .records(name)
             .into_iter()
             .filter(|of| of.group() == group)
             .collect();
         let held = of_group.iter().map(|record| self.holders_of(0, name, *record).len());
-        let mut sight = Sight {
+        let mut name_state = NameState {
             waiters: 0,
             records: held.sum(),
-            believed: 0,
-            watched: 0,
+            valid: 0,
+            renewed: 0,
             longest_lease: 0,
         };
-        let believed = self.believed(name, group);
-        sight.believed = believed.len();
-        for length in believed.iter().filter_map(|(_, renewed)| *renewed) {
-            sight.watched += 1;
-            sight.longest_lease = sight.longest_lease.max(length);
+        let valid_holds = self.valid_holds(name, group);
+        name_state.valid = valid_holds.len();
+        for length in valid_holds.iter().filter_map(|(_, renewed)| *renewed) {
+            name_state.renewed += 1;
+            name_state.longest_lease = name_state.longest_lease.max(length);
         }
-        let kinds: Vec<Kind> = believed.iter().map(|(kind, ..)| *kind).collect();
+        let kinds: Vec<Kind> = valid_holds.iter().map(|(kind, ..)| *kind).collect();
         for record in of_group {
             let node = &mut self.nodes[0];
             let is_there = node.pttl(record.key(self.names[name].as_str()).as_bytes(), self.now) != -2;
-            if record.is_bare() && sight.records == 0 && is_there {
+            if record.is_bare() && name_state.records == 0 && is_there {
                 broken("I3", format!("name {name} has a record without owner"))?;
             }
         }
         if self.nodes.len() > 1 {
             // With RedLock each server has its own owner id.
-            sight.records = sight.watched;
+            name_state.records = name_state.renewed;
         }
         // Waiters for several locks, and waiters behind them, have a check of their own.
         let wanted = match self.plan.family {
@@ -359,15 +364,15 @@ impl World {
                 waiters += 1;
             }
         }
-        sight.waiters = waiters;
-        Ok(sight)
+        name_state.waiters = waiters;
+        Ok(name_state)
     }
 
     /// Returns the kinds that the first waiters of each connected client request for a name.
     fn first_wanted(&self, name: usize) -> Vec<Kind> {
         let mut wanted = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
-            if !client.is_connected() || self.stands_behind_forced(number, name) || self.is_held_here(number, name) {
+            if !client.is_connected() || self.queues_behind_forced(number, name) || self.is_held_here(number, name) {
                 continue;
             }
             let mut first = BTreeMap::new();
@@ -424,7 +429,7 @@ impl World {
 }
 
 /// Returns whether releases of a lock of this kind are published on this channel.
-fn is_told_on(kind: Kind, channel: &str) -> bool {
+fn is_published_on(kind: Kind, channel: &str) -> bool {
     match kind {
         Kind::Mutex => channel.ends_with("}:channel"),
         Kind::Read | Kind::Write => channel.ends_with("}:rw-channel"),

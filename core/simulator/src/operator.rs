@@ -3,14 +3,14 @@
 use steadlock_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 
 use crate::checks::{
-    Broken, Checked, PermitsStanding, Said, broken, check_forced, check_inspected, check_next, check_undisturbed,
-    is_believed, shown,
+    Broken, Checked, PermitReply, PermitsStanding, broken, check_forced, check_inspected, check_next,
+    check_undisturbed, is_valid, shown,
 };
 use crate::kinds::{self, Family, Role, role};
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
 use crate::records::{Group, OnRecord, Record, Standing};
-use crate::task::{Task, Wish};
+use crate::task::{Request, Task};
 use crate::trace::Line;
 use crate::world::World;
 
@@ -53,7 +53,7 @@ impl World {
         let ticket = session.inspect(kind, &self.names[name], now);
         self.did(Operation::Inspect);
         self.note(Line::Inspects { client, task, ticket });
-        self.waits(client, task, ticket, Wish::Operator { name, kind })
+        self.waits(client, task, ticket, Request::Operator { name, kind })
     }
 
     fn forces(&mut self, client: usize, task: usize, (name, kind): Lock) -> Checked {
@@ -63,7 +63,7 @@ impl World {
         };
         let ticket = session.force_release(kind, &self.names[name], now);
         self.did(Operation::ForceRelease);
-        self.operators.wishes(client, self.nodes.len());
+        self.operators.requested(client, self.nodes.len());
         self.note(Line::Forces {
             client,
             task,
@@ -71,7 +71,7 @@ impl World {
             name,
             kind,
         });
-        self.waits(client, task, ticket, Wish::Operator { name, kind })
+        self.waits(client, task, ticket, Request::Operator { name, kind })
     }
 
     fn sets_limit(&mut self, client: usize, task: usize, name: usize, limit: u32) -> Checked {
@@ -89,15 +89,21 @@ impl World {
             limit,
         });
         let kind = Kind::Semaphore(permits);
-        self.waits(client, task, ticket, Wish::Operator { name, kind })
+        self.waits(client, task, ticket, Request::Operator { name, kind })
     }
 
     /// Checks the error of an operator's request.
-    pub(crate) fn check_operator(&self, client: usize, ticket: Ticket, (name, kind): Lock, said: ErrorKind) -> Checked {
+    pub(crate) fn check_operator(
+        &self,
+        client: usize,
+        ticket: Ticket,
+        (name, kind): Lock,
+        reply: ErrorKind,
+    ) -> Checked {
         // A client that is still connected to a demoted server must first find that out.
         let since = self.now.saturating_sub(self.plan.timeout());
         let is_heard = self.following.reaches((client, &self.clients[client]), since);
-        let is_right = match said {
+        let is_right = match reply {
             ErrorKind::Closed => true,
             ErrorKind::Unavailable => !self.is_settled() || !is_heard || self.may_have_open_breakers(),
             ErrorKind::Misconfigured => self.collides(name, kind),
@@ -108,7 +114,7 @@ impl World {
         }
         broken(
             "I9",
-            format!("client {client}: {ticket:?} of an operator failed with {said:?}"),
+            format!("client {client}: {ticket:?} of an operator failed with {reply:?}"),
         )
     }
 
@@ -134,15 +140,15 @@ impl World {
     /// Returns whether an operator has removed the record of this lock from a lease, or from a hold around it.
     pub(crate) fn is_forced(&self, lease: &Lease, name: usize) -> bool {
         let holds = lease.around.iter().copied().chain([lease.hold]);
-        self.operators.has_taken(name, holds)
+        self.operators.has_removed(name, holds)
     }
 
     /// Returns whether callers of a client may wait for a hold that an operator has removed without the client
     /// noticing.
-    pub(crate) fn stands_behind_forced(&self, client: usize, name: usize) -> bool {
+    pub(crate) fn queues_behind_forced(&self, client: usize, name: usize) -> bool {
         let held = self.ledger.of(client).map(|(_, lease)| lease);
         let mut forced = held.filter(|lease| lease.kind_of(name).is_some() && self.is_forced(lease, name));
-        forced.any(|lease| is_believed(lease, self.clocks[client], self.now))
+        forced.any(|lease| is_valid(lease, self.clocks[client], self.now))
     }
 
     /// Reads the records before a script runs.
@@ -203,14 +209,14 @@ impl World {
                 // The owner's own permits do not count, unless this attempt was granted new ones.
                 let after = self.permits_standing(node, name, kinds::owner(call).filter(|_| !is_yes));
                 if let Some(wanted) = kinds::permits(call) {
-                    let said = match result {
-                        Ok(_) if is_yes => Said::Granted,
-                        Ok(_) => Said::Held,
-                        Err(CallError::Server { code, .. }) if code == "STEADLOCK_LIMIT" => Said::OtherLimit,
-                        Err(_) => Said::Failed,
+                    let reply = match result {
+                        Ok(_) if is_yes => PermitReply::Granted,
+                        Ok(_) => PermitReply::Held,
+                        Err(CallError::Server { code, .. }) if code == "STEADLOCK_LIMIT" => PermitReply::OtherLimit,
+                        Err(_) => PermitReply::Failed,
                     };
                     self.operators
-                        .asked_for_permits(name, wanted, (permits, &after), said, keeps_records)?;
+                        .check_permits(name, wanted, (permits, &after), reply, keeps_records)?;
                 }
             }
             (Role::Limit, Some(permits)) if result.is_ok() => {
@@ -292,28 +298,27 @@ impl World {
             let waiting = self.clients[client].tasks.iter().filter_map(Task::asks_for);
             let waiting = waiting.filter(|(_, locks)| locks.iter().any(|(of, kind)| *of == name && is_its(*kind)));
             let meant = |(ticket, locks): &(Ticket, &[Lock])| {
-                let known = self.owned.asked_as(client, *ticket, name);
+                let known = self.owned.owner_of(client, *ticket, name);
                 locks.len() > 1 || known.is_none_or(is_it)
             };
             let waiting: Vec<Ticket> = waiting.filter(meant).map(|(ticket, _)| ticket).collect();
             for hold in holds {
-                self.operators.took(hold, name);
+                self.operators.removed(hold, name);
             }
             for ticket in waiting {
-                self.operators.took_early(client, ticket, name);
+                self.operators.removed_before_grant(client, ticket, name);
             }
         }
     }
 
     /// Checks I9 for holders whose lock an operator has removed.
-    pub(crate) fn look_at_forced(&mut self) -> Checked {
+    pub(crate) fn check_forced_holds(&mut self) -> Checked {
         let mut seen = Vec::new();
         for ((client, _), lease) in self.ledger.live() {
             for (name, kind) in &lease.locks {
                 let Some(length) = lease.renewed else { continue };
-                if self.operators.has_taken(*name, [lease.hold].into_iter()) {
-                    let knows =
-                        !is_believed(lease, self.clocks[client], self.now) || !self.clients[client].is_connected();
+                if self.operators.has_removed(*name, [lease.hold].into_iter()) {
+                    let knows = !is_valid(lease, self.clocks[client], self.now) || !self.clients[client].is_connected();
                     seen.push((client, lease.hold, (*name, *kind), knows, length));
                 }
             }

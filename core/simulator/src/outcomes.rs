@@ -3,29 +3,29 @@
 use std::collections::BTreeSet;
 
 use steadlock_protocol::{
-    Error, ErrorKind, Event as Told, Grant, Holder, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token,
+    Error, ErrorKind, Event as SessionEvent, Grant, Holder, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token,
 };
 
 use crate::acquiring::check_not_owner;
 use crate::checks::{
-    Checked, broken, check_backing, check_degraded_grant, check_levels, check_refusal, check_skipped, is_believed,
+    Checked, broken, check_backing, check_degraded_grant, check_levels, check_refusal, check_skipped, is_valid,
 };
 use crate::kinds::Family;
 use crate::ledger::Lock;
 use crate::operation::Operation;
 use crate::plan::micros;
 use crate::records::Record;
-use crate::task::{Task, Wish};
+use crate::task::{Request, Task};
 use crate::time::MS;
 use crate::trace::Line;
 use crate::world::World;
 
 impl World {
     /// Handles an event of a session.
-    pub(crate) fn told(&mut self, client: usize, event: Told) -> Checked {
+    pub(crate) fn on_event(&mut self, client: usize, event: SessionEvent) -> Checked {
         match event {
-            Told::Completed { ticket, outcome } => self.completed(client, ticket, outcome),
-            Told::Lost { lease, reason } => {
+            SessionEvent::Completed { ticket, outcome } => self.completed(client, ticket, outcome),
+            SessionEvent::Lost { lease, reason } => {
                 self.note(Line::lost(client, lease, reason));
                 self.signals.lost(client, lease, &self.ledger)?;
                 let renewed = self.ledger.get(client, lease).and_then(|held| held.renewed);
@@ -47,11 +47,11 @@ impl World {
                     held.locks.clone()
                 });
                 for (name, _) in lost.unwrap_or_default() {
-                    self.signals.nobody_had_to_ask(client, name, self.now);
+                    self.signals.on_hold_ended(client, name, self.now);
                 }
-                self.lapses(client, lease, reason)
+                self.on_lost(client, lease, reason)
             }
-            Told::Renewed { lease, deadline } => {
+            SessionEvent::Renewed { lease, deadline } => {
                 self.note(Line::Renewed {
                     client,
                     lease,
@@ -60,16 +60,16 @@ impl World {
                 if let Some(held) = self.ledger.get_mut(client, lease) {
                     held.deadline = deadline;
                 }
-                self.believes(client, lease)?;
-                self.is_backed(client, lease)
+                self.check_exclusion(client, lease)?;
+                self.check_backed(client, lease)
             }
         }
     }
 
     /// Checks a lease that was granted or renewed.
-    fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
+    fn check_exclusion(&mut self, client: usize, lease: LeaseId) -> Checked {
         self.exclusion
-            .believes(client, lease, &self.ledger, &self.operators, &self.clocks, self.now)
+            .check_lease(client, lease, &self.ledger, &self.operators, &self.clocks, self.now)
     }
 
     /// Checks that every valid lease of this name has a record that lasts as long as the lease.
@@ -81,19 +81,19 @@ impl World {
             .map(|(whose, _)| whose)
             .collect();
         for (client, lease) in of_name {
-            self.is_backed(client, lease)?;
+            self.check_backed(client, lease)?;
         }
         Ok(())
     }
 
     /// Checks that every lock of a valid lease has a record that lasts as long as the lease.
-    fn is_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
+    fn check_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
         let is_promised = self.exclusion.is_promised;
         let held = self.ledger.get(client, lease).filter(|_| is_promised);
         let Some(held) = held else {
             return Ok(());
         };
-        if !is_believed(held, self.clocks[client], self.now) {
+        if !is_valid(held, self.clocks[client], self.now) {
             return Ok(());
         }
         // A holder relies on a lock that an operator has removed until it learns of the loss.
@@ -111,7 +111,7 @@ impl World {
                 let owners = self.holders_of(node, name, Record::of(kind)).into_iter();
                 let own = owners.filter(|(owner, _)| owner.starts_with(self.clients[client].id.as_bytes()));
                 let own = own.map(|(_, left)| left.unsigned_abs() * MS + MS);
-                left.extend(own.max().map(|left| self.nodes[node].lasts(left)));
+                left.extend(own.max().map(|left| self.nodes[node].true_duration(left)));
             }
             check_backing((client, lease, name), until - self.now, left, self.nodes.len())?;
         }
@@ -122,10 +122,10 @@ impl World {
         self.signals.completed(client, ticket)?;
         let is_its = |task: &Task| task.waits_for(ticket);
         let task = self.clients[client].tasks.iter().position(is_its);
-        let wish = task.and_then(|task| self.clients[client].tasks[task].waits.take());
-        let refused = match (&outcome, &wish) {
+        let request = task.and_then(|task| self.clients[client].tasks[task].waits.take());
+        let refused = match (&outcome, &request) {
             (Outcome::Granted(_), _) => None,
-            (_, Some((_, wish))) => Some(wish.clone()),
+            (_, Some((_, request))) => Some(request.clone()),
             _ => None,
         };
         match outcome {
@@ -139,30 +139,30 @@ impl World {
                     levels: grant.levels,
                 });
                 self.following.granted(client, grant.lease, self.now);
-                if let (Some(task), Some((_, wish))) = (task, wish) {
-                    self.is_granted(client, (task, ticket), &grant, wish)?;
+                if let (Some(task), Some((_, request))) = (task, request) {
+                    self.on_granted(client, (task, ticket), &grant, request)?;
                 }
             }
             Outcome::NotGranted(error) if error.is_skipped() => {
                 self.note(Line::NotGranted { client, ticket });
                 self.did(Operation::Skipped);
-                if let Some((_, Wish::Acquire { on_unavailable, .. })) = wish {
+                if let Some((_, Request::Acquire { on_unavailable, .. })) = request {
                     check_skipped(client, ticket, on_unavailable)?;
                 }
             }
             Outcome::NotGranted(error) => {
                 check_name(client, ticket, error.holder())?;
                 self.note(Line::NotGranted { client, ticket });
-                if let Some((_, Wish::Acquire { is_wrong: true, .. })) = wish {
+                if let Some((_, Request::Acquire { is_wrong: true, .. })) = request {
                     broken("I9", format!("client {client}: {ticket:?} waited for itself"))?;
                 }
-                if let Some((_, Wish::Acquire { bounded: false, .. })) = wish {
+                if let Some((_, Request::Acquire { bounded: false, .. })) = request {
                     broken(
                         "I9",
                         format!("client {client}: {ticket:?} waits without bound and is told: held"),
                     )?;
                 }
-                if let Some((_, Wish::Acquire { locks, .. })) = &wish
+                if let Some((_, Request::Acquire { locks, .. })) = &request
                     && let [(name, kind)] = locks.as_slice()
                     && !kind.is_exclusive()
                     && !self.comes_after_others(client, (*name, *kind))
@@ -177,7 +177,7 @@ impl World {
             }),
             Outcome::Released(how) => {
                 self.note(Line::released(client, ticket, how));
-                if let Some((_, Wish::Refusal)) = wish {
+                if let Some((_, Request::Refusal)) = request {
                     check_not_owner(client, None)?;
                 }
             }
@@ -187,11 +187,11 @@ impl World {
                     ticket,
                     deadline,
                 });
-                if let Some((_, Wish::Refusal)) = wish {
+                if let Some((_, Request::Refusal)) = request {
                     check_not_owner(client, None)?;
                 }
-                let lease = match wish {
-                    Some((_, Wish::Extend(lease))) => self.ledger.get(client, lease),
+                let lease = match request {
+                    Some((_, Request::Extend(lease))) => self.ledger.get(client, lease),
                     _ => None,
                 };
                 if let Some(held) = lease.filter(|held| !held.lost && held.deadline < deadline) {
@@ -210,32 +210,32 @@ impl World {
                 check_name(client, ticket, error.holder())?;
                 let kind = error.kind();
                 self.note(Line::Failed { client, ticket, kind });
-                match &wish {
-                    Some((_, Wish::Acquire { is_wrong, locks, .. })) => {
+                match &request {
+                    Some((_, Request::Acquire { is_wrong, locks, .. })) => {
                         let may_disagree = locks.iter().any(|lock| self.may_disagree(*lock));
                         check_refusal(client, ticket, kind, *is_wrong, may_disagree)?;
-                        self.check_may_ask_again(client, ticket, kind, wish.as_ref())?;
+                        self.check_may_ask_again(client, ticket, kind, request.as_ref())?;
                         if kind == ErrorKind::Misconfigured {
                             for (name, kind) in locks {
                                 self.progress.granted(*name, *kind);
                             }
                         }
                     }
-                    Some((_, Wish::Operator { name, kind: of })) => {
+                    Some((_, Request::Operator { name, kind: of })) => {
                         self.check_operator(client, ticket, (*name, *of), kind)?;
                     }
-                    Some((_, Wish::Refusal)) => check_not_owner(client, Some(kind))?,
+                    Some((_, Request::Refusal)) => check_not_owner(client, Some(kind))?,
                     _ => {}
                 }
                 // Replies that always come too late are not silence of the server.
                 let is_silence = kind == ErrorKind::Unavailable && !is_too_slow(&error);
                 if is_silence
                     && self.plan.breaker.is_none()
-                    && let Some((_, wish)) = &wish
+                    && let Some((_, request)) = &request
                 {
-                    self.check_silence(client, ticket, wish)?;
+                    self.check_silence(client, ticket, request)?;
                 }
-                let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
+                let is_unbounded = matches!(request, Some((_, Request::Acquire { bounded: false, .. })));
                 let since = self.now.saturating_sub(micros(self.plan.poll.1) + self.plan.timeout());
                 let is_heard = self.following.reaches((client, &self.clients[client]), since);
                 let is_heard = is_heard && !self.may_have_open_breakers();
@@ -248,7 +248,7 @@ impl World {
             }
         }
         self.owned.refused(client, ticket, self.now);
-        if let Some(Wish::Acquire { locks, .. }) = &refused {
+        if let Some(Request::Acquire { locks, .. }) = &refused {
             self.gave_up(locks);
         }
         if let Some(task) = task {
@@ -260,15 +260,21 @@ impl World {
     /// Returns whether other callers of this client wait for permits, which a single attempt must not overtake.
     fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
         let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
-        let waiting = self.clients[client].tasks.iter().filter(|task| !task.asks_alone());
+        let waiting = self.clients[client].tasks.iter().filter(|task| !task.bypasses_queue());
         Record::of(kind) == Record::Permits
             && waiting
                 .filter_map(Task::wants)
                 .any(|(_, locks)| locks.iter().any(is_it))
     }
 
-    fn is_granted(&mut self, client: usize, (task, ticket): (usize, Ticket), grant: &Grant, wish: Wish) -> Checked {
-        let Wish::Acquire {
+    fn on_granted(
+        &mut self,
+        client: usize,
+        (task, ticket): (usize, Ticket),
+        grant: &Grant,
+        request: Request,
+    ) -> Checked {
+        let Request::Acquire {
             locks,
             inside,
             renewed,
@@ -276,7 +282,7 @@ impl World {
             fencing,
             on_unavailable,
             ..
-        } = wish
+        } = request
         else {
             return broken(
                 "I9",
@@ -326,10 +332,10 @@ impl World {
         if inside.is_none() {
             self.progress.served();
         }
-        self.believes(client, grant.lease)?;
-        self.is_backed(client, grant.lease)?;
+        self.check_exclusion(client, grant.lease)?;
+        self.check_backed(client, grant.lease)?;
         if inside.is_none() && locks.len() > 1 && !grant.degraded {
-            self.has_all(client, &locks)?;
+            self.check_all_on_record(client, &locks)?;
         }
         if self.clients[client].tasks[task].context.is_none() {
             return Ok(());
@@ -338,8 +344,10 @@ impl World {
         let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
         let leases = self.clients[client].tasks[task].leases.iter().copied();
         let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
-        let said = grant.levels.saturating_sub(self.wholes_around(client, task, &locks));
-        check_levels(client, task, (said, Some(grant.lease)), &leases)
+        let reported = grant
+            .levels
+            .saturating_sub(self.composites_around(client, task, &locks));
+        check_levels(client, task, (reported, Some(grant.lease)), &leases)
     }
 
     /// Returns the names of a lease that no server granted.
@@ -369,7 +377,7 @@ impl World {
     }
 
     /// Returns how many composite locks of a task have this lock as a member. Each of them is also a level of the lock.
-    fn wholes_around(&self, client: usize, task: usize, locks: &[Lock]) -> u32 {
+    fn composites_around(&self, client: usize, task: usize, locks: &[Lock]) -> u32 {
         let [lock] = locks else { return 0 };
         let leases = self.clients[client].tasks[task].leases.iter();
         let held = leases.filter_map(|lease| self.ledger.get(client, *lease));
@@ -391,14 +399,14 @@ impl World {
             if locks.len() > 1 {
                 let named = self.named(locks);
                 let all = Subject::All(named);
-                let said = (session.levels(&all, context), session.innermost(&all, context));
-                check_levels(client, task, said, &self.on_side(client, task, locks))?;
+                let reported = (session.levels(&all, context), session.innermost(&all, context));
+                check_levels(client, task, reported, &self.on_side(client, task, locks))?;
             }
             // A member of a composite lock is not held by itself.
             for (name, kind) in locks {
                 let one = Subject::One(*kind, self.names[*name].clone());
-                let said = (session.levels(&one, context), session.innermost(&one, context));
-                check_levels(client, task, said, &self.on_side(client, task, &[(*name, *kind)]))?;
+                let reported = (session.levels(&one, context), session.innermost(&one, context));
+                check_levels(client, task, reported, &self.on_side(client, task, &[(*name, *kind)]))?;
             }
         }
         Ok(())

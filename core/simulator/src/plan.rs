@@ -16,7 +16,7 @@ pub(crate) enum Tier {
     /// One primary that keeps its data. At most one holder is promised, whatever happens to clients, connections and
     /// messages.
     Sound,
-    /// Strangers delete records or empty the server.
+    /// Other programs delete records or empty the server.
     Tampered,
     /// The server's clock is set forward and back.
     Stepped,
@@ -92,7 +92,7 @@ pub(crate) struct ClientPlan {
 
 /// The limits of one call. Shipped scripts have higher ones; with low limits, histories reach them.
 #[derive(Clone, Debug)]
-pub(crate) struct Most {
+pub(crate) struct CallLimits {
     /// The number of dead waiters that a script of the fair lock skips.
     pub(crate) dead: u64,
     /// The number of ended holds that a script removes.
@@ -101,7 +101,7 @@ pub(crate) struct Most {
     pub(crate) waiters: usize,
 }
 
-impl Most {
+impl CallLimits {
     fn new(random: &mut Random) -> Self {
         Self {
             dead: random.pick(&[1, 2, 32]),
@@ -146,13 +146,13 @@ pub(crate) struct Plan {
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
     /// The limits of one call.
-    pub(crate) most: Most,
+    pub(crate) call_limits: CallLimits,
     /// The shortest and the longest time that a message takes without a fault.
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
     pub(crate) operators: Operators,
     /// Whether no message ever arrives, even when everything else is calm.
-    pub(crate) is_deaf: bool,
+    pub(crate) loses_all_messages: bool,
     /// The faults that strike at random times, with the mean time between two strikes.
     pub(crate) timed: Vec<(Fault, Micros)>,
     /// The time of the last possible fault.
@@ -164,7 +164,7 @@ pub(crate) struct Plan {
     /// The circuit breakers of the clients, if they have them.
     pub(crate) breaker: Option<Breaker>,
     /// Whether clients write their identity to the servers.
-    pub(crate) are_named: bool,
+    pub(crate) write_identities: bool,
 }
 
 impl Plan {
@@ -241,10 +241,10 @@ impl Plan {
             crowd,
             nodes,
             drifts: (0..nodes).map(|_| rates.draw(random)).collect(),
-            is_deaf: random.chance(60),
+            loses_all_messages: random.chance(60),
             clients,
             command_timeout,
-            most: Most::new(random),
+            call_limits: CallLimits::new(random),
             poll: (Duration::from_millis(500), Duration::from_millis(750)),
             latency: (50, random.pick(latencies)),
             odds,
@@ -254,7 +254,7 @@ impl Plan {
             work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND + longer,
             think: random.pick(thoughts) * MS,
             breaker: breaker(random),
-            are_named: random.chance(500),
+            write_identities: random.chance(500),
         }
     }
 

@@ -4,13 +4,13 @@ use steadlock_protocol::Lane;
 
 /// The connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Line {
+pub(crate) enum ConnectionKind {
     Commands = 0,
     Renewals = 1,
     Messages = 2,
 }
 
-impl Line {
+impl ConnectionKind {
     pub(crate) const ALL: [Self; 3] = [Self::Commands, Self::Renewals, Self::Messages];
 
     pub(crate) const fn of(lane: Lane) -> Self {
@@ -34,6 +34,6 @@ impl Line {
 pub(crate) struct Route {
     pub(crate) client: usize,
     pub(crate) node: usize,
-    pub(crate) line: Line,
+    pub(crate) connection: ConnectionKind,
     pub(crate) epoch: u64,
 }

@@ -22,7 +22,7 @@ impl World {
             self.struck(Fault::LostCall, client);
             return Ok(());
         }
-        if is_current && self.is_rough && self.choices.line(route).chance(self.plan.odds.lost_call) {
+        if is_current && self.is_rough && self.choices.connection(route).chance(self.plan.odds.lost_call) {
             self.struck(Fault::LostCall, client);
             self.cut(route);
             return Ok(());
@@ -51,7 +51,7 @@ impl World {
         for (listener, delivery) in self.nodes[node].published() {
             self.publish(listener, node, &delivery.channel, &delivery.payload);
         }
-        if !is_current || (self.is_rough && self.choices.line(route).chance(self.plan.odds.lost_reply)) {
+        if !is_current || (self.is_rough && self.choices.connection(route).chance(self.plan.odds.lost_reply)) {
             self.struck(Fault::LostReply, client);
             if is_current {
                 self.cut(route);
@@ -62,7 +62,7 @@ impl World {
         let granted = kinds::owner(call).filter(|_| is_granted);
         let granted = granted.map(|owner| self.owner(owner));
         let delay = self.delay(Fault::DelayedReply, self.plan.odds.delayed_reply, route);
-        let at = self.travels(route, 1, delay);
+        let at = self.arrival_time(route, 1, delay);
         self.schedule_at(
             at,
             Event::Reply {
@@ -115,7 +115,7 @@ impl World {
             check_full(call, &holders.flatten().collect::<Vec<_>>(), error)?;
         }
         if let Some((name, kept_out)) = kept_out {
-            self.freed(node, name, kept_out);
+            self.on_freed(node, name, kept_out);
         }
         if let (Some(name), Some(there)) = (name, there) {
             self.check_after(node, name, call, (&there, had_it), &result)?;
@@ -180,7 +180,9 @@ impl World {
         let after = self.standing(node, name);
         let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
         let now = self.nodes[node].clock(self.now).as_micros();
-        let granted = self.line.ran(name, (before, &after), (&callers.0, callers.1), now)?;
+        let granted = self
+            .fair_queue
+            .ran(name, (before, &after), (&callers.0, callers.1), now)?;
         self.check_next(node, name, call, (before, &after))?;
         let token = after.token.filter(|token| Some(*token) != before.token);
         // A poll draws a token for a waiter that it finds granted.

@@ -11,9 +11,9 @@ thread_local! {
 }
 
 /// A store that is kept for reuse when its server is dropped.
-pub(crate) struct Lent(Option<Store>);
+pub(crate) struct PooledStore(Option<Store>);
 
-impl Lent {
+impl PooledStore {
     /// Returns an empty store.
     pub(crate) fn new() -> Self {
         let used = USED.with_borrow_mut(Vec::pop);
@@ -21,7 +21,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledStore {
     fn drop(&mut self) {
         if let Some(mut store) = self.0.take() {
             store.clear_for_reuse();
@@ -31,7 +31,7 @@ impl Drop for Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledStore {
     type Target = Store;
 
     fn deref(&self) -> &Store {
@@ -41,7 +41,7 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledStore {
     fn deref_mut(&mut self) -> &mut Store {
         self.0
             .as_mut()

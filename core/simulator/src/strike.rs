@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::node::FULL;
 use crate::records::Record;
-use crate::route::{Line, Route};
+use crate::route::{ConnectionKind, Route};
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
 use crate::world::World;
@@ -45,7 +45,7 @@ impl World {
             }
             Fault::TemporaryError => {
                 let code = random.pick(&["LOADING", "BUSY", FULL]);
-                if self.nodes[node].trouble.replace(code).is_none() {
+                if self.nodes[node].refusal.replace(code).is_none() {
                     self.struck(fault, node);
                     self.ends(fault, node, random.between(MS, 600 * MS));
                 }
@@ -59,7 +59,7 @@ impl World {
                 }
             }
             Fault::ClientCrash => self.crash(client),
-            Fault::Invention => self.invents(node, random),
+            Fault::Invention => self.publishes_false_messages(node, random),
             Fault::ClientClose => {
                 let of = &self.clients[client];
                 if of.session.is_some() && !of.paused && !of.closed {
@@ -88,7 +88,7 @@ impl World {
             }
             Fault::ClockForward => {
                 let by = random.between(MS, 20 * SECOND);
-                self.nodes[node].step += by.cast_signed();
+                self.nodes[node].clock_offset += by.cast_signed();
                 self.struck(fault, node);
             }
             Fault::ClockBack => {
@@ -97,7 +97,7 @@ impl World {
                 let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
                     self.nodes[node].set_back += by;
-                    self.nodes[node].step -= by;
+                    self.nodes[node].clock_offset -= by;
                     self.struck(fault, node);
                 }
             }
@@ -117,38 +117,38 @@ impl World {
         Ok(())
     }
 
-    fn ends(&mut self, fault: Fault, whom: usize, after: Micros) {
-        self.schedule(after, Event::Over { fault, whom });
+    fn ends(&mut self, fault: Fault, target: usize, after: Micros) {
+        self.schedule(after, Event::Over { fault, target });
     }
 
     /// Ends a fault.
-    pub(crate) fn strike_over(&mut self, fault: Fault, whom: usize) -> Checked {
-        self.note(trace::Line::Over { fault, whom });
+    pub(crate) fn strike_over(&mut self, fault: Fault, target: usize) -> Checked {
+        self.note(trace::Line::Over { fault, target });
         match fault {
             Fault::NodeStop => {
-                if std::mem::take(&mut self.nodes[whom].stopped) {
-                    self.following.hindered_all(whom, self.now);
+                if std::mem::take(&mut self.nodes[target].stopped) {
+                    self.following.hindered_all(target, self.now);
                 }
-                for event in std::mem::take(&mut self.nodes[whom].backlog) {
+                for event in std::mem::take(&mut self.nodes[target].backlog) {
                     self.happen(event)?;
                 }
             }
             Fault::TemporaryError => {
-                let was_in_trouble = self.nodes[whom].trouble.take().is_some();
-                self.serves_again(whom, was_in_trouble);
+                let was_refusing = self.nodes[target].refusal.take().is_some();
+                self.serves_again(target, was_refusing);
             }
             Fault::Demotion => {
-                let was_moving = std::mem::take(&mut self.nodes[whom].is_moving);
-                self.serves_again(whom, was_moving);
+                let was_moving = std::mem::take(&mut self.nodes[target].is_moving);
+                self.serves_again(target, was_moving);
             }
-            Fault::ClientPause => return self.resume(whom),
+            Fault::ClientPause => return self.resume(target),
             // The fault has already ended, when all faults ended.
-            Fault::Failover if self.nodes[whom].snapshot.is_none() => {}
+            Fault::Failover if self.nodes[target].snapshot.is_none() => {}
             Fault::Failover => {
-                self.nodes[whom].fail_over(self.now);
-                self.struck(fault, whom);
+                self.nodes[target].fail_over(self.now);
+                self.struck(fault, target);
                 for client in 0..self.clients.len() {
-                    self.disconnect(client, whom);
+                    self.disconnect(client, target);
                 }
             }
             _ => {}
@@ -183,12 +183,12 @@ impl World {
 
     fn disconnect(&mut self, client: usize, node: usize) {
         let mut was_open = false;
-        for line in Line::ALL {
-            let epoch = self.clients[client].wires[node].links[line as usize].epoch;
+        for connection in ConnectionKind::ALL {
+            let epoch = self.clients[client].wires[node].links[connection as usize].epoch;
             let route = Route {
                 client,
                 node,
-                line,
+                connection,
                 epoch,
             };
             let link = self.clients[client].link(route);
@@ -205,7 +205,7 @@ impl World {
     /// Closes a client: the session itself releases what its tasks held.
     pub(crate) fn close(&mut self, client: usize) -> Checked {
         self.clients[client].closed = true;
-        self.tell(client, |session, now| session.close(now))?;
+        self.input(client, |session, now| session.close(now))?;
         let left: Vec<_> = self.ledger.of(client).map(|(lease, _)| lease).collect();
         for lease in left {
             self.lets_go(client, lease);
@@ -224,12 +224,12 @@ impl World {
         }
         self.struck(Fault::ClientCrash, client);
         for node in 0..self.nodes.len() {
-            for line in Line::ALL {
-                let epoch = self.clients[client].wires[node].links[line as usize].epoch;
+            for connection in ConnectionKind::ALL {
+                let epoch = self.clients[client].wires[node].links[connection as usize].epoch;
                 self.break_off(Route {
                     client,
                     node,
-                    line,
+                    connection,
                     epoch,
                 });
             }

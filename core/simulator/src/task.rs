@@ -8,7 +8,7 @@ use crate::time::Micros;
 
 /// The request that a task waits for.
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Request {
     /// A hold. With `inside` it is one more level of that lease, or a read inside that write.
     Acquire {
         locks: Vec<Lock>,
@@ -39,13 +39,13 @@ pub(crate) enum Wish {
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) context: Option<Context>,
-    pub(crate) waits: Option<(Ticket, Wish)>,
+    pub(crate) waits: Option<(Ticket, Request)>,
     /// The leases of the task, outermost first.
     pub(crate) leases: Vec<LeaseId>,
     /// The last lease that it released.
-    pub(crate) given_back: Option<LeaseId>,
+    pub(crate) released_before: Option<LeaseId>,
     /// Fixed leases that were lost, with their locks. The task may still release or extend them.
-    pub(crate) lapsed: Vec<(LeaseId, Vec<Lock>)>,
+    pub(crate) expired: Vec<(LeaseId, Vec<Lock>)>,
 }
 
 impl Task {
@@ -55,8 +55,8 @@ impl Task {
             context: has_context.then(|| Context::from_u64(1 + number as u64)),
             waits: None,
             leases: Vec::new(),
-            given_back: None,
-            lapsed: Vec::new(),
+            released_before: None,
+            expired: Vec::new(),
         };
         of.tasks.iter().enumerate().map(task).collect()
     }
@@ -71,7 +71,7 @@ impl Task {
         match self.waits.as_ref()? {
             (
                 ticket,
-                Wish::Acquire {
+                Request::Acquire {
                     inside: None, locks, ..
                 },
             ) => Some((*ticket, locks)),
@@ -82,15 +82,15 @@ impl Task {
     /// Returns the same as [`wants`](Self::wants), and also a read that the task requests inside its write.
     pub(crate) fn asks_for(&self) -> Option<(Ticket, &[Lock])> {
         match self.waits.as_ref()? {
-            (ticket, Wish::Acquire { locks, .. }) => Some((*ticket, locks)),
+            (ticket, Request::Acquire { locks, .. }) => Some((*ticket, locks)),
             _ => None,
         }
     }
 
     /// Returns whether the task makes a single attempt for a lock that several can hold. Such an attempt does not
     /// queue.
-    pub(crate) fn asks_alone(&self) -> bool {
-        let Some((_, Wish::Acquire { once: true, locks, .. })) = &self.waits else {
+    pub(crate) fn bypasses_queue(&self) -> bool {
+        let Some((_, Request::Acquire { once: true, locks, .. })) = &self.waits else {
             return false;
         };
         matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive())

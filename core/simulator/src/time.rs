@@ -78,7 +78,7 @@ impl Clock {
     }
 
     /// Returns the true time in which the clock advances by this much, rounded up.
-    pub(crate) fn lasts(self, shown: Micros) -> Micros {
+    pub(crate) fn true_duration(self, shown: Micros) -> Micros {
         let rate = i128::from(1_000_000 + self.drift_ppm);
         u64::try_from((i128::from(shown) * 1_000_000 + rate - 1) / rate).unwrap_or(u64::MAX)
     }

@@ -9,14 +9,14 @@ use crate::checks::Checked;
 use crate::ledger::Lock;
 use crate::plan::micros;
 use crate::records::Record;
-use crate::task::Wish;
+use crate::task::Request;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
 use crate::world::World;
 
 impl World {
     /// Returns locks with which the task would wait for itself, by chance and if it holds any.
-    pub(crate) fn own_to_wait_for(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
+    pub(crate) fn own_to_request(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
         let of = &self.clients[client].tasks[task];
         let (_, lease) = (of.context?, *of.leases.last()?);
         let now = self.clients[client].clock.at(self.now);
@@ -30,8 +30,8 @@ impl World {
                 .copied()
                 .collect(),
         );
-        let is_majoritys = self.nodes.len() > 1;
-        if !is_relied_on || mutexes.is_empty() || (self.plan.family.takes_together() == 0 && !is_majoritys) {
+        let is_redlock = self.nodes.len() > 1;
+        if !is_relied_on || mutexes.is_empty() || (self.plan.family.takes_together() == 0 && !is_redlock) {
             return None;
         }
         let random = self.choices.task(client, task);
@@ -39,7 +39,7 @@ impl World {
             return None;
         }
         let own = random.pick(&mutexes);
-        if is_majoritys || held.len() > 1 {
+        if is_redlock || held.len() > 1 {
             return Some(vec![own]);
         }
         let names = 0..self.names.len();
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// Requests such locks for a task.
-    pub(crate) fn waits_for_its_own(&mut self, client: usize, task: usize, locks: Vec<Lock>) -> Checked {
+    pub(crate) fn requests_its_own(&mut self, client: usize, task: usize, locks: Vec<Lock>) -> Checked {
         let random = self.choices.task(client, task);
         let bounded = random.chance(500);
         let wait = bounded.then(|| Duration::from_micros(random.between(MS, 2 * SECOND)));
@@ -92,7 +92,7 @@ impl World {
             name,
             kind,
         });
-        let wish = Wish::Acquire {
+        let request = Request::Acquire {
             locks,
             inside,
             is_wrong: true,
@@ -102,11 +102,11 @@ impl World {
             fencing: true,
             on_unavailable: OnUnavailable::Fail,
         };
-        self.waits(client, task, ticket, wish)
+        self.waits(client, task, ticket, request)
     }
 
     /// Checks that a caller that was granted several locks has a record of each.
-    pub(crate) fn has_all(&mut self, client: usize, locks: &[Lock]) -> Checked {
+    pub(crate) fn check_all_on_record(&mut self, client: usize, locks: &[Lock]) -> Checked {
         if !self.is_settled() || self.plan.tier.keeps_records() {
             return Ok(());
         }
@@ -122,13 +122,13 @@ impl World {
     }
 
     /// Checks that a waiter without a bound fails with `Unavailable` only after a long silence of the server.
-    pub(crate) fn check_silence(&self, client: usize, ticket: Ticket, wish: &Wish) -> Checked {
-        let Wish::Acquire {
+    pub(crate) fn check_silence(&self, client: usize, ticket: Ticket, request: &Request) -> Checked {
+        let Request::Acquire {
             bounded: false,
             inside: None,
             locks,
             ..
-        } = wish
+        } = request
         else {
             return Ok(());
         };
@@ -136,10 +136,10 @@ impl World {
             .lease
             .max(micros(self.plan.poll.1) + self.plan.timeout());
         // Only with RedLock does the client hold a lock as a whole.
-        let is_majoritys = self.nodes.len() > 1;
-        let names = locks.iter().filter(|_| is_majoritys).map(|(name, _)| *name);
+        let is_redlock = self.nodes.len() > 1;
+        let names = locks.iter().filter(|_| is_redlock).map(|(name, _)| *name);
         // The difference of clocks is subtracted.
         self.signals
-            .heard_silence(client, ticket, names, longest - longest / 100, self.now)
+            .check_silence(client, ticket, names, longest - longest / 100, self.now)
     }
 }

@@ -46,7 +46,7 @@ pub(crate) enum Line {
         name: usize,
         kind: Kind,
     },
-    GivesBackAPart {
+    ReleasesMember {
         client: usize,
         task: usize,
         ticket: Ticket,
@@ -170,16 +170,16 @@ pub(crate) enum Line {
     },
     Faulty {
         fault: Fault,
-        whom: usize,
+        target: usize,
     },
     Over {
         fault: Fault,
-        whom: usize,
+        target: usize,
     },
     FaultsEnd,
     TasksEnd,
     AllClosed,
-    AllLapsed,
+    AllExpired,
 }
 
 impl Line {

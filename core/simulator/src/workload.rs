@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
-use crate::task::Wish;
+use crate::task::Request;
 use crate::time::{MS, Micros, SECOND};
 use crate::trace::Line;
 use crate::world::World;
@@ -35,8 +35,8 @@ impl World {
         self.check_task(client, task)?;
         let of = &self.clients[client].tasks[task];
         let (depth, is_closed) = (of.leases.len(), self.clients[client].closed);
-        if !of.lapsed.is_empty() && !self.is_ending && self.choices.task(client, task).chance(300) {
-            return self.comes_back(client, task);
+        if !of.expired.is_empty() && !self.is_ending && self.choices.task(client, task).chance(300) {
+            return self.uses_lost_lease(client, task);
         }
         if depth == 0 {
             return match self.is_ending || is_closed {
@@ -77,7 +77,7 @@ impl World {
             ticket,
             lease,
         });
-        self.waits(client, task, ticket, Wish::Extend(lease))
+        self.waits(client, task, ticket, Request::Extend(lease))
     }
 
     fn inspects_own(&mut self, client: usize, task: usize) -> Checked {
@@ -98,7 +98,7 @@ impl World {
         if let (7, Some(context)) = (draw, context)
             && let Some(locks) = self.only_together(client, task)
         {
-            return self.gives_back_a_part(client, task, &locks, context);
+            return self.releases_a_member(client, task, &locks, context);
         }
         let (place, context) = match (draw, context) {
             (0..=4, Some(context)) => (innermost, Some(context)),
@@ -109,9 +109,9 @@ impl World {
         let locks = self.ledger.get(client, lease).map(|lease| lease.locks.clone());
         let locks = self.named(&locks.unwrap_or_else(|| vec![(0, Kind::Lock)]));
         let of = &mut self.clients[client].tasks[task];
-        let again = of.given_back.filter(|_| draw == 9);
+        let again = of.released_before.filter(|_| draw == 9);
         of.leases.remove(place);
-        of.given_back = Some(lease);
+        of.released_before = Some(lease);
         // From here on the caller relies on nothing.
         self.lets_go(client, lease);
         let now = self.clients[client].clock.at(self.now);
@@ -146,7 +146,7 @@ impl World {
             });
             self.signals.opened(client, ticket, self.now)?;
         }
-        self.waits(client, task, ticket, Wish::Other)
+        self.waits(client, task, ticket, Request::Other)
     }
 
     /// Returns several locks that a task holds only together, never one of them alone.
@@ -171,7 +171,7 @@ impl World {
         let was_lost = held.is_none_or(|held| held.lost);
         let locks = held.map_or_else(Vec::new, |held| held.locks.clone());
         for (name, _) in locks.iter().filter(|_| !was_lost) {
-            self.signals.nobody_had_to_ask(client, *name, self.now);
+            self.signals.on_hold_ended(client, *name, self.now);
         }
         if let Some(hold) = self.ledger.release(client, lease) {
             // A member that was re-entered by itself stays held when the composite lock around it is released.
@@ -189,8 +189,8 @@ impl World {
     }
 
     /// Lets a task wait for a ticket. By chance it gives up early.
-    pub(crate) fn waits(&mut self, client: usize, task: usize, ticket: Ticket, wish: Wish) -> Checked {
-        self.clients[client].tasks[task].waits = Some((ticket, wish));
+    pub(crate) fn waits(&mut self, client: usize, task: usize, ticket: Ticket, request: Request) -> Checked {
+        self.clients[client].tasks[task].waits = Some((ticket, request));
         self.signals.opened(client, ticket, self.now)?;
         let random = self.choices.task(client, task);
         if !self.is_ending && random.chance(self.plan.odds.cancel) {
@@ -207,7 +207,7 @@ impl World {
         if !of.waits_for(ticket) {
             return Ok(());
         }
-        if let Some((_, Wish::Acquire { locks, .. })) = of.waits.take() {
+        if let Some((_, Request::Acquire { locks, .. })) = of.waits.take() {
             self.gave_up(&locks);
         }
         self.struck(Fault::Cancel, client);
@@ -215,7 +215,7 @@ impl World {
         self.signals.cancelled(client, ticket);
         self.owned.refused(client, ticket, self.now);
         self.think(client, task);
-        self.tell(client, |session, now| session.cancel(ticket, now))
+        self.input(client, |session, now| session.cancel(ticket, now))
     }
 
     /// A caller that requested these locks does not wait for them any more.

@@ -7,8 +7,8 @@ use steadlock_protocol::NodeId;
 
 use crate::calls::Calls;
 use crate::checks::{
-    Broken, Checked, Exclusion, Fencing, Following, Line, Operators, Owners, Progress, Removals, Renewal, Signals,
-    Starvation, Wakes, broken, check_is_told,
+    Broken, Checked, Exclusion, FairQueue, Fencing, Following, Operators, Owners, Progress, Removals, Renewal, Signals,
+    Starvation, Wakes, broken, check_reported,
 };
 use crate::choices::{Choices, Chooser};
 use crate::client::{Client, LOOK};
@@ -19,9 +19,9 @@ use crate::kinds::Family;
 use crate::ledger::Ledger;
 use crate::node::Node;
 use crate::operation::{Operation, OperationCounts};
-use crate::overheard::Overheard;
 use crate::plan::{Plan, micros};
 use crate::random::Random;
+use crate::recorded_messages::RecordedMessages;
 use crate::route::{self, Route};
 use crate::time::{Clock, MS, Micros};
 use crate::trace::{self, Trace};
@@ -51,10 +51,10 @@ pub(crate) struct World {
     pub(crate) signals: Signals,
     pub(crate) progress: Progress,
     pub(crate) starvation: Starvation,
-    pub(crate) line: Line,
+    pub(crate) fair_queue: FairQueue,
     pub(crate) following: Following,
     pub(crate) wakes: Wakes,
-    pub(crate) overheard: Overheard,
+    pub(crate) recorded_messages: RecordedMessages,
     pub(crate) operators: Operators,
     /// Whether faults may strike.
     pub(crate) is_rough: bool,
@@ -93,7 +93,7 @@ impl World {
         let names = ["alpha", "beta", "gamma"].iter().take(plan.names.len());
         let mut world = Self {
             now: 0,
-            nodes: (0..plan.nodes).map(|_| Node::new(&plan.most, defect)).collect(),
+            nodes: (0..plan.nodes).map(|_| Node::new(&plan.call_limits, defect)).collect(),
             clocks: clients.iter().map(|client| client.clock).collect(),
             clients,
             names: names
@@ -114,10 +114,10 @@ impl World {
             signals: Signals::default(),
             progress: Progress::default(),
             starvation: Starvation::new(micros(plan.poll.1), 200 * MS + 8 * plan.latency.1),
-            line: Line::default(),
+            fair_queue: FairQueue::default(),
             following: Following::default(),
             wakes: Wakes::default(),
-            overheard: Overheard::default(),
+            recorded_messages: RecordedMessages::default(),
             operators: Operators::default(),
             is_rough: true,
             calm_since: 0,
@@ -132,11 +132,11 @@ impl World {
             choices: Choices::new(seed),
         };
         for (node, drift) in world.nodes.iter_mut().zip(&world.plan.drifts) {
-            node.drifts(*drift);
+            node.set_drift(*drift);
         }
         if world.nodes.len() > 1 {
             for node in &mut world.nodes {
-                node.step = random.between(0, 2_000 * MS).cast_signed();
+                node.clock_offset = random.between(0, 2_000 * MS).cast_signed();
             }
         }
         // A poll, the pause after an error, the gap between attempts, the pause after a client's turn, and some round
@@ -145,8 +145,8 @@ impl World {
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
         // The clocks of clients may be slow.
         world.progress.bound += world.progress.bound / 100;
-        world.progress.word = 8 * world.plan.latency.1 + 60 * MS;
-        world.wakes.word = world.progress.word;
+        world.progress.notice_bound = 8 * world.plan.latency.1 + 60 * MS;
+        world.wakes.notice_bound = world.progress.notice_bound;
         world.begin();
         world
     }
@@ -154,14 +154,14 @@ impl World {
     fn begin(&mut self) {
         for client in 0..self.clients.len() {
             for node in 0..self.nodes.len() {
-                for line in route::Line::ALL {
+                for connection in route::ConnectionKind::ALL {
                     let route = Route {
                         client,
                         node,
-                        line,
+                        connection,
                         epoch: 0,
                     };
-                    let at = self.choices.line(route).between(0, 3 * MS);
+                    let at = self.choices.connection(route).between(0, 3 * MS);
                     self.schedule(at, Event::Opened { route });
                 }
                 let at = self.choices.of(Chooser::Client { client }).between(0, LOOK);
@@ -199,14 +199,14 @@ impl World {
             .collect()
     }
 
-    pub(crate) fn note(&mut self, line: trace::Line) {
-        self.trace.push(self.now, line);
+    pub(crate) fn note(&mut self, fair_queue: trace::Line) {
+        self.trace.push(self.now, fair_queue);
     }
 
     /// Notes that a fault has struck.
-    pub(crate) fn struck(&mut self, fault: Fault, whom: usize) {
+    pub(crate) fn struck(&mut self, fault: Fault, target: usize) {
         self.faults.count(fault);
-        self.note(trace::Line::Faulty { fault, whom });
+        self.note(trace::Line::Faulty { fault, target });
     }
 
     /// Counts an operation.
@@ -259,7 +259,7 @@ impl World {
         for ((client, lease), held) in self.ledger.live() {
             let of = &self.clients[client];
             if !of.paused {
-                check_is_told(client, lease, held, of.awake_since, of.clock, self.now)?;
+                check_reported(client, lease, held, of.awake_since, of.clock, self.now)?;
             }
         }
         Ok(true)
@@ -322,7 +322,7 @@ impl World {
                 token,
             } => self.write_arrives(client, name, hold, token),
             Event::Strike { fault, every } => self.strike(fault, every),
-            Event::Over { fault, whom } => self.strike_over(fault, whom),
+            Event::Over { fault, target } => self.strike_over(fault, target),
             Event::Observe => self.observe(),
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Exclusion {
 
 impl Exclusion {
     /// Checks a lease that was granted or renewed.
-    pub(crate) fn believes(
+    pub(crate) fn check_lease(
         &self,
         client: usize,
         lease: LeaseId,
@@ -36,13 +36,13 @@ impl Exclusion {
         }
         let Some(newcomer) = ledger
             .get(client, lease)
-            .filter(|lease| is_believed(lease, clocks[client], now))
+            .filter(|lease| is_valid(lease, clocks[client], now))
         else {
             return Ok(());
         };
         let is_forced = |lease: &Lease, name: usize| {
             let holds = lease.around.iter().copied().chain([lease.hold]);
-            operators.has_taken(name, holds)
+            operators.has_removed(name, holds)
         };
         for (name, kind) in &newcomer.locks {
             if is_forced(newcomer, *name) {
@@ -63,7 +63,7 @@ impl Exclusion {
                 if is_forced(lease, *name) {
                     continue;
                 }
-                if !seen.contains(&lease.hold) && is_believed(lease, clocks[other], now) {
+                if !seen.contains(&lease.hold) && is_valid(lease, clocks[other], now) {
                     seen.push(lease.hold);
                     kinds.push(held_as);
                     whose.push((other, id, held_as));
@@ -83,18 +83,18 @@ impl Exclusion {
 /// client granted them. In a composite lock some members may have been granted by a server, whose records exclude
 /// others.
 fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
-    let Some(newcomer) = ledger.get(client, id).filter(|lease| is_believed(lease, clock, now)) else {
+    let Some(newcomer) = ledger.get(client, id).filter(|lease| is_valid(lease, clock, now)) else {
         return Ok(());
     };
     for (name, kind) in &newcomer.locks {
-        let beside = ledger.of(client).find(|(_, other)| {
+        let conflicting = ledger.of(client).find(|(_, other)| {
             let is_same = other
                 .kind_of(*name)
                 .is_some_and(|of| Record::of(of) == Record::of(*kind) && !admits(*kind, &[of]));
             let is_degraded = other.is_local(*name) || newcomer.is_local(*name);
-            is_same && is_degraded && !other.bears(newcomer) && is_believed(other, clock, now)
+            is_same && is_degraded && !other.bears(newcomer) && is_valid(other, clock, now)
         });
-        if let Some((other, _)) = beside {
+        if let Some((other, _)) = conflicting {
             let what =
                 format!("client {client} relies on {id:?} and on {other:?} of name {name}, one of them degraded");
             return broken("I14", what);
@@ -104,6 +104,6 @@ fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now
 }
 
 /// Returns whether the holder relies on the lease.
-pub(crate) fn is_believed(lease: &Lease, clock: Clock, now: Micros) -> bool {
+pub(crate) fn is_valid(lease: &Lease, clock: Clock, now: Micros) -> bool {
     !lease.lost && clock.at(now) < lease.deadline
 }

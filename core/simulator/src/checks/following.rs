@@ -8,7 +8,7 @@ use steadlock_protocol::LeaseId;
 use super::{Checked, broken};
 use crate::client::{Client, LOOK};
 use crate::node::Node;
-use crate::route::{Line, Route};
+use crate::route::{ConnectionKind, Route};
 use crate::time::{MS, Micros};
 
 /// The check of I15.
@@ -24,7 +24,7 @@ pub(crate) struct Following {
 impl Following {
     /// Notes that a connection is held up until then, or has just opened.
     pub(crate) fn hindered(&mut self, route: Route, until: Micros) {
-        let at = (route.client, route.node, route.line as usize);
+        let at = (route.client, route.node, route.connection as usize);
         let before = self.hindered.entry(at).or_default();
         *before = until.max(*before);
     }
@@ -41,7 +41,7 @@ impl Following {
     /// Returns whether a client could reach every server and receive its answers since then. A client that was
     /// connected to a demoted server could not, even when everything is calm: it must first find that out.
     pub(crate) fn reaches(&self, (number, client): (usize, &Client), since: Micros) -> bool {
-        (0..client.wires.len()).all(|node| self.is_clear((number, client), node, Line::Commands, since))
+        (0..client.wires.len()).all(|node| self.is_clear((number, client), node, ConnectionKind::Commands, since))
     }
 
     /// Returns since when a client could reach a working server and receive its answers; `None` if it cannot now.
@@ -51,19 +51,25 @@ impl Following {
         (place, node): (usize, &Node),
         now: Micros,
     ) -> Option<Micros> {
-        let serves = !node.stopped && !node.is_moving && node.trouble.is_none();
+        let serves = !node.stopped && !node.is_moving && node.refusal.is_none();
         let served = self.server.get(&place).copied().unwrap_or(0);
-        let hindered = self.hindered.get(&(number, place, Line::Commands as usize));
+        let hindered = self.hindered.get(&(number, place, ConnectionKind::Commands as usize));
         let since = hindered.copied().unwrap_or(0).max(served).max(client.awake_since);
         let is_there = client.session.is_some() && !client.paused;
         let is_clear = is_there && serves && since <= now;
-        (is_clear && self.is_clear((number, client), place, Line::Commands, since)).then_some(since)
+        (is_clear && self.is_clear((number, client), place, ConnectionKind::Commands, since)).then_some(since)
     }
 
     /// Returns whether a connection is open and has not been held up since then.
-    fn is_clear(&self, (number, client): (usize, &Client), node: usize, line: Line, since: Micros) -> bool {
-        let link = &client.wires[node].links[line as usize];
-        let hindered = self.hindered.get(&(number, node, line as usize));
+    fn is_clear(
+        &self,
+        (number, client): (usize, &Client),
+        node: usize,
+        connection: ConnectionKind,
+        since: Micros,
+    ) -> bool {
+        let link = &client.wires[node].links[connection as usize];
+        let hindered = self.hindered.get(&(number, node, connection as usize));
         link.open && !link.cut && link.stale_since.is_none() && hindered.is_none_or(|until| *until <= since)
     }
 
@@ -79,13 +85,14 @@ impl Following {
         let since = now.saturating_sub(length / 3 * 2);
         let granted = self.granted.get(&(number, id)).copied().unwrap_or(now);
         let server = self.server.get(&0).copied().unwrap_or(0);
-        let serves = !node.stopped && node.trouble.is_none() && server <= since;
+        let serves = !node.stopped && node.refusal.is_none() && server <= since;
         if granted > since || client.awake_since > since || !serves {
             return Ok(());
         }
-        for line in [Line::Commands, Line::Renewals] {
-            if self.is_clear((number, client), 0, line, since) {
-                let what = format!("client {number}: {id:?} expired, though the line for {line:?} was open");
+        for connection in [ConnectionKind::Commands, ConnectionKind::Renewals] {
+            if self.is_clear((number, client), 0, connection, since) {
+                let what =
+                    format!("client {number}: {id:?} expired, though the connection for {connection:?} was open");
                 return broken("I15", what);
             }
         }
@@ -96,8 +103,11 @@ impl Following {
     pub(crate) fn observed(clients: &[Client], now: Micros) -> Checked {
         for (number, client) in clients.iter().enumerate() {
             let has_something = client.session.as_ref().is_some_and(|session| !session.is_empty());
-            let lines = client.wires.iter().map(|wires| &wires.links[Line::Commands as usize]);
-            let stale = lines.filter_map(|link| link.stale_since).min();
+            let links = client
+                .wires
+                .iter()
+                .map(|wires| &wires.links[ConnectionKind::Commands as usize]);
+            let stale = links.filter_map(|link| link.stale_since).min();
             if let Some(since) = stale.filter(|since| has_something && now > since + LOOK + 500 * MS) {
                 let what = format!("client {number} is on a demoted server for {} ms", (now - since) / MS);
                 return broken("I15", what);

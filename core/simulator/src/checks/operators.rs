@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use steadlock_protocol::{Permits, Ticket};
 
-use super::line::WAITER_LIFE;
+use super::fair_queue::WAITER_LIFE;
 use super::{Checked, broken};
 use crate::records::{OnRecord, Standing};
 use crate::time::{MS, Micros};
@@ -24,9 +24,9 @@ pub(crate) struct Operators {
     /// Tickets that may have had a removed record before the grant was reported to them.
     forced_early: BTreeSet<(usize, Ticket, usize)>,
     /// The time since which such a hold has no record, while everything is calm.
-    untold_since: BTreeMap<(u64, usize), Micros>,
+    unreported_since: BTreeMap<(u64, usize), Micros>,
     /// The number of forced releases that each client still has to send.
-    wishes: BTreeMap<usize, usize>,
+    requested: BTreeMap<usize, usize>,
     /// The limit that applies to a name while permits of it are held.
     limits: BTreeMap<usize, u32>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct PermitsStanding {
 
 /// The answer of a server to a request for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum PermitReply {
     Granted,
     Held,
     OtherLimit,
@@ -52,13 +52,13 @@ pub(crate) enum Said {
 
 impl Operators {
     /// An operator requests a forced release on this number of servers.
-    pub(crate) fn wishes(&mut self, client: usize, servers: usize) {
-        *self.wishes.entry(client).or_default() += servers;
+    pub(crate) fn requested(&mut self, client: usize, servers: usize) {
+        *self.requested.entry(client).or_default() += servers;
     }
 
     /// A session sends a forced release.
     pub(crate) fn sends(&mut self, client: usize) -> Checked {
-        match self.wishes.get_mut(&client).filter(|left| **left > 0) {
+        match self.requested.get_mut(&client).filter(|left| **left > 0) {
             Some(left) => {
                 *left -= 1;
                 Ok(())
@@ -71,12 +71,12 @@ impl Operators {
     }
 
     /// Notes that the record of a hold was removed.
-    pub(crate) fn took(&mut self, hold: u64, name: usize) {
+    pub(crate) fn removed(&mut self, hold: u64, name: usize) {
         self.forced.insert((hold, name));
     }
 
     /// Notes that a record was removed before its caller learned of the grant.
-    pub(crate) fn took_early(&mut self, client: usize, ticket: Ticket, name: usize) {
+    pub(crate) fn removed_before_grant(&mut self, client: usize, ticket: Ticket, name: usize) {
         self.forced_early.insert((client, ticket, name));
     }
 
@@ -84,7 +84,7 @@ impl Operators {
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64, names: impl Iterator<Item = usize>) {
         for name in names {
             if self.forced_early.remove(&(client, ticket, name)) {
-                self.took(hold, name);
+                self.removed(hold, name);
             }
         }
     }
@@ -92,28 +92,28 @@ impl Operators {
     /// Notes that a hold was released, and that its heir continues for this name.
     pub(crate) fn inherits(&mut self, hold: u64, heir: u64, name: usize) {
         if self.forced.contains(&(hold, name)) {
-            self.took(heir, name);
+            self.removed(heir, name);
         }
     }
 
     /// Returns whether the record of one of these holds was removed.
-    pub(crate) fn has_taken(&self, name: usize, mut holds: impl Iterator<Item = u64>) -> bool {
+    pub(crate) fn has_removed(&self, name: usize, mut holds: impl Iterator<Item = u64>) -> bool {
         !self.forced.is_empty() && holds.any(|hold| self.forced.contains(&(hold, name)))
     }
 
     /// Forgets what was observed before a fault.
     pub(crate) fn disturbed(&mut self) {
-        self.untold_since.clear();
+        self.unreported_since.clear();
     }
 
     /// Checks an auto-renewed hold whose record was removed, while everything is calm. `is_over` means that its holder
     /// knows, or has a record again.
     pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
         if is_over {
-            self.untold_since.remove(&(hold, name));
+            self.unreported_since.remove(&(hold, name));
             return Ok(());
         }
-        let since = *self.untold_since.entry((hold, name)).or_insert(now);
+        let since = *self.unreported_since.entry((hold, name)).or_insert(now);
         // A third of the lease by a clock that may be slow, and half a second.
         if now - since > lease / 3 + lease / 300 + 500 * MS {
             let what = format!(
@@ -126,12 +126,12 @@ impl Operators {
     }
 
     /// Checks a request for permits of an owner that held none.
-    pub(crate) fn asked_for_permits(
+    pub(crate) fn check_permits(
         &mut self,
         name: usize,
         wanted: Permits,
         (before, after): (&PermitsStanding, &PermitsStanding),
-        said: Said,
+        reply: PermitReply,
         keeps_records: bool,
     ) -> Checked {
         if before.held > 0 && !keeps_records && before.limit != self.limits.get(&name).copied() {
@@ -139,17 +139,22 @@ impl Operators {
             return broken("I11", what);
         }
         let is_agreed = before.held == 0 || before.limit == Some(wanted.limit());
-        let right = match is_agreed {
-            false => Said::OtherLimit,
-            true if before.held + wanted.wanted() <= wanted.limit() => Said::Granted,
-            true => Said::Held,
+        let expected = match is_agreed {
+            false => PermitReply::OtherLimit,
+            true if before.held + wanted.wanted() <= wanted.limit() => PermitReply::Granted,
+            true => PermitReply::Held,
         };
-        let held = before.held + if said == Said::Granted { wanted.wanted() } else { 0 };
-        if (said != right && said != Said::Failed) || after.held != held {
-            let what = format!("{wanted:?} of name {name}: {said:?}; before {before:?}, after {after:?}");
+        let held = before.held
+            + if reply == PermitReply::Granted {
+                wanted.wanted()
+            } else {
+                0
+            };
+        if (reply != expected && reply != PermitReply::Failed) || after.held != held {
+            let what = format!("{wanted:?} of name {name}: {reply:?}; before {before:?}, after {after:?}");
             return broken("I11", what);
         }
-        if said == Said::Granted {
+        if reply == PermitReply::Granted {
             self.limits.insert(name, wanted.limit());
         }
         Ok(())
@@ -163,11 +168,11 @@ impl Operators {
         (before, after): (&PermitsStanding, &PermitsStanding),
         is_yes: bool,
     ) -> Checked {
-        let right = PermitsStanding {
+        let expected = PermitsStanding {
             limit: if is_yes { Some(limit) } else { before.limit },
             ..before.clone()
         };
-        if is_yes != (before.held > 0) || right != *after {
+        if is_yes != (before.held > 0) || expected != *after {
             let what =
                 format!("a limit of {limit} for name {name} was set: {is_yes}; before {before:?}, after {after:?}");
             return broken("I11", what);
@@ -194,19 +199,19 @@ pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord],
 }
 
 /// Checks the holder that a server named, or that it named none.
-pub(crate) fn check_inspected(name: usize, held: &[OnRecord], said: Option<&[u8]>) -> Checked {
-    let is_right = match &said {
+pub(crate) fn check_inspected(name: usize, held: &[OnRecord], reply: Option<&[u8]>) -> Checked {
+    let is_correct = match &reply {
         Some(owner) => held.iter().any(|(other, _)| other == *owner),
         None => held.is_empty(),
     };
-    if is_right {
+    if is_correct {
         return Ok(());
     }
     broken(
         "I4",
         format!(
             "name {name} is said to be held by {:?}; it is by {:?}",
-            said.map(String::from_utf8_lossy),
+            reply.map(String::from_utf8_lossy),
             shown(held)
         ),
     )
@@ -245,8 +250,8 @@ pub(crate) fn check_undisturbed(
     collides: bool,
     was_wrong_type: bool,
 ) -> Checked {
-    let is_told = !collides || before.is_empty() || was_wrong_type;
-    if before == after && is_told {
+    let is_reported = !collides || before.is_empty() || was_wrong_type;
+    if before == after && is_reported {
         return Ok(());
     }
     let (before, after) = (shown(before), shown(after));

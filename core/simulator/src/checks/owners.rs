@@ -18,43 +18,43 @@ pub(crate) struct Owners {
     wanted: BTreeMap<Wanted, usize>,
     /// For each hold, its names and owners.
     held: BTreeMap<u64, Vec<(usize, usize)>>,
-    given_up: BTreeMap<usize, Micros>,
+    released_since: BTreeMap<usize, Micros>,
     /// Owners on record whose client has no caller that holds or requests the lock.
-    stray: BTreeMap<usize, Micros>,
+    unwanted: BTreeMap<usize, Micros>,
     /// For each client and name, the time until which the record of a lost fixed lease may stay, because its TTL ends
     /// later than its deadline.
-    lapsed: BTreeMap<(usize, usize), Micros>,
+    expired: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Owners {
     /// Notes that a session asks for a lock under an owner id, for this ticket. There is no ticket if the caller's
     /// wait ended in the same step.
-    pub(crate) fn asks(&mut self, client: usize, name: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
-        let given_up = match ticket {
+    pub(crate) fn on_attempt(&mut self, client: usize, name: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
+        let released_since = match ticket {
             Some(ticket) => self
                 .wanted
                 .insert((client, ticket, name), owner)
                 .filter(|before| *before != owner),
             None => Some(owner),
         };
-        if let Some(given_up) = given_up {
-            self.given_up.insert(given_up, now);
+        if let Some(released_since) = released_since {
+            self.released_since.insert(released_since, now);
         }
     }
 
     /// Returns the ticket among these that asks under an owner id; `None` if that is not clear.
-    pub(crate) fn who_asks(&self, client: usize, name: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
+    pub(crate) fn ticket_of(&self, client: usize, name: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
         let of = |ticket: &&Ticket| self.wanted.get(&(client, **ticket, name)).copied();
         if let Some(known) = waiting.iter().find(|ticket| of(ticket) == Some(owner)) {
             return Some(*known);
         }
-        let may_be = |ticket: &&Ticket| of(ticket).is_none_or(|before| self.given_up.contains_key(&before));
+        let may_be = |ticket: &&Ticket| of(ticket).is_none_or(|before| self.released_since.contains_key(&before));
         let mut some = waiting.iter().filter(may_be);
         some.next().copied().filter(|_| some.next().is_none())
     }
 
     /// Returns the owner id under which a ticket asks for a name, or already holds it while it waits for others.
-    pub(crate) fn asked_as(&self, client: usize, ticket: Ticket, name: usize) -> Option<usize> {
+    pub(crate) fn owner_of(&self, client: usize, ticket: Ticket, name: usize) -> Option<usize> {
         self.wanted.get(&(client, ticket, name)).copied()
     }
 
@@ -66,7 +66,7 @@ impl Owners {
     /// Checks a session that has learned of the grant of a lock, under an owner id for which a caller waited. In the
     /// same step, it must either grant the lock to the caller or release it.
     pub(crate) fn check_grant(&self, client: usize, owner: usize, is_released: bool) -> Checked {
-        if is_released || !self.given_up.contains_key(&owner) {
+        if is_released || !self.released_since.contains_key(&owner) {
             return Ok(());
         }
         broken(
@@ -82,8 +82,8 @@ impl Owners {
     }
 
     /// Notes that a session releases what an owner id holds or may hold.
-    pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
-        self.given_up.entry(owner).or_insert(now);
+    pub(crate) fn on_release(&mut self, owner: usize, now: Micros) {
+        self.released_since.entry(owner).or_insert(now);
     }
 
     /// Notes that a ticket was granted as a new hold.
@@ -97,7 +97,7 @@ impl Owners {
     /// Notes that a ticket ended without the lock.
     pub(crate) fn refused(&mut self, client: usize, ticket: Ticket, now: Micros) {
         for (_, owner) in self.take_wanted(client, ticket) {
-            self.given_up.insert(owner, now);
+            self.released_since.insert(owner, now);
         }
     }
 
@@ -111,14 +111,14 @@ impl Owners {
     }
 
     /// Notes that a client lost a fixed lease. Its record may stay until then.
-    pub(crate) fn lapsed(&mut self, client: usize, name: usize, until: Micros) {
-        let known = self.lapsed.entry((client, name)).or_insert(until);
+    pub(crate) fn expired(&mut self, client: usize, name: usize, until: Micros) {
+        let known = self.expired.entry((client, name)).or_insert(until);
         *known = until.max(*known);
     }
 
     /// Returns whether the record of a lost fixed lease may still exist.
-    pub(crate) fn may_lapse(&self, client: usize, name: usize, now: Micros) -> bool {
-        self.lapsed.get(&(client, name)).is_some_and(|until| now < *until)
+    pub(crate) fn may_have_record(&self, client: usize, name: usize, now: Micros) -> bool {
+        self.expired.get(&(client, name)).is_some_and(|until| now < *until)
     }
 
     /// Notes that the last level of a hold was released. For some names another hold continues.
@@ -127,32 +127,32 @@ impl Owners {
             match heirs.iter().find(|(of, _)| *of == name) {
                 Some((_, heir)) => self.held.entry(*heir).or_default().push((name, owner)),
                 None => {
-                    self.given_up.insert(owner, now);
+                    self.released_since.insert(owner, now);
                 }
             }
         }
     }
 
     /// Checks a record of an owner on a server. Everything has been calm and the client connected since `settled`.
-    /// `is_stray` means that no caller of that client holds or requests the lock.
-    pub(crate) fn seen(
+    /// `is_unwanted` means that no caller of that client holds or requests the lock.
+    pub(crate) fn check_record(
         &mut self,
         owner: usize,
-        is_stray: bool,
+        is_unwanted: bool,
         settled: Micros,
         longest: Micros,
         now: Micros,
     ) -> Checked {
-        let stray_since = match is_stray {
-            true => Some(*self.stray.entry(owner).or_insert(now)),
+        let unwanted_since = match is_unwanted {
+            true => Some(*self.unwanted.entry(owner).or_insert(now)),
             false => {
-                self.stray.remove(&owner);
+                self.unwanted.remove(&owner);
                 None
             }
         };
         // A lost fixed lease counts as given up when its TTL has passed.
-        let given_up = self.given_up.get(&owner).copied().filter(|since| *since <= now);
-        let Some(since) = [given_up, stray_since].into_iter().flatten().min() else {
+        let released_since = self.released_since.get(&owner).copied().filter(|since| *since <= now);
+        let Some(since) = [released_since, unwanted_since].into_iter().flatten().min() else {
             return Ok(());
         };
         let since = now - settled.max(since);

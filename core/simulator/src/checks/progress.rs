@@ -13,15 +13,15 @@ use crate::time::{MS, Micros};
 
 /// The state of one name at one time, as the observer sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct NameState {
     /// The number of waiters whose client is connected and that could be granted the lock.
     pub(crate) waiters: usize,
     /// The number of owners on the server's record.
     pub(crate) records: usize,
     /// The number of valid holds.
-    pub(crate) believed: usize,
+    pub(crate) valid: usize,
     /// The number of valid holds that are renewed, and the longest of their leases.
-    pub(crate) watched: usize,
+    pub(crate) renewed: usize,
     pub(crate) longest_lease: Micros,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct Progress {
     /// The longest time for which a lock may stay free.
     pub(crate) bound: Micros,
     /// The longest time until a waiter learns of its grant.
-    pub(crate) word: Micros,
+    pub(crate) notice_bound: Micros,
     free_since: BTreeMap<Place, Micros>,
     waiting_since: BTreeMap<(usize, Ticket), Micros>,
     unbacked_since: BTreeMap<Place, Micros>,
-    untold_since: BTreeMap<(usize, usize), Micros>,
+    unreported_since: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Progress {
@@ -57,7 +57,7 @@ impl Progress {
         self.free_since.clear();
         self.waiting_since.clear();
         self.unbacked_since.clear();
-        self.untold_since.clear();
+        self.unreported_since.clear();
     }
 
     /// Checks the callers that wait only for each other, while everything is calm. The value is the number of locks
@@ -80,12 +80,12 @@ impl Progress {
     }
 
     /// Checks owners that hold a lock on the server although their callers still wait, while everything is calm.
-    pub(crate) fn untold(&mut self, name: usize, owners: &BTreeSet<usize>, now: Micros) -> Checked {
-        self.untold_since
+    pub(crate) fn check_unreported(&mut self, name: usize, owners: &BTreeSet<usize>, now: Micros) -> Checked {
+        self.unreported_since
             .retain(|(of, owner), _| *of != name || owners.contains(owner));
         for owner in owners {
-            let since = *self.untold_since.entry((name, *owner)).or_insert(now);
-            if now - since > self.word {
+            let since = *self.unreported_since.entry((name, *owner)).or_insert(now);
+            if now - since > self.notice_bound {
                 let what = format!(
                     "owner {owner} has name {name} for {} ms, and waits for it",
                     (now - since) / MS
@@ -97,23 +97,23 @@ impl Progress {
     }
 
     /// Checks the state of one name, while everything is calm.
-    pub(crate) fn observed(&mut self, place: Place, sight: Sight, now: Micros) -> Checked {
+    pub(crate) fn observed(&mut self, place: Place, state: NameState, now: Micros) -> Checked {
         let name = place.0;
-        if sight.waiters > 0 {
+        if state.waiters > 0 {
             let since = *self.free_since.entry(place).or_insert(now);
             if now - since > self.bound {
                 return broken(
                     "I6",
-                    format!("name {name} is free for {} ms: {sight:?}", (now - since) / MS),
+                    format!("name {name} is free for {} ms: {state:?}", (now - since) / MS),
                 );
             }
         } else {
             self.free_since.remove(&place);
         }
-        if sight.watched > sight.records {
+        if state.renewed > state.records {
             let since = *self.unbacked_since.entry(place).or_insert(now);
-            if now - since > sight.longest_lease / 3 + sight.longest_lease / 300 + 500 * MS {
-                let what = format!("holders of name {name} were not told that their record is gone: {sight:?}");
+            if now - since > state.longest_lease / 3 + state.longest_lease / 300 + 500 * MS {
+                let what = format!("holders of name {name} were not told that their record is gone: {state:?}");
                 return broken("I9", what);
             }
         } else {

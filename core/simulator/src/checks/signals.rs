@@ -27,7 +27,7 @@ pub(crate) struct Signals {
     /// The time at which each ticket was returned.
     since: BTreeMap<(usize, Ticket), Micros>,
     /// The time until which a client held a name, so that its callers did not have to ask for it.
-    had: BTreeMap<(usize, usize), Micros>,
+    held_until: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Signals {
@@ -64,13 +64,13 @@ impl Signals {
     }
 
     /// Notes that a client does not hold a lock any more, so that its waiters begin to ask.
-    pub(crate) fn nobody_had_to_ask(&mut self, client: usize, name: usize, now: Micros) {
-        self.had.insert((client, name), now);
+    pub(crate) fn on_hold_ended(&mut self, client: usize, name: usize, now: Micros) {
+        self.held_until.insert((client, name), now);
     }
 
     /// Checks a caller without a bound that failed with `Unavailable`: not before `longest` has passed since its first
     /// request.
-    pub(crate) fn heard_silence(
+    pub(crate) fn check_silence(
         &self,
         client: usize,
         ticket: Ticket,
@@ -78,8 +78,8 @@ impl Signals {
         longest: Micros,
         now: Micros,
     ) -> Checked {
-        let had = names.filter_map(|name| self.had.get(&(client, name)));
-        let since = had.chain(self.since.get(&(client, ticket))).max().copied();
+        let held_until = names.filter_map(|name| self.held_until.get(&(client, name)));
+        let since = held_until.chain(self.since.get(&(client, ticket))).max().copied();
         match since.map(|since| now - since) {
             Some(silent) if silent < longest => broken(
                 "I9",
@@ -128,7 +128,7 @@ impl Signals {
 
 /// Checks that a session has reported a loss as soon as the client's clock shows it. The client has not been paused
 /// since `awake_since`.
-pub(crate) fn check_is_told(
+pub(crate) fn check_reported(
     client: usize,
     id: LeaseId,
     lease: &Lease,

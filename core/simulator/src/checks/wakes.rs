@@ -12,38 +12,38 @@ use crate::time::{MS, Micros};
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     /// The longest time until the waiter asks.
-    pub(crate) word: Micros,
+    pub(crate) notice_bound: Micros,
     /// By client and name: the time of the notification, while the name was free, and the waiter that must ask.
-    heard: BTreeMap<(usize, usize), (Micros, Ticket)>,
+    notified: BTreeMap<(usize, usize), (Micros, Ticket)>,
 }
 
 impl Wakes {
     /// Notes that a client was notified that a name may be free, or listened when it was released. The name is free,
     /// and this caller waits for it.
-    pub(crate) fn hears(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
-        self.heard.entry((client, name)).or_insert((now, waiter));
+    pub(crate) fn on_notification(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
+        self.notified.entry((client, name)).or_insert((now, waiter));
     }
 
     /// Notes that a client asks for a name.
-    pub(crate) fn asks(&mut self, client: usize, name: usize) {
-        self.heard.remove(&(client, name));
+    pub(crate) fn on_attempt(&mut self, client: usize, name: usize) {
+        self.notified.remove(&(client, name));
     }
 
     /// Notes that a client was granted a name that excludes all others: its other waiters know that without asking.
     pub(crate) fn granted(&mut self, client: usize, name: usize) {
-        self.heard.remove(&(client, name));
+        self.notified.remove(&(client, name));
     }
 
     /// Forgets what was observed before a fault.
     pub(crate) fn disturbed(&mut self) {
-        self.heard.clear();
+        self.notified.clear();
     }
 
     /// Checks the notifications, while everything is calm. `waits` returns whether a caller still waits.
     pub(crate) fn observed(&mut self, now: Micros, waits: impl Fn(usize, Ticket) -> bool) -> Checked {
-        self.heard.retain(|(client, _), (_, waiter)| waits(*client, *waiter));
-        for ((client, name), (since, waiter)) in &self.heard {
-            if now - since > self.word {
+        self.notified.retain(|(client, _), (_, waiter)| waits(*client, *waiter));
+        for ((client, name), (since, waiter)) in &self.notified {
+            if now - since > self.notice_bound {
                 let what = format!(
                     "client {client} was told {} ms ago that name {name} may be free, and {waiter:?} waits for it",
                     (now - since) / MS

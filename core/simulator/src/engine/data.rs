@@ -12,13 +12,13 @@ use super::shards::slot;
 use crate::defect::Defect;
 use crate::records::texts;
 use crate::snapshot::Snapshot;
-use crate::stores::Lent;
+use crate::stores::PooledStore;
 
 /// The data that the machines of one address share.
-pub(super) struct Data(Mutex<Kept>);
+pub(super) struct Data(Mutex<Contents>);
 
-pub(super) struct Kept {
-    pub(super) store: Lent,
+pub(super) struct Contents {
+    pub(super) store: PooledStore,
     /// A script with a defect, and its text.
     patched: Option<(Script, String)>,
     pub(super) listeners: BTreeMap<u64, Listener>,
@@ -32,8 +32,8 @@ pub(super) struct Listener {
 
 impl Data {
     pub(super) fn new(defect: Option<Defect>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Kept {
-            store: Lent::new(),
+        Arc::new(Self(Mutex::new(Contents {
+            store: PooledStore::new(),
             patched: defect.and_then(Defect::patch),
             listeners: BTreeMap::new(),
         })))
@@ -76,9 +76,9 @@ impl Data {
     }
 
     /// Stops the delivery of messages to the listeners of this machine.
-    pub(super) fn deafen(&self, machine: u64) {
-        let mut kept = self.lock();
-        let Kept { store, listeners, .. } = &mut *kept;
+    pub(super) fn stop_delivery(&self, machine: u64) {
+        let mut contents = self.lock();
+        let Contents { store, listeners, .. } = &mut *contents;
         for (id, listener) in listeners.iter().filter(|(_, of)| of.machine == machine) {
             for channel in &listener.channels {
                 store.unsubscribe(SubscriberId(*id), channel);
@@ -86,12 +86,12 @@ impl Data {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Contents {
     /// Runs a script. `words` are the number of its keys, its keys and its arguments.
     pub(super) fn run(&mut self, script: Script, words: &[Vec<u8>], now: ServerTime) -> Reply {
         let text = match &self.patched {

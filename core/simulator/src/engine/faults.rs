@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clock::Clock;
 use super::ledger::Ledger;
-use super::network::{Door, Network, Way};
+use super::network::{ConnectOutcome, Network, Way};
 use super::plan::{Naming, Plan};
 use super::sentinels::Sentinels;
 use super::shards::Shards;
@@ -50,7 +50,7 @@ pub enum EngineFault {
     Refusal,
     /// The sentinels promote a replica of a failed primary, and learn of it one after another. The old primary returns
     /// as a primary, until it is demoted.
-    Election,
+    SentinelFailover,
     /// A sentinel answers no client.
     SentinelSilence,
     /// A name leads to another server.
@@ -76,7 +76,7 @@ impl EngineFault {
         Self::Demotion,
         Self::LossyDemotion,
         Self::Failover,
-        Self::Election,
+        Self::SentinelFailover,
         Self::SentinelSilence,
         Self::NameMove,
         Self::SlotMove,
@@ -95,7 +95,7 @@ impl EngineFault {
             Self::LossyTakeover => plan.shards > 0 && plan.is_lossy,
             Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
             Self::Demotion => plan.shards == 0 && plan.sentinels == 0,
-            Self::Election => plan.sentinels > 0,
+            Self::SentinelFailover => plan.sentinels > 0,
             // The sentinel that knows less must not be the only one that answers.
             Self::SentinelSilence => plan.sentinels > 0 && !plan.hides_epochs,
             Self::NameMove => plan.naming == Naming::Moving,
@@ -248,28 +248,28 @@ impl Faults {
                 let machine = self.network.machine(address);
                 machine.forget_scripts();
                 self.network.cut_machine(machine.id());
-                self.excuse_no_more(excuse);
+                self.end_excuse(excuse);
             }
             EngineFault::Demotion => self.demote(address, None, random).await,
             EngineFault::LossyDemotion => {
-                let heard = self.lag(address, &mut random).await;
-                self.demote(address, Some(heard), random).await;
+                let replicated = self.lag(address, &mut random).await;
+                self.demote(address, Some(replicated), random).await;
             }
             EngineFault::Failover => {
-                let heard = self.lag(address, &mut random).await;
+                let replicated = self.lag(address, &mut random).await;
                 self.trace
                     .note(format_args!("server {address} crashes, and a replica takes over"));
                 let machine = self.network.machine(address);
                 machine.forget_scripts();
                 self.network.cut_machine(machine.id());
-                machine.data().restore(heard, self.clock.server_time());
+                machine.data().restore(replicated, self.clock.server_time());
             }
-            EngineFault::Election | EngineFault::SentinelSilence => {
+            EngineFault::SentinelFailover | EngineFault::SentinelSilence => {
                 let Some(sentinels) = self.sentinels.clone() else {
                     return;
                 };
                 match fault {
-                    EngineFault::Election => self.elect(&sentinels, random).await,
+                    EngineFault::SentinelFailover => self.sentinel_failover(&sentinels, random).await,
                     _ => self.silence_sentinel(random).await,
                 }
             }
@@ -292,51 +292,51 @@ impl Faults {
     }
 
     async fn on_one_path(&self, way: Way, is_silent: bool, mut random: Random) {
-        let door = random.pick(&[None, Some(Door::Shut), Some(Door::Silent)]);
-        let lasts = Duration::from_millis(random.between(0, 15_000));
+        let outcome = random.pick(&[None, Some(ConnectOutcome::Refused), Some(ConnectOutcome::Unanswered)]);
+        let duration = Duration::from_millis(random.between(0, 15_000));
         self.trace.note(format_args!(
-            "{way:?} fails: silent {is_silent}, door {door:?} for {lasts:?}"
+            "{way:?} fails: silent {is_silent}, new connections {outcome:?} for {duration:?}"
         ));
         // One working lane of the two is enough for renewals.
         let excuse = self.excuse(Duration::ZERO, self.names_of(way.address));
-        self.network.set_door(way, door);
+        self.network.set_outcome(way, outcome);
         if is_silent {
             self.network.silence(way);
         } else {
             self.network.cut(way);
         }
-        sleep(lasts).await;
+        sleep(duration).await;
         self.trace.note(format_args!("{way:?} works again"));
-        self.network.set_door(way, None);
+        self.network.set_outcome(way, None);
         if is_silent {
             self.network.cut(way);
         }
-        self.excuse_no_more(excuse);
+        self.end_excuse(excuse);
     }
 
     async fn pause(&self, address: usize, mut random: Random) {
         let longest = random.pick(&[300, 2_000, 12_000]);
-        let lasts = Duration::from_millis(random.between(10, longest));
+        let duration = Duration::from_millis(random.between(10, longest));
         let machine = self.network.machine(address);
         self.trace
-            .note(format_args!("server {address} stands still for {lasts:?}"));
-        let excuse = self.excuse(lasts, self.names_of(address));
+            .note(format_args!("server {address} stands still for {duration:?}"));
+        let excuse = self.excuse(duration, self.names_of(address));
         machine.set_paused(true);
-        sleep(lasts).await;
+        sleep(duration).await;
         self.trace.note(format_args!("server {address} goes on"));
         machine.set_paused(false);
         sleep(self.plan.lease + self.plan.command_timeout).await;
-        self.excuse_no_more(excuse);
+        self.end_excuse(excuse);
     }
 
     /// Returns the state that a replica had received some time ago.
     pub(super) async fn lag(&self, address: usize, random: &mut Random) -> Snapshot {
-        let heard = self.network.machine(address).data().snapshot(self.clock.server_time());
+        let replicated = self.network.machine(address).data().snapshot(self.clock.server_time());
         sleep(Duration::from_millis(random.between(0, 2_000))).await;
-        heard
+        replicated
     }
 
-    async fn demote(&self, address: usize, heard: Option<Snapshot>, mut random: Random) {
+    async fn demote(&self, address: usize, replicated: Option<Snapshot>, mut random: Random) {
         let (mut old, mut replica) = (self.network.machine(address), None);
         if self.plan.naming == Naming::WithReplica {
             let mut other = self.network.machine(1 - address);
@@ -356,17 +356,17 @@ impl Faults {
             old.id()
         ));
         let longest = random.pick(&[0, 2_000]);
-        let lasts = Duration::from_millis(random.between(0, longest));
-        let excuse = self.excuse(lasts, None);
+        let duration = Duration::from_millis(random.between(0, longest));
+        let excuse = self.excuse(duration, None);
         let at = Instant::now();
         old.demote();
-        if let Some(heard) = heard {
-            old.data().restore(heard, self.clock.server_time());
+        if let Some(replicated) = replicated {
+            old.data().restore(replicated, self.clock.server_time());
         }
         if random.chance(500) {
-            old.data().deafen(old.id());
+            old.data().stop_delivery(old.id());
         }
-        sleep(lasts).await;
+        sleep(duration).await;
         if let Some(replica) = replica {
             self.trace.note(format_args!("machine {id} is a primary"));
             replica.promote();
@@ -381,7 +381,7 @@ impl Faults {
             led_away: Instant::now(),
         });
         sleep(2 * LOOK).await;
-        self.excuse_no_more(excuse);
+        self.end_excuse(excuse);
     }
 
     fn next_machine(&self) -> u64 {
@@ -426,11 +426,11 @@ impl Faults {
         }
     }
 
-    pub(super) fn excuse_no_more(&self, excuse: Excuse) {
+    pub(super) fn end_excuse(&self, excuse: Excuse) {
         if let Some(losses) = excuse.losses {
-            self.ledger.excuse_losses_no_more(losses);
+            self.ledger.end_loss_excuse(losses);
         }
-        self.ledger.excuse_errors_no_more(excuse.errors);
+        self.ledger.end_error_excuse(excuse.errors);
     }
 
     /// Keeps other faults from changing the slots of nodes or the answers of sentinels. `None` if one is doing so now.

@@ -15,14 +15,14 @@ use super::data::Data;
 use super::defect::EngineDefect;
 use super::faults::{EngineFault, Faults};
 use super::ledger::Ledger;
-use super::lives::Lives;
 use super::network::Network;
 use super::plan::{Naming, Plan};
+use super::processes::Processes;
 use super::sentinels::Sentinels;
 use super::server::{Around, Machine};
+use super::server_per_client::ServerPerClient;
 use super::shards::Shards;
 use super::trace::Trace;
-use super::whereabouts::Whereabouts;
 use super::world::ClientWorld;
 use crate::checks::Broken;
 use crate::random::Random;
@@ -107,7 +107,7 @@ impl History {
             clock,
             trace: Arc::clone(&trace),
             shards: shards.clone(),
-            whereabouts: is_at_one.then(|| Whereabouts::new(&ledger)),
+            server_per_client: is_at_one.then(|| ServerPerClient::new(&ledger)),
             hides_run_id: plan.hides_run_id,
         });
         let mut machines: Vec<Arc<Machine>> = (0..)
@@ -150,7 +150,7 @@ impl History {
         let open = Arc::new(Mutex::default());
         let mut work = vec![tokio::spawn(Arc::clone(&self.faults).run(random.fork(), until))];
         for (client, world) in self.worlds.iter().enumerate() {
-            let lives = Lives {
+            let processes = Processes {
                 client,
                 world: Arc::clone(world),
                 plan: self.plan.clone(),
@@ -159,7 +159,7 @@ impl History {
                 trace: Arc::clone(&self.trace),
                 open: Arc::clone(&open),
             };
-            work.push(tokio::spawn(lives.run(until)));
+            work.push(tokio::spawn(processes.run(until)));
         }
         self.watch(&work, until + LAST_CALLS).await;
         for part in work.into_iter().filter(JoinHandle::is_finished) {

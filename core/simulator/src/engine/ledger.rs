@@ -126,7 +126,7 @@ impl Ledger {
     }
 
     /// Notes that a caller is about to release a lease, or has dropped it.
-    pub(super) fn given_back(&self, id: u64) {
+    pub(super) fn released(&self, id: u64) {
         self.check();
         self.lock().held.remove(&id);
     }
@@ -160,7 +160,7 @@ impl Ledger {
     }
 
     /// Notes that a caller has stopped waiting.
-    pub(super) fn waits_no_more(&self, name: usize) {
+    pub(super) fn wait_ended(&self, name: usize) {
         if let Some(count) = self.lock().waiting.get_mut(&name) {
             *count -= 1;
         }
@@ -200,7 +200,7 @@ impl Ledger {
     }
 
     /// Ends such a period.
-    pub(super) fn excuse_losses_no_more(&self, number: usize) {
+    pub(super) fn end_loss_excuse(&self, number: usize) {
         self.lock().losses.end(number);
     }
 
@@ -210,7 +210,7 @@ impl Ledger {
     }
 
     /// Ends such a period.
-    pub(super) fn excuse_errors_no_more(&self, number: usize) {
+    pub(super) fn end_error_excuse(&self, number: usize) {
         self.lock().errors.end(number);
     }
 

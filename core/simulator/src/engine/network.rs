@@ -39,11 +39,11 @@ struct State {
     addresses: Vec<Arc<Machine>>,
     /// The addresses to which the name leads.
     named: Vec<usize>,
-    lines: BTreeMap<u64, Line>,
-    doors: BTreeMap<Way, Door>,
+    connections: BTreeMap<u64, Connection>,
+    outcomes: BTreeMap<Way, ConnectOutcome>,
     /// Addresses that accept no connection.
-    closed: BTreeMap<usize, Door>,
-    next_line: u64,
+    unreachable: BTreeMap<usize, ConnectOutcome>,
+    next_connection: u64,
 }
 
 /// A client's connections for one purpose, to one address.
@@ -55,7 +55,7 @@ pub(super) struct Way {
 }
 
 /// A connection.
-struct Line {
+struct Connection {
     way: Way,
     /// The machine; `None` for a sentinel.
     machine: Option<u64>,
@@ -65,11 +65,11 @@ struct Line {
 
 /// The fate of a client that wants to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum ConnectOutcome {
     /// The connection is refused.
-    Shut,
+    Refused,
     /// The connection is never answered.
-    Silent,
+    Unanswered,
 }
 
 impl Network {
@@ -88,10 +88,10 @@ impl Network {
                 random,
                 named: (0..machines.len()).collect(),
                 addresses: machines,
-                lines: BTreeMap::new(),
-                doors: BTreeMap::new(),
-                closed: BTreeMap::new(),
-                next_line: 0,
+                connections: BTreeMap::new(),
+                outcomes: BTreeMap::new(),
+                unreachable: BTreeMap::new(),
+                next_connection: 0,
             }),
         })
     }
@@ -159,23 +159,27 @@ impl Network {
         let address = number_of(address);
         let sentinel = self.sentinels.as_ref().filter(|_| address >= SENTINELS);
         let slowest = sentinel.map_or(self.slowest, |of| of.slowest(address - SENTINELS));
-        let takes = self.lock().random.between(100, slowest);
-        sleep(Duration::from_micros(takes)).await;
+        let latency = self.lock().random.between(100, slowest);
+        sleep(Duration::from_micros(latency)).await;
         let way = Way { client, address, path };
-        let door = {
+        let outcome = {
             let state = self.lock();
-            state.doors.get(&way).or_else(|| state.closed.get(&address)).copied()
+            state
+                .outcomes
+                .get(&way)
+                .or_else(|| state.unreachable.get(&address))
+                .copied()
         };
-        match door {
-            Some(Door::Shut) => return Err(io::ErrorKind::ConnectionRefused.into()),
-            Some(Door::Silent) => std::future::pending().await,
+        match outcome {
+            Some(ConnectOutcome::Refused) => return Err(io::ErrorKind::ConnectionRefused.into()),
+            Some(ConnectOutcome::Unanswered) => std::future::pending().await,
             None => {}
         }
         let mut state = self.lock();
         let cable = Cable::new(state.random.fork(), slowest);
-        let id = state.next_line;
-        state.next_line += 1;
-        state.lines.retain(|_, line| line.cable.is_in_use());
+        let id = state.next_connection;
+        state.next_connection += 1;
+        state.connections.retain(|_, connection| connection.cable.is_in_use());
         let machine = match sentinel {
             Some(sentinels) => {
                 let number = address - SENTINELS;
@@ -194,76 +198,90 @@ impl Network {
                 Some(machine.id())
             }
         };
-        let line = Line {
+        let connection = Connection {
             way,
             machine,
             since: Instant::now(),
             cable: Arc::clone(&cable),
         };
-        state.lines.insert(id, line);
+        state.connections.insert(id, connection);
         Ok(Box::new(End::new(cable)))
     }
 
     /// Sets what happens to a client's next connections for a purpose; `None` accepts them.
-    pub(super) fn set_door(&self, way: Way, door: Option<Door>) {
+    pub(super) fn set_outcome(&self, way: Way, outcome: Option<ConnectOutcome>) {
         let mut state = self.lock();
-        match door {
-            Some(door) => state.doors.insert(way, door),
-            None => state.doors.remove(&way),
+        match outcome {
+            Some(outcome) => state.outcomes.insert(way, outcome),
+            None => state.outcomes.remove(&way),
         };
     }
 
     /// Sets the same for all clients, at an address.
-    pub(super) fn set_closed(&self, address: usize, door: Option<Door>) {
+    pub(super) fn set_unreachable(&self, address: usize, outcome: Option<ConnectOutcome>) {
         let mut state = self.lock();
-        match door {
-            Some(door) => state.closed.insert(address, door),
-            None => state.closed.remove(&address),
+        match outcome {
+            Some(outcome) => state.unreachable.insert(address, outcome),
+            None => state.unreachable.remove(&address),
         };
     }
 
     /// Resets a client's connections for a purpose.
     pub(super) fn cut(&self, way: Way) {
-        self.each(|line| line.way == way, Cable::cut);
+        self.each(|connection| connection.way == way, Cable::cut);
     }
 
     /// Makes everything vanish that is sent on them.
     pub(super) fn silence(&self, way: Way) {
-        self.each(|line| line.way == way, Cable::silence);
+        self.each(|connection| connection.way == way, Cable::silence);
     }
 
     /// Resets all connections of a machine.
     pub(super) fn cut_machine(&self, machine: u64) {
-        self.each(|line| line.machine == Some(machine), Cable::cut);
+        self.each(|connection| connection.machine == Some(machine), Cable::cut);
     }
 
     /// Lets a sentinel answer no client, or answer again. In the second case its connections are reset.
     pub(super) fn silence_sentinel(&self, sentinel: usize, is_silent: bool) {
         let address = SENTINELS + sentinel;
-        self.set_closed(address, is_silent.then_some(Door::Silent));
+        self.set_unreachable(address, is_silent.then_some(ConnectOutcome::Unanswered));
         let strike = if is_silent { Cable::silence } else { Cable::cut };
-        self.each(|line| line.way.address == address, strike);
+        self.each(|connection| connection.way.address == address, strike);
     }
 
     /// Returns the purposes of the connections that a client keeps to a machine. A short connection to examine it does
     /// not count.
     pub(super) fn paths_to(&self, client: usize, machine: u64) -> Vec<Path> {
         let state = self.lock();
-        let is_kept = |line: &&Line| {
-            let is_there = line.way.client == client && line.machine == Some(machine);
-            is_there && line.cable.is_in_use() && line.since.elapsed() > LOOKED_AT
+        let is_kept = |connection: &&Connection| {
+            let is_there = connection.way.client == client && connection.machine == Some(machine);
+            is_there && connection.cable.is_in_use() && connection.since.elapsed() > LOOKED_AT
         };
-        state.lines.values().filter(is_kept).map(|line| line.way.path).collect()
+        state
+            .connections
+            .values()
+            .filter(is_kept)
+            .map(|connection| connection.way.path)
+            .collect()
     }
 
     /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
-        self.lock().lines.values().filter(|line| line.cable.is_in_use()).count()
+        self.lock()
+            .connections
+            .values()
+            .filter(|connection| connection.cable.is_in_use())
+            .count()
     }
 
-    fn each(&self, is_meant: impl Fn(&Line) -> bool, strike: impl Fn(&Cable)) {
-        for line in self.lock().lines.values().filter(|line| is_meant(line)) {
-            strike(&line.cable);
+    fn each(&self, is_meant: impl Fn(&Connection) -> bool, strike: impl Fn(&Cable)) {
+        for connection in self
+            .lock()
+            .connections
+            .values()
+            .filter(|connection| is_meant(connection))
+        {
+            strike(&connection.cable);
         }
     }
 

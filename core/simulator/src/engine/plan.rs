@@ -31,7 +31,7 @@ pub(super) struct Plan {
     /// The number of tasks of each client.
     pub(super) tasks: usize,
     /// The number of processes of each client, one after another.
-    pub(super) lives: usize,
+    pub(super) processes: usize,
     /// The number of servers' addresses. If they are [`primaries`](Self::has_primaries), a majority holds each lock.
     pub(super) servers: usize,
     /// The number of sentinels that watch a primary and its replica; otherwise 0.
@@ -73,7 +73,7 @@ impl Plan {
         let is_quiet = random.chance(300);
         let plan = Self {
             clients,
-            lives: 1,
+            processes: 1,
             tasks: if is_quiet { 1 } else { random.index(3) + 1 },
             servers,
             sentinels: 0,
@@ -111,7 +111,7 @@ impl Plan {
             sentinels,
             listed: random.pick(&[1, sentinels, sentinels]),
             hides_epochs: random.chance(250),
-            lives: random.index(5) + 1,
+            processes: random.index(5) + 1,
             is_lossy: false,
             ..self
         }
@@ -127,7 +127,7 @@ impl Plan {
             hides_run_id: random.chance(300),
             // Two clients at two servers would both be granted a lock.
             clients: if is_moving { 1 } else { self.clients },
-            lives: random.index(3) + 1,
+            processes: random.index(3) + 1,
             is_lossy: is_moving || self.is_lossy,
             ..self
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::faults::{Faults, up_to};
-use super::network::Door;
+use super::network::ConnectOutcome;
 use super::sentinels::Sentinels;
 use crate::random::Random;
 use crate::snapshot::Snapshot;
@@ -16,49 +16,49 @@ const HEARD: Duration = Duration::from_secs(11);
 impl Faults {
     /// Lets the primary fail and its replica take over with all data. Most sentinels know that when the old primary
     /// returns, which still acts as a primary until it is demoted.
-    pub(super) async fn elect(&self, sentinels: &Sentinels, mut random: Random) {
+    pub(super) async fn sentinel_failover(&self, sentinels: &Sentinels, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let old = sentinels.primary();
         let new = 1 - old;
         let excuse = self.excuse(HEARD, None);
-        let (gone, next) = (self.network().machine(old), self.network().machine(new));
+        let (failed, next) = (self.network().machine(old), self.network().machine(new));
         self.note(format_args!("server {old} is gone"));
-        let door = random.pick(&[Door::Shut, Door::Silent]);
-        self.network().set_closed(old, Some(door));
-        gone.die();
-        self.network().cut_machine(gone.id());
+        let outcome = random.pick(&[ConnectOutcome::Refused, ConnectOutcome::Unanswered]);
+        self.network().set_unreachable(old, Some(outcome));
+        failed.die();
+        self.network().cut_machine(failed.id());
         sleep(Duration::from_millis(500) + up_to(&mut random, 6_000)).await;
         let now = self.clock().server_time();
-        next.data().restore(gone.data().snapshot(now), now);
+        next.data().restore(failed.data().snapshot(now), now);
         next.forget_scripts();
         next.promote();
         self.note(format_args!("server {new} has taken its place"));
-        sentinels.elect(new);
+        sentinels.sentinel_failover(new);
         let mut late: Vec<usize> = (0..self.plan().sentinels).collect();
         random.shuffle(&mut late);
         let in_time = late.split_off(random.index(self.plan().sentinels.div_ceil(2)));
-        self.learn(sentinels, &in_time, &mut random).await;
+        self.inform(sentinels, &in_time, &mut random).await;
         sleep(up_to(&mut random, 5_000)).await;
         if random.chance(700) {
             self.note(format_args!("server {old} is back, and knows nothing of it"));
             if random.chance(300) {
-                gone.data().restore(Snapshot::empty(), self.clock().server_time());
+                failed.data().restore(Snapshot::empty(), self.clock().server_time());
             }
-            self.network().set_closed(old, None);
+            self.network().set_unreachable(old, None);
             sleep(up_to(&mut random, 15_000)).await;
         }
-        gone.demote();
-        gone.data().restore(Snapshot::empty(), self.clock().server_time());
-        self.network().cut_machine(gone.id());
+        failed.demote();
+        failed.data().restore(Snapshot::empty(), self.clock().server_time());
+        self.network().cut_machine(failed.id());
         self.note(format_args!("server {old} is a replica"));
-        self.learn(sentinels, &late, &mut random).await;
-        self.network().set_closed(old, None);
+        self.inform(sentinels, &late, &mut random).await;
+        self.network().set_unreachable(old, None);
         sleep(HEARD).await;
-        self.excuse_no_more(excuse);
+        self.end_excuse(excuse);
     }
 
-    async fn learn(&self, sentinels: &Sentinels, who: &[usize], random: &mut Random) {
-        for sentinel in who {
+    async fn inform(&self, sentinels: &Sentinels, numbers: &[usize], random: &mut Random) {
+        for sentinel in numbers {
             sleep(up_to(random, 400)).await;
             sentinels.learn(*sentinel, random.chance(800));
         }

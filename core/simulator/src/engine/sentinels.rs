@@ -78,7 +78,7 @@ impl Sentinels {
     }
 
     /// Lets the majority agree on another primary.
-    pub(super) fn elect(&self, primary: usize) {
+    pub(super) fn sentinel_failover(&self, primary: usize) {
         let mut state = self.lock();
         state.primary = primary;
         state.epoch += 1;

@@ -10,14 +10,14 @@ use tokio::sync::Notify;
 
 use super::cable::Cable;
 use super::clock::Clock;
-use super::data::{Data, Kept, Listener, split};
+use super::data::{Contents, Data, Listener, split};
 use super::resp::{self, text};
+use super::server_per_client::ServerPerClient;
 use super::shards::{Shards, error, slot};
 use super::trace::Trace;
-use super::whereabouts::Whereabouts;
 use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
-use crate::stores::Lent;
+use crate::stores::PooledStore;
 
 /// The surroundings of all machines of a history.
 pub(super) struct Around {
@@ -26,7 +26,7 @@ pub(super) struct Around {
     /// The cluster, if the machines are nodes of one. Then their channels are sharded.
     pub(super) shards: Option<Arc<Shards>>,
     /// The servers that clients use, if each client must use only one.
-    pub(super) whereabouts: Option<Arc<Whereabouts>>,
+    pub(super) server_per_client: Option<Arc<ServerPerClient>>,
     /// Whether machines refuse to tell their run id.
     pub(super) hides_run_id: bool,
 }
@@ -37,7 +37,7 @@ pub(super) struct Machine {
     around: Arc<Around>,
     data: Arc<Data>,
     state: Mutex<State>,
-    goes_on: Notify,
+    resumed: Notify,
 }
 
 #[derive(Default)]
@@ -54,7 +54,7 @@ struct State {
 }
 
 /// The state of a connection on the machine.
-struct Line<'a> {
+struct Connection<'a> {
     id: u64,
     client: usize,
     cable: &'a Arc<Cable>,
@@ -71,7 +71,7 @@ impl Machine {
             around: Arc::clone(around),
             data: Arc::clone(data),
             state: Mutex::default(),
-            goes_on: Notify::new(),
+            resumed: Notify::new(),
         })
     }
 
@@ -116,7 +116,7 @@ impl Machine {
     /// Ends the subscriptions to channels of a slot that the node has lost, and notifies their listeners.
     pub(super) fn end_channels(&self, of: usize) {
         let mut kept = self.data.lock();
-        let Kept { store, listeners, .. } = &mut *kept;
+        let Contents { store, listeners, .. } = &mut *kept;
         for (id, listener) in listeners.iter_mut().filter(|(_, of)| of.machine == self.id) {
             let (ended, left) = std::mem::take(&mut listener.channels)
                 .into_iter()
@@ -139,14 +139,14 @@ impl Machine {
     pub(super) fn set_paused(&self, is_paused: bool) {
         let pauses = &mut self.lock().pauses;
         *pauses = if is_paused { *pauses + 1 } else { *pauses - 1 };
-        self.goes_on.notify_waiters();
+        self.resumed.notify_waiters();
     }
 
     /// Serves a connection until it ends.
     pub(super) async fn serve(self: Arc<Self>, id: u64, client: usize, cable: Arc<Cable>) {
         let mut came = Vec::new();
         let life = self.lock().deaths;
-        let mut line = Line {
+        let mut connection = Connection {
             id,
             client,
             cable: &cable,
@@ -160,7 +160,7 @@ impl Machine {
             }
             let mut out = Vec::new();
             for words in resp::take_commands(&mut came) {
-                self.execute(&mut line, &words, &mut out);
+                self.execute(&mut connection, &words, &mut out);
             }
             cable.send(out);
         }
@@ -175,16 +175,16 @@ impl Machine {
     /// Waits until the machine is not paused.
     pub(super) async fn unpaused(&self) {
         loop {
-            let goes_on = self.goes_on.notified();
+            let resumed = self.resumed.notified();
             if self.lock().pauses == 0 {
                 return;
             }
-            goes_on.await;
+            resumed.await;
         }
     }
 
-    fn execute(&self, line: &mut Line<'_>, words: &Words, out: &mut Vec<u8>) {
-        let is_asking = std::mem::take(&mut line.is_asking);
+    fn execute(&self, connection: &mut Connection<'_>, words: &Words, out: &mut Vec<u8>) {
+        let is_asking = std::mem::take(&mut connection.is_asking);
         let name = words[0].to_ascii_uppercase();
         let answer = match name.as_slice() {
             b"HELLO" => {
@@ -204,22 +204,22 @@ impl Machine {
             b"SET" | b"DEL" if self.is_replica() => error("READONLY You can't write against a read only replica."),
             b"SET" | b"GET" | b"DEL" => self.data.look(words, self.around.clock.server_time()),
             b"EVALSHA" => {
-                if let Some(whereabouts) = &self.around.whereabouts {
-                    whereabouts.runs(line.client, line.id, line.cable, &self.data);
+                if let Some(server_per_client) = &self.around.server_per_client {
+                    server_per_client.runs(connection.client, connection.id, connection.cable, &self.data);
                 }
-                self.turn_away(words, is_asking).unwrap_or_else(|| self.run(words))
+                self.refusal_of(words, is_asking).unwrap_or_else(|| self.run(words))
             }
-            b"SUBSCRIBE" | b"SSUBSCRIBE" => return self.listen(line, words, out),
-            b"UNSUBSCRIBE" | b"SUNSUBSCRIBE" => return self.listen_no_more(line.id, words, out),
+            b"SUBSCRIBE" | b"SSUBSCRIBE" => return self.listen(connection, words, out),
+            b"UNSUBSCRIBE" | b"SUNSUBSCRIBE" => return self.unsubscribe(connection.id, words, out),
             b"ASKING" => {
-                line.is_asking = true;
+                connection.is_asking = true;
                 Reply::OK
             }
             b"CLUSTER" => self.shards().slots(self.node()),
             other => unreachable!("{} is not simulated", String::from_utf8_lossy(other)),
         };
         encode::reply(&answer, Protocol::Resp3, out);
-        self.publish(line.id);
+        self.publish(connection.id);
     }
 
     /// Returns the cluster to which the machine belongs.
@@ -234,13 +234,13 @@ impl Machine {
     }
 
     /// Returns the reply to a call that the machine does not run.
-    fn turn_away(&self, words: &Words, is_asking: bool) -> Option<Reply> {
+    fn refusal_of(&self, words: &Words, is_asking: bool) -> Option<Reply> {
         let refusal = self.lock().refusal.map(error);
         let shards = self.around.shards.as_ref();
         let (keys, _) = split(&words[2..]);
         let now = self.around.clock.server_time();
         let has = |key: &[u8]| self.data.look(&[b"EXISTS", key], now) == Reply::Int(1);
-        let answer = refusal.or_else(|| shards?.turn_away(self.node(), keys, is_asking, has));
+        let answer = refusal.or_else(|| shards?.refusal_of(self.node(), keys, is_asking, has));
         if let Some(answer) = &answer {
             self.around
                 .trace
@@ -294,37 +294,37 @@ impl Machine {
         reply
     }
 
-    fn listen(&self, line: &Line<'_>, words: &Words, out: &mut Vec<u8>) {
+    fn listen(&self, connection: &Connection<'_>, words: &Words, out: &mut Vec<u8>) {
         for channel in &words[1..] {
-            if let Some(answer) = self.turn_listener_away(words, channel) {
+            if let Some(answer) = self.refuse_listener(words, channel) {
                 encode::reply(&answer, Protocol::Resp3, out);
                 continue;
             }
             let mut kept = self.data.lock();
-            let Kept { store, listeners, .. } = &mut *kept;
-            let listener = listeners.entry(line.id).or_insert_with(|| Listener {
-                cable: Arc::clone(line.cable),
+            let Contents { store, listeners, .. } = &mut *kept;
+            let listener = listeners.entry(connection.id).or_insert_with(|| Listener {
+                cable: Arc::clone(connection.cable),
                 machine: self.id,
                 channels: BTreeSet::new(),
             });
             if self.around.shards.is_some() {
-                store.ssubscribe(SubscriberId(line.id), channel);
+                store.ssubscribe(SubscriberId(connection.id), channel);
             } else {
-                store.subscribe(SubscriberId(line.id), channel);
+                store.subscribe(SubscriberId(connection.id), channel);
             }
             listener.channels.insert(channel.clone());
             confirm(&command(words), channel, listener.channels.len(), out);
         }
     }
 
-    fn listen_no_more(&self, id: u64, words: &Words, out: &mut Vec<u8>) {
+    fn unsubscribe(&self, id: u64, words: &Words, out: &mut Vec<u8>) {
         for channel in &words[1..] {
-            if let Some(answer) = self.turn_listener_away(words, channel) {
+            if let Some(answer) = self.refuse_listener(words, channel) {
                 encode::reply(&answer, Protocol::Resp3, out);
                 continue;
             }
             let mut kept = self.data.lock();
-            let Kept { store, listeners, .. } = &mut *kept;
+            let Contents { store, listeners, .. } = &mut *kept;
             store.unsubscribe(SubscriberId(id), channel);
             store.sunsubscribe(SubscriberId(id), channel);
             let left = listeners.get_mut(&id).map_or(0, |listener| {
@@ -336,11 +336,11 @@ impl Machine {
     }
 
     /// Returns the reply to a subscription for a slot of another node.
-    fn turn_listener_away(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
+    fn refuse_listener(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
         let shards = self.around.shards.as_ref()?;
         let command = command(words);
         assert!(command.starts_with('s'), "{command} in a cluster with sharded channels");
-        shards.turn_listener_away(self.node(), channel)
+        shards.refuse_listener(self.node(), channel)
     }
 
     /// Sends published messages to their listeners.
@@ -391,7 +391,7 @@ pub(super) fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8
 }
 
 /// Returns whether a script would write. A script that finds the lock held only reads.
-fn writes(script: Script, keys: &Words, args: &Words, store: &mut Lent, now: ServerTime) -> bool {
+fn writes(script: Script, keys: &Words, args: &Words, store: &mut PooledStore, now: ServerTime) -> bool {
     match role(script) {
         (Role::Inspect, _) => false,
         (Role::Acquire, Record::Hash) if !is_fair(script) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::faults::{Faults, up_to};
-use super::network::Door;
+use super::network::ConnectOutcome;
 use super::plan::Plan;
 use super::shards::{Shards, slot};
 use crate::random::Random;
@@ -70,11 +70,11 @@ impl Faults {
         // In most histories the new node is told first.
         let first = if random.chance(800) { [to, from] } else { [from, to] };
         for node in first {
-            self.hear(shards, node);
+            self.inform_node(shards, node);
             sleep(up_to(&mut random, 100)).await;
         }
         self.all_hear(shards, &mut random).await;
-        self.ledger().excuse_errors_no_more(excuse);
+        self.ledger().end_error_excuse(excuse);
     }
 
     /// Lets a primary fail or pause until its replica has taken over, with all data or without the last writes.
@@ -82,7 +82,7 @@ impl Faults {
         let Some(_alone) = self.reshape() else { return };
         let old = random.pick(&shards.primaries());
         let names = self.names_at(shards, old);
-        let heard = match is_lossy {
+        let replicated = match is_lossy {
             true => Some(self.lag(old, &mut random).await),
             false => None,
         };
@@ -98,13 +98,13 @@ impl Faults {
         if stands_still {
             gone.set_paused(true);
         } else {
-            let door = random.pick(&[Door::Shut, Door::Silent]);
-            self.network().set_closed(old, Some(door));
+            let outcome = random.pick(&[ConnectOutcome::Refused, ConnectOutcome::Unanswered]);
+            self.network().set_unreachable(old, Some(outcome));
             gone.die();
             self.network().cut_machine(gone.id());
         }
         sleep(Duration::from_millis(500) + up_to(&mut random, 6_000)).await;
-        self.promote(shards, shards.partner(old), heard, is_stale);
+        self.promote(shards, shards.partner(old), replicated, is_stale);
         if is_lossy {
             self.ledger().lose_data(&names);
         }
@@ -117,23 +117,23 @@ impl Faults {
         }
         gone.demote();
         gone.data().restore(Snapshot::empty(), self.clock().server_time());
-        self.hear(shards, old);
+        self.inform_node(shards, old);
         if stands_still && !is_stale {
             gone.set_paused(false);
         }
-        self.network().set_closed(old, None);
+        self.network().set_unreachable(old, None);
         self.note(format_args!("node {old} is a replica"));
         sleep(HEARD).await;
-        self.ledger().excuse_losses_no_more(losses);
-        self.ledger().excuse_errors_no_more(errors);
+        self.ledger().end_loss_excuse(losses);
+        self.ledger().end_error_excuse(errors);
     }
 
     /// Lets a replica take over from its primary, with all data or with the state that it has received.
-    fn promote(&self, shards: &Shards, new: usize, heard: Option<Snapshot>, is_stale: bool) {
+    fn promote(&self, shards: &Shards, new: usize, replicated: Option<Snapshot>, is_stale: bool) {
         let (old, now) = (shards.partner(new), self.clock().server_time());
         let (gone, next) = (self.network().machine(old), self.network().machine(new));
         let last = gone.data().snapshot(now);
-        next.data().restore(heard.unwrap_or(last), now);
+        next.data().restore(replicated.unwrap_or(last), now);
         if !is_stale {
             gone.data().restore(Snapshot::empty(), now);
         }
@@ -141,7 +141,7 @@ impl Faults {
         next.promote();
         shards.promote(new);
         self.note(format_args!("node {new} has taken the place of {old}"));
-        self.hear(shards, new);
+        self.inform_node(shards, new);
     }
 
     /// Lets one node, or all of them, refuse every call for a while.
@@ -152,27 +152,27 @@ impl Faults {
             _ => (DOWN, shards.nodes().collect()),
         };
         let longest = random.pick(&[300, 2_000, 12_000]);
-        let lasts = up_to(&mut random, longest);
-        self.note(format_args!("nodes {nodes:?} say {refusal} for {lasts:?}"));
+        let duration = up_to(&mut random, longest);
+        self.note(format_args!("nodes {nodes:?} say {refusal} for {duration:?}"));
         let names: Vec<usize> = nodes
             .iter()
             .flat_map(|node| self.names_meant_for(shards, *node))
             .collect();
-        let excuse = self.excuse(lasts, Some(names));
+        let excuse = self.excuse(duration, Some(names));
         for node in &nodes {
             self.network().machine(*node).refuse(Some(refusal));
         }
-        sleep(lasts).await;
+        sleep(duration).await;
         for node in &nodes {
             self.network().machine(*node).refuse(None);
         }
         self.note(format_args!("they refuse no more"));
-        self.excuse_no_more(excuse);
+        self.end_excuse(excuse);
     }
 
     /// Lets a node learn the current state of the cluster.
-    fn hear(&self, shards: &Shards, node: usize) {
-        let left = shards.hear(node);
+    fn inform_node(&self, shards: &Shards, node: usize) {
+        let left = shards.learn(node);
         self.note(format_args!("node {node} hears of it"));
         for slot in left {
             self.network().machine(node).end_channels(slot);
@@ -189,7 +189,7 @@ impl Faults {
         random.shuffle(&mut nodes);
         for node in nodes {
             sleep(up_to(random, 400)).await;
-            self.hear(shards, node);
+            self.inform_node(shards, node);
         }
     }
 }

@@ -38,7 +38,7 @@ struct State {
     /// The shard of each slot, from when the first node knows it.
     shards: Vec<usize>,
     /// The nodes that served a slot earlier. Clients with an old map still send calls there.
-    former: BTreeSet<(usize, usize)>,
+    previous_owners: BTreeSet<(usize, usize)>,
     views: Vec<View>,
     /// The owner ids that were released.
     released: BTreeSet<Vec<u8>>,
@@ -72,7 +72,7 @@ impl Shards {
             state: Mutex::new(State {
                 primaries: (0..count).collect(),
                 shards: owners,
-                former: BTreeSet::new(),
+                previous_owners: BTreeSet::new(),
                 views: vec![view; 2 * count],
                 released: BTreeSet::new(),
             }),
@@ -115,13 +115,13 @@ impl Shards {
         let shard = to % self.count;
         let mut state = self.lock();
         let before = state.primaries[state.shards[slot]];
-        state.former.insert((slot, before));
+        state.previous_owners.insert((slot, before));
         state.shards[slot] = shard;
     }
 
     /// Returns whether calls for a slot may be sent to a node.
     pub(super) fn is_meant(&self, slot: usize, node: usize) -> bool {
-        self.owner(slot) == node || self.lock().former.contains(&(slot, node))
+        self.owner(slot) == node || self.lock().previous_owners.contains(&(slot, node))
     }
 
     /// Makes a replica the primary of its shard.
@@ -130,7 +130,7 @@ impl Shards {
     }
 
     /// Lets a node learn the current state. Returns the slots that it does not serve any more.
-    pub(super) fn hear(&self, node: usize) -> Vec<usize> {
+    pub(super) fn learn(&self, node: usize) -> Vec<usize> {
         let mut state = self.lock();
         let State {
             primaries,
@@ -156,7 +156,7 @@ impl Shards {
     }
 
     /// Returns a node's reply to a call for these keys, if it does not run it. `has` returns whether a key is there.
-    pub(super) fn turn_away(
+    pub(super) fn refusal_of(
         &self,
         node: usize,
         keys: &[Vec<u8>],
@@ -201,7 +201,7 @@ impl Shards {
     }
 
     /// Returns a node's reply to a subscribe or unsubscribe request, if the channel's slot belongs to another node.
-    pub(super) fn turn_listener_away(&self, node: usize, channel: &[u8]) -> Option<Reply> {
+    pub(super) fn refuse_listener(&self, node: usize, channel: &[u8]) -> Option<Reply> {
         let slot = slot(channel);
         let owner = self.lock().views[node].owners[slot];
         (owner != node).then(|| redirection("MOVED", slot, owner))

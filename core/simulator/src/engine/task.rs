@@ -32,13 +32,13 @@ pub(super) struct Task {
 }
 
 /// How a lock is requested and held.
-struct Asked {
+struct Request {
     name: usize,
     lock: Lock,
     wait: Option<Duration>,
     renewed: Option<Duration>,
     /// The time after which the caller gives up.
-    patience: Option<Duration>,
+    cancel_after: Option<Duration>,
     holds: Duration,
     extends_after: Option<Duration>,
     is_dropped: bool,
@@ -51,14 +51,14 @@ impl Task {
             let pause = self.random.between(0, 600);
             sleep(Duration::from_millis(pause)).await;
             self.ledger.busy(self.client);
-            self.take_and_give_back().await;
+            self.acquire_and_release().await;
             self.ledger.idle(self.client);
         }
         self.note("ends");
     }
 
     /// Acquires one lock, or several at once. In the second case the task holds each lock as soon as it is granted.
-    async fn take_and_give_back(&mut self) {
+    async fn acquire_and_release(&mut self) {
         let count = self.plan.names.len();
         let first = self.random.index(count);
         let mut names = vec![first];
@@ -66,31 +66,34 @@ impl Task {
             names.push((first + 1 + self.random.index(count - 1)) % count);
         }
         let is_alone = names.len() == 1;
-        let asked: Vec<Asked> = names.into_iter().map(|name| self.ask(name, is_alone)).collect();
-        let taken = join_all(asked.iter().map(|asked| self.take(asked))).await;
-        let held = asked
+        let request: Vec<Request> = names
+            .into_iter()
+            .map(|name| self.draw_request(name, is_alone))
+            .collect();
+        let acquired = join_all(request.iter().map(|request| self.acquire_noted(request))).await;
+        let held = request
             .iter()
-            .zip(taken)
-            .filter_map(|(asked, taken)| Some((asked, taken?)));
-        join_all(held.map(|(asked, (id, lease))| self.keep(asked, id, lease))).await;
+            .zip(acquired)
+            .filter_map(|(request, acquired)| Some((request, acquired?)));
+        join_all(held.map(|(request, (id, lease))| self.hold_and_release(request, id, lease))).await;
     }
 
-    async fn take(&self, asked: &Asked) -> Option<(u64, Arc<Lease>)> {
-        self.ledger.waits(asked.name);
-        let lease = self.acquire(asked).await;
-        self.ledger.waits_no_more(asked.name);
+    async fn acquire_noted(&self, request: &Request) -> Option<(u64, Arc<Lease>)> {
+        self.ledger.waits(request.name);
+        let lease = self.acquire(request).await;
+        self.ledger.wait_ended(request.name);
         let lease = Arc::new(lease?);
-        let id = self.ledger.granted(self.client, asked.name, &lease, asked.renewed);
+        let id = self.ledger.granted(self.client, request.name, &lease, request.renewed);
         Some((id, lease))
     }
 
     /// Holds the lock for a while, and releases it.
-    async fn keep(&self, asked: &Asked, id: u64, lease: Arc<Lease>) {
-        let name = asked.name;
-        self.hold(asked, &lease).await;
-        self.ledger.given_back(id);
+    async fn hold_and_release(&self, request: &Request, id: u64, lease: Arc<Lease>) {
+        let name = request.name;
+        self.hold(request, &lease).await;
+        self.ledger.released(id);
         let Some(lease) = Arc::into_inner(lease) else { return };
-        if asked.is_dropped {
+        if request.is_dropped {
             self.note("drops its lease");
             return;
         }
@@ -112,7 +115,7 @@ impl Task {
 
     /// Draws a request. A request for several locks has a bound, because another task may hold one of them and wait for
     /// another.
-    fn ask(&mut self, name: usize, is_alone: bool) -> Asked {
+    fn draw_request(&mut self, name: usize, is_alone: bool) -> Request {
         let full = Plan::name(name);
         let lock = match self.plan.names[name] {
             Kind::Lock => self.handle.lock(full),
@@ -132,14 +135,14 @@ impl Task {
             0 => (lock.lease(length).renewed(), Some(length)),
             _ => (lock, Some(self.plan.lease)),
         };
-        let patience = random
+        let cancel_after = random
             .chance(150)
             .then(|| Duration::from_millis(random.between(0, 3_000)));
         let (shortest, longest) = match self.plan.is_quiet {
             true => (5_000, 20_000),
             false => (1, random.pick(&[50, 500, 4_000, 15_000])),
         };
-        Asked {
+        Request {
             name,
             holds: Duration::from_millis(random.between(shortest, longest)),
             extends_after: random
@@ -149,24 +152,24 @@ impl Task {
             lock: wait.map_or_else(|| lock.clone(), |wait| lock.clone().wait(wait)),
             wait,
             renewed,
-            patience,
+            cancel_after,
         }
     }
 
-    async fn acquire(&self, asked: &Asked) -> Option<Lease> {
-        let name = asked.name;
+    async fn acquire(&self, request: &Request) -> Option<Lease> {
+        let name = request.name;
         let began = Instant::now();
-        let limit = match asked.wait {
+        let limit = match request.wait {
             None => UNBOUNDED,
             Some(Duration::ZERO) => self.plan.command_timeout + SLACK,
             Some(wait) => wait + SLACK,
         };
         self.note(&format!(
             "asks for lock {name}, waits {:?}, renewed {:?}, goes away after {:?}",
-            asked.wait, asked.renewed, asked.patience
+            request.wait, request.renewed, request.cancel_after
         ));
-        let answer = timeout(asked.patience.unwrap_or(limit).min(limit), asked.lock.acquire()).await;
-        if asked.wait == Some(Duration::ZERO) {
+        let answer = timeout(request.cancel_after.unwrap_or(limit).min(limit), request.lock.acquire()).await;
+        if request.wait == Some(Duration::ZERO) {
             self.needs_excuse_if_late(name, began, "single try");
         }
         match answer {
@@ -184,22 +187,22 @@ impl Task {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
                 }
-                let has_time = asked.wait.is_none_or(|wait| wait.is_zero() || wait >= CONNECTED);
+                let has_time = request.wait.is_none_or(|wait| wait.is_zero() || wait >= CONNECTED);
                 if error.kind() == ErrorKind::Unavailable && has_time {
                     self.needs_excuse(name, began, &error.to_string());
                 }
             }
-            Err(_) if asked.patience.is_some_and(|patience| patience < limit) => self.note("went away"),
+            Err(_) if request.cancel_after.is_some_and(|cancel_after| cancel_after < limit) => self.note("went away"),
             Err(_) => self.hangs("acquire", limit),
         }
         None
     }
 
     /// Holds the lock for a while, and stops early if the lease is lost.
-    async fn hold(&self, asked: &Asked, lease: &Lease) {
-        let name = asked.name;
-        let until = Instant::now() + asked.holds;
-        if let Some(pause) = asked.extends_after {
+    async fn hold(&self, request: &Request, lease: &Lease) {
+        let name = request.name;
+        let until = Instant::now() + request.holds;
+        if let Some(pause) = request.extends_after {
             sleep(pause).await;
             let limit = self.plan.command_timeout + SLACK;
             let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The messages that a stranger has overheard.
+//! The published messages that a malicious client has recorded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ const MOST: usize = 32;
 
 /// The last messages that were published.
 #[derive(Debug, Default)]
-pub(crate) struct Overheard {
+pub(crate) struct RecordedMessages {
     messages: VecDeque<Message>,
 }
 
 /// The channel and the payload.
 type Message = (Arc<[u8]>, Arc<[u8]>);
 
-impl Overheard {
+impl RecordedMessages {
     pub(crate) fn push(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
         if self.messages.len() == MOST {
             self.messages.pop_front();

@@ -16,9 +16,9 @@ use super::world::ClientWorld;
 use crate::random::Random;
 
 /// The pause between two attempts to connect.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Lives {
+pub(super) struct Processes {
     pub(super) client: usize,
     pub(super) world: Arc<ClientWorld>,
     pub(super) plan: Plan,
@@ -29,10 +29,10 @@ pub(super) struct Lives {
     pub(super) open: Arc<Mutex<Vec<Client>>>,
 }
 
-impl Lives {
+impl Processes {
     /// Runs the processes until then.
     pub(super) async fn run(mut self, until: Instant) {
-        let mut left = self.plan.lives;
+        let mut left = self.plan.processes;
         while let Some(handle) = self.connect().await {
             left -= 1;
             let end = match left {
@@ -100,16 +100,16 @@ impl Lives {
                 .note(format_args!("client {} is not connected: {error}", self.client));
             let is_excused = (0..self.plan.names.len()).any(|name| self.ledger.has_excuse(name, began));
             // During a failover a name may lead to replicas only.
-            let may_be_said = match error.kind() {
+            let is_expected = match error.kind() {
                 ErrorKind::Unavailable => true,
                 ErrorKind::Misconfigured => self.plan.naming != Naming::Plain,
                 _ => false,
             };
-            if !may_be_said || !is_excused {
+            if !is_expected || !is_excused {
                 self.ledger.break_promise("clients connect", error.to_string());
                 return None;
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 }

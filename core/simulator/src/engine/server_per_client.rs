@@ -8,7 +8,7 @@ use super::cable::Cable;
 use super::data::Data;
 use super::ledger::Ledger;
 
-pub(super) struct Whereabouts {
+pub(super) struct ServerPerClient {
     ledger: Arc<Ledger>,
     /// By client and connection: the data on which its calls ran.
     used: Mutex<BTreeMap<(usize, u64), Used>>,
@@ -19,7 +19,7 @@ struct Used {
     data: Arc<Data>,
 }
 
-impl Whereabouts {
+impl ServerPerClient {
     pub(super) fn new(ledger: &Arc<Ledger>) -> Arc<Self> {
         Arc::new(Self {
             ledger: Arc::clone(ledger),

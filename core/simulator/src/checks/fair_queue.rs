@@ -15,7 +15,7 @@ const PROVISIONAL: i64 = 3_000;
 
 /// The check of I7.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct FairQueue {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The queue after the last script.
     last: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -24,7 +24,7 @@ pub(crate) struct Line {
     spoke: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
 }
 
-impl Line {
+impl FairQueue {
     /// Checks a script that ran for these owners at this time of the server. Returns the owner to which it granted the
     /// lock.
     pub(crate) fn ran(

@@ -5,7 +5,7 @@ use steadlock_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
 
 use crate::checks::{Checked, broken};
 use crate::kinds::Family;
-use crate::task::Wish;
+use crate::task::Request;
 use crate::trace::Line;
 use crate::world::World;
 
@@ -14,7 +14,7 @@ const REMEMBERED: usize = 3;
 
 impl World {
     /// A lease was reported as lost. The session forgets a lost fixed lease at once.
-    pub(crate) fn lapses(&mut self, client: usize, lease: LeaseId, reason: LostReason) -> Checked {
+    pub(crate) fn on_lost(&mut self, client: usize, lease: LeaseId, reason: LostReason) -> Checked {
         let Some(held) = self.ledger.get(client, lease).filter(|_| reason != LostReason::Closed) else {
             return Ok(());
         };
@@ -38,26 +38,26 @@ impl World {
         // The record ends later than the deadline: by the possible delay of a call, and by the margin.
         let until = self.now + self.plan.settles_in();
         for (name, _) in &locks {
-            self.owned.lapsed(client, *name, until);
+            self.owned.expired(client, *name, until);
         }
         self.lets_go_until(client, lease, until);
         let mut tasks = self.clients[client].tasks.iter_mut();
         if let Some(task) = tasks.find(|task| task.leases.contains(&lease)) {
             task.leases.retain(|of| *of != lease);
-            task.lapsed.push((lease, locks));
-            if task.lapsed.len() > REMEMBERED {
-                task.lapsed.remove(0);
+            task.expired.push((lease, locks));
+            if task.expired.len() > REMEMBERED {
+                task.expired.remove(0);
             }
         }
         Ok(())
     }
 
     /// A task releases or extends a lease that it has lost, and must be refused as no owner.
-    pub(crate) fn comes_back(&mut self, client: usize, task: usize) -> Checked {
+    pub(crate) fn uses_lost_lease(&mut self, client: usize, task: usize) -> Checked {
         let draw = self.choices.task(client, task).between(0, 2);
         let of = &mut self.clients[client].tasks[task];
         let context = of.context;
-        let Some((lease, locks)) = of.lapsed.pop() else {
+        let Some((lease, locks)) = of.expired.pop() else {
             return Ok(());
         };
         let holds_it = !self.on_side(client, task, &locks).is_empty();
@@ -87,7 +87,7 @@ impl World {
             }
         };
         self.note(line);
-        self.waits(client, task, ticket, Wish::Refusal)
+        self.waits(client, task, ticket, Request::Refusal)
     }
 
     /// Checks that a caller that holds nothing of a lock is not refused with `LockLost`.
@@ -96,12 +96,12 @@ impl World {
         client: usize,
         ticket: Ticket,
         kind: ErrorKind,
-        wish: Option<&(Ticket, Wish)>,
+        request: Option<&(Ticket, Request)>,
     ) -> Checked {
-        match wish {
+        match request {
             Some((
                 _,
-                Wish::Acquire {
+                Request::Acquire {
                     locks, inside: None, ..
                 },
             )) if locks.len() == 1 && kind == ErrorKind::LockLost => broken(

@@ -1,4 +1,4 @@
-//! A malicious client that may publish and read: it invents messages, repeats overheard ones, and publishes impossible
+//! A malicious client that may publish and read: it invents messages, repeats recorded ones, and publishes impossible
 //! grants for waiters.
 
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::time::{Micros, SECOND};
 use crate::world::World;
 
 /// More than the length of a history plus all steps of clocks.
-const FAR: Micros = 3_600 * SECOND;
+const BEYOND_HISTORY: Micros = 3_600 * SECOND;
 /// The largest token that clients can read.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;
 
 impl World {
     /// Remembers a message that was published.
-    pub(crate) fn overhears(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        self.overheard.push(channel, payload);
+    pub(crate) fn records_message(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
+        self.recorded_messages.push(channel, payload);
     }
 
     /// Publishes a few false messages.
-    pub(crate) fn invents(&mut self, node: usize, random: &mut Random) {
+    pub(crate) fn publishes_false_messages(&mut self, node: usize, random: &mut Random) {
         self.struck(Fault::Invention, node);
         for _ in 0..random.between(1, 20) {
-            let (channel, payload) = self.invention(node, random);
+            let (channel, payload) = self.false_message(node, random);
             let clock = self.nodes[node].clock(self.now);
             self.nodes[node]
                 .store
@@ -37,23 +37,23 @@ impl World {
         }
     }
 
-    fn invention(&mut self, node: usize, random: &mut Random) -> (Vec<u8>, Vec<u8>) {
+    fn false_message(&mut self, node: usize, random: &mut Random) -> (Vec<u8>, Vec<u8>) {
         let name = random.index(self.names.len());
         let lock = self.names[name].as_str().to_owned();
         let client = random.index(self.clients.len());
         let grants = format!("steadlock:{{{lock}}}:grants:{}", self.clients[client].id).into_bytes();
         let draw = random.between(0, 9);
         if draw == 0
-            && let Some((channel, payload)) = self.overheard.pick(random)
+            && let Some((channel, payload)) = self.recorded_messages.pick(random)
         {
             return (channel.to_vec(), payload.to_vec());
         }
         if draw <= 3 {
-            let word = random.pick(&["channel", "rw-channel", "semaphore-channel", "grants"]);
-            let channel = match word {
+            let suffix = random.pick(&["channel", "rw-channel", "semaphore-channel", "grants"]);
+            let channel = match suffix {
                 "grants" => grants,
                 "channel" if random.chance(500) => format!("redisson_lock__channel:{{{lock}}}").into_bytes(),
-                _ => format!("steadlock:{{{lock}}}:{word}").into_bytes(),
+                _ => format!("steadlock:{{{lock}}}:{suffix}").into_bytes(),
             };
             let length = random.index(40);
             let noise = (0..length).map(|_| random.next().to_le_bytes()[0]).collect();
@@ -76,10 +76,10 @@ impl World {
         let now = self.nodes[node].clock(self.now).as_micros();
         let seen = standing.seen.get(&owner).copied().unwrap_or(now);
         let (seen, token) = match random.between(0, 4) {
-            0 => (seen.saturating_sub(FAR), now),
-            1 => (seen + FAR, now + FAR),
+            0 => (seen.saturating_sub(BEYOND_HISTORY), now),
+            1 => (seen + BEYOND_HISTORY, now + BEYOND_HISTORY),
             2 => (seen, seen.saturating_sub(1)),
-            3 => (seen, now + FAR),
+            3 => (seen, now + BEYOND_HISTORY),
             _ => (seen, LARGEST_TOKEN),
         };
         (
