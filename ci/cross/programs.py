@@ -25,7 +25,7 @@ CONTENDERS = HERE / "contenders"
 JARS = ROOT / "examples" / "seckill" / "jvm" / "target" / "lib"
 LANGUAGES = ["rust", "python-threads", "python-asyncio", "node", "jvm", "web"]
 # Seconds that a contender may take to print a line which it prints at once: a JVM starts slowly on a busy machine.
-PATIENCE = 60.0
+OUTPUT_TIMEOUT = 60.0
 
 
 def java(tool: str = "java") -> str:
@@ -103,25 +103,25 @@ class Contender:
         self._reader = threading.Thread(target=self._listen)
         self._reader.start()
 
-    def expect(self, line: str, within: float = PATIENCE) -> None:
+    def expect(self, line: str, within: float = OUTPUT_TIMEOUT) -> None:
         assert self.read(within) == line, f"{self.language} did not say {line!r}"
 
-    def read(self, within: float = PATIENCE) -> str:
+    def read(self, within: float = OUTPUT_TIMEOUT) -> str:
         try:
             return self._lines.get(timeout=within)
         except queue.Empty:
             raise AssertionError(f"{self.language} said nothing for {within} s") from None
 
-    def has_spoken(self) -> bool:
+    def has_printed(self) -> bool:
         return not self._lines.empty()
 
-    def go(self) -> None:
+    def start_round(self) -> None:
         assert self.process.stdin
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 
     def finish(self) -> None:
-        assert self.process.wait(timeout=PATIENCE) == 0, f"{self.language} failed"
+        assert self.process.wait(timeout=OUTPUT_TIMEOUT) == 0, f"{self.language} failed"
 
     def kill(self) -> None:
         self.process.kill()
@@ -159,23 +159,23 @@ def together(contenders: Iterable[Contender]) -> Iterator[list[Contender]]:
             contender.kill()
 
 
-def go(contenders: list[Contender]) -> None:
+def start_round(contenders: list[Contender]) -> None:
     for contender in contenders:
-        contender.go()
+        contender.start_round()
 
 
 def finish(contenders: list[Contender]) -> list[str]:
     """Waits for all contenders, and returns the last line of each."""
-    said = [contender.read() for contender in contenders]
+    last_lines = [contender.read() for contender in contenders]
     for contender in contenders:
         contender.finish()
-    return said
+    return last_lines
 
 
 def contend(contenders: Iterable[Contender]) -> list[str]:
     """Starts all contenders together, waits for them, and returns the last line of each."""
     with together(contenders) as ready:
-        go(ready)
+        start_round(ready)
         return finish(ready)
 
 
@@ -192,7 +192,7 @@ def turns(line: str) -> Turns:
     return Turns(held_ms / 1000, grants)
 
 
-def wait_until(what: str, condition: Callable[[], object], within: float = PATIENCE) -> None:
+def wait_until(what: str, condition: Callable[[], object], within: float = OUTPUT_TIMEOUT) -> None:
     """Polls until the condition is true."""
     deadline = time.monotonic() + within
     while not condition():

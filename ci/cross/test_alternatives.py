@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import PATIENCE, ROOT, wait_until
+from programs import OUTPUT_TIMEOUT, ROOT, wait_until
 
 PAGE = (ROOT / "docs" / "alternatives.md").read_text()
 STATEMENTS = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -58,7 +58,7 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 def open_database(folder: Path) -> sqlite3.Connection:
     # With this isolation level, each statement is a separate transaction.
-    return sqlite3.connect(folder / "shop.db", timeout=PATIENCE, isolation_level=None)
+    return sqlite3.connect(folder / "shop.db", timeout=OUTPUT_TIMEOUT, isolation_level=None)
 
 
 def test_a_second_order_of_a_user_changes_no_row(database: sqlite3.Connection) -> None:
@@ -108,7 +108,9 @@ class Postgres:
 
     def run(self, statements: str, **parameters: object) -> str:
         command = self.command(**parameters)
-        done = subprocess.run(command, input=statements, check=True, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            command, input=statements, check=True, capture_output=True, text=True, timeout=OUTPUT_TIMEOUT
+        )
         return done.stdout.strip()
 
     @contextmanager

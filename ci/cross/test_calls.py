@@ -1,6 +1,6 @@
 """Counts the calls that a contended lock costs the server."""
 
-from programs import Contender, Server, finish, go, together, turns
+from programs import Contender, Server, finish, start_round, together, turns
 
 PROCESSES = ["rust", "python-threads", "python-asyncio", "node", "jvm", "rust", "python-asyncio", "node"]
 
@@ -11,7 +11,7 @@ def test_a_hand_over_of_the_plain_lock_costs_a_call_and_one_for_each_process(ser
     ]
     with together(contenders) as ready:
         server.store.config_resetstat()
-        go(ready)
+        start_round(ready)
         hand_overs = sum(sum(turns(line).grants) for line in finish(ready))
     calls = server.script_calls()
     print(f"{calls} calls for {hand_overs} hand-overs: {calls / hand_overs:.2f} each")

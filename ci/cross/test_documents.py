@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from programs import JARS, PATIENCE, ROOT, Server, java
+from programs import JARS, OUTPUT_TIMEOUT, ROOT, Server, java
 from redis_server import free_port
 
 README = (ROOT / "README.md").read_text()
@@ -65,7 +65,7 @@ def page_of(command: list[str], folder: Path, port: int) -> str:
     """Runs a program and returns the page that it serves on a port."""
     with subprocess.Popen(command, cwd=folder) as process:
         try:
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + OUTPUT_TIMEOUT
             while True:
                 try:
                     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:

@@ -13,7 +13,7 @@ import redis
 from monitor import Command, Monitor
 
 import steadlock
-from programs import PATIENCE, Contender, Server, Turns, finish, go, together, turns, wait_until
+from programs import OUTPUT_TIMEOUT, Contender, Server, Turns, finish, start_round, together, turns, wait_until
 
 WAITERS = 16
 CONTEST = ["python-asyncio", "node", "jvm"]
@@ -37,7 +37,7 @@ def contest(server: Server, name: str, release: Callable[[], object], warm_up: i
         for language in CONTEST
     )
     with together(contenders) as ready:
-        go(ready)
+        start_round(ready)
         queued(server, name, WAITERS * len(ready))
         release()
         said = [turns(contender.read()) for contender in ready]
@@ -135,11 +135,11 @@ def bare_hand_overs(server: Server) -> HandOvers:
             script = store.register_script(BARE)
             with store.pubsub(ignore_subscribe_messages=True) as heard:
                 heard.subscribe(f"bare-{own}")
-                heard.get_message(timeout=PATIENCE)
+                heard.get_message(timeout=OUTPUT_TIMEOUT)
                 subscribed.wait()
                 for turn in range(turns_each):
                     if own or turn:
-                        assert heard.get_message(timeout=PATIENCE)
+                        assert heard.get_message(timeout=OUTPUT_TIMEOUT)
                     began = time.monotonic()
                     time.sleep(0.010)
                     held[own] += time.monotonic() - began
@@ -167,7 +167,7 @@ def test_a_hand_over_costs_two_calls_beside_the_polls(server: Server) -> None:
     with together(contenders) as ready:
         server.store.config_resetstat()
         started = time.monotonic()
-        go(ready)
+        start_round(ready)
         hand_overs = sum(sum(turns(line).grants) for line in finish(ready))
         seconds = time.monotonic() - started
     calls = server.script_calls()
@@ -246,5 +246,5 @@ def granted_within(seconds: float, waiter: Contender) -> None:
 def queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
     """Waits until the queue has `count` waiters. Fails if the newest contender prints a line instead."""
     queue = f"steadlock:{{{name}}}:fair"
-    wait_until(f"{count} wait", lambda: server.store.zcard(queue) == count or (newest and newest.has_spoken()))
-    assert not newest or not newest.has_spoken(), f"{newest.language} does not wait"
+    wait_until(f"{count} wait", lambda: server.store.zcard(queue) == count or (newest and newest.has_printed()))
+    assert not newest or not newest.has_printed(), f"{newest.language} does not wait"

@@ -1,11 +1,11 @@
 """Tests that no waiter depends on notifications: if all of them are lost, a poll acquires the lock."""
 
 import pytest
-from deaf_proxy import deaf_proxy, end_of_reply, is_message
 from inside import longest_gap, most_inside, steps
+from muting_proxy import end_of_reply, is_message, proxy_without_messages
 
 import steadlock
-from programs import Contender, Server, finish, go, together, turns, wait_until
+from programs import Contender, Server, finish, start_round, together, turns, wait_until
 
 PROCESSES = ["python-threads", "node", "jvm"]
 WORKERS, ROUNDS, LIMIT = 2, 2, 2
@@ -16,12 +16,12 @@ STALL = 1.0
 @pytest.mark.parametrize("kind", ["lock", "mutex", "fair", "read", "write", "semaphore"])
 def test_without_any_message_a_waiter_gets_it_within_a_second(server: Server, kind: str) -> None:
     name = f"deaf-{kind}"
-    with deaf_proxy(server.port) as proxy, steadlock.connect(server.url) as holder:
-        deaf = Server(proxy.url, server.store)
+    with proxy_without_messages(server.port) as proxy, steadlock.connect(server.url) as holder:
+        muted = Server(proxy.url, server.store)
         options = {"kind": kind, "workers": WORKERS, "rounds": ROUNDS, "hold_ms": 20, "limit": LIMIT, "log": 1}
         lease = hold_against(holder, kind, name)
-        with together(Contender(language, "turns", deaf, name, **options) for language in PROCESSES) as ready:
-            go(ready)
+        with together(Contender(language, "turns", muted, name, **options) for language in PROCESSES) as ready:
+            start_round(ready)
             wait_until("all wait", lambda: server.listeners(name) == len(ready))
             free_since = server.time()
             lease.release()

@@ -8,7 +8,7 @@ from inside import longest_gap, steps
 from monitor import Monitor
 
 import steadlock
-from programs import LANGUAGES, Contender, Server, finish, go, together, turns, wait_until
+from programs import LANGUAGES, Contender, Server, finish, start_round, together, turns, wait_until
 
 LEASE_MS = 2000
 RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
@@ -25,10 +25,10 @@ def test_a_writer_gets_in_within_2_seconds_though_readers_retake_at_once(server:
         together(readers) as ready,
         together([Contender(language, "turns", server, name, kind="write", rounds=5, log=1)]) as (writer,),
     ):
-        go(ready)
+        start_round(ready)
         wait_until("they read", lambda: server.store.zcard(f"steadlock:{{{name}}}:rw-readers") > 0)
         wanted_since = server.time()
-        writer.go()
+        writer.start_round()
         assert turns(writer.read()).grants == [5]
         said = [turns(line) for line in finish(ready)]
     waited = longest_gap(steps(server, name), wanted_since)
@@ -70,14 +70,14 @@ def test_a_downgrade_lets_waiting_readers_in_within_100_ms(server: Server, write
         downgrading.expect("held")
         with Contender(reader, "hold", server, name, kind="read", workers=3) as waiting:
             wait_until("the readers wait", lambda: server.listeners(name) == 1)
-            downgrading.go()
+            downgrading.start_round()
             downgrading.expect("reading")
             waiting.expect("held", within=5)
             assert client.read_write_lock(name).write.try_acquire() is None
-            waiting.go()
+            waiting.start_round()
             waiting.expect("released")
             assert client.read_write_lock(name).write.try_acquire() is None, "the downgraded read goes on"
-            downgrading.go()
+            downgrading.start_round()
             downgrading.expect("released")
             commands = [command for command in monitor.commands() if command.by_script]
     released = next(one.at for one in commands if one.words[0] == "HDEL" and "writer" in one.words)

@@ -6,7 +6,7 @@ import time
 from inside import most_inside, steps
 
 import steadlock
-from programs import Contender, Server, go, together, wait_until
+from programs import Contender, Server, start_round, together, wait_until
 
 LIMIT, LEASE_MS, SECONDS = 5, 1500, 12
 # The languages of five processes with ten workers each.
@@ -21,7 +21,7 @@ def contender(server: Server, language: str) -> Contender:
 def test_50_contenders_that_are_killed_at_random_never_exceed_the_limit(server: Server) -> None:
     kills = 0
     with together(contender(server, language) for language in PROCESSES) as running:
-        go(running)
+        start_round(running)
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             time.sleep(random.uniform(0.2, 1.0))
@@ -31,7 +31,7 @@ def test_50_contenders_that_are_killed_at_random_never_exceed_the_limit(server: 
             kills += 1
             running[victim] = contender(server, running[victim].language)
             running[victim].expect("ready")
-            running[victim].go()
+            running[victim].start_round()
         for one in running:
             one.kill()
     killed = time.monotonic()

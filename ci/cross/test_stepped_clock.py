@@ -17,7 +17,7 @@ from monitor import Monitor
 from stepped_clock import SteppedServer, build, stepped_server
 
 import steadlock
-from programs import Contender, finish, go, together, wait_until
+from programs import Contender, finish, start_round, together, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock's library is for Linux")
 
@@ -75,7 +75,7 @@ def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedS
         steadlock.connect(stepped.url) as client,
         together(Contender(one, "count", stepped, NAME, kind=kind, rounds=ROUNDS) for one in languages) as ready,
     ):
-        go(ready)
+        start_round(ready)
         for number, seconds in enumerate(STEPS, 1):
             so_far = number * total // (len(STEPS) + 1)
             wait_until(f"they had it {so_far} times", partial(has_length, stepped, told, so_far))

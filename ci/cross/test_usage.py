@@ -15,7 +15,7 @@ import pytest
 import redis
 
 import steadlock
-from programs import JARS, JVM_FLAGS, PATIENCE, ROOT, Server, java, wait_until
+from programs import JARS, JVM_FLAGS, OUTPUT_TIMEOUT, ROOT, Server, java, wait_until
 from redis_server import free_port, redis_process
 
 PAGE = (ROOT / "docs" / "usage.md").read_text()
@@ -96,7 +96,7 @@ def order(address: str, user: str) -> tuple[int, str | None]:
     """Sends an order. Returns the status of the response and its `Retry-After`."""
     request = urllib.request.Request(f"{address}/orders/{user}", method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=OUTPUT_TIMEOUT) as answer:
             return answer.status, answer.headers["Retry-After"]
     except urllib.error.HTTPError as error:
         with error:

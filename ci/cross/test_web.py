@@ -37,10 +37,10 @@ def test_each_waits_for_the_other(server: Server, kind: str, listen: int) -> Non
         ours = take(client, kind, name)
         with Contender("web", "hold", server, name, kind=kind, listen=listen) as web:
             time.sleep(0.7)
-            assert not web.has_spoken(), "it was granted beside the holder"
+            assert not web.has_printed(), "it was granted beside the holder"
             ours.release()
             web.expect("held")
-            web.go()
+            web.start_round()
             web.expect("released")
             take(client, kind, name).release()
             web.finish()
@@ -104,7 +104,7 @@ def test_who_gives_up_waiting_leaves_nothing_behind(server: Server) -> None:
         with Contender("web", "cancel", server, name) as web:
             web.expect("waiting")
             wait_until("the waiter listens", lambda: server.listeners(name) == 1)
-            web.go()
+            web.start_round()
             web.expect("given up")
             web.finish()
         lease.release()

@@ -9,14 +9,14 @@ from server import Server
 REDIS_PY = Library("redis-py", "python")
 REDLOCK = Library("redlock", "node")
 REDLOCK_UNIVERSAL = Library("redlock-universal", "node")
-REDIS_SEMAPHORE = Library("redis-semaphore", "node", prefix="mutex:", tells=False)
+REDIS_SEMAPHORE = Library("redis-semaphore", "node", prefix="mutex:", reports_lost_release=False)
 SPRING = Library("spring", "jvm", prefix="orders:")
 REDISSON = Library("redisson", "jvm")
 REDISSON_SPIN = Library("redisson-spin", "jvm")
 # Locks that teams write themselves: docs/migrate/hand-written.md.
 HASH = Library("hash", "jvm")
-SET_NX = Library("set-nx", "jvm", tells=False)
-SECKILL = Library("seckill", "jvm", prefix="lock:", tells=False)
+SET_NX = Library("set-nx", "jvm", reports_lost_release=False)
+SECKILL = Library("seckill", "jvm", prefix="lock:", reports_lost_release=False)
 
 HAND_WRITTEN = [HASH, SET_NX, SECKILL]
 MUTEXES = [REDIS_PY, REDLOCK, REDLOCK_UNIVERSAL, REDIS_SEMAPHORE, SPRING, SET_NX, SECKILL]
@@ -27,7 +27,7 @@ def ours(kind: str, language: str) -> Library:
     return Library(f"steadlock-{kind}", language)
 
 
-def beside(theirs: Library, language: str) -> Library:
+def ours_for(theirs: Library, language: str) -> Library:
     """Returns our lock with the same records as theirs, in a language."""
     return ours("lock" if theirs in LOCKS else "mutex", language)
 
@@ -35,7 +35,7 @@ def beside(theirs: Library, language: str) -> Library:
 def _with(theirs: Library) -> list[Library]:
     """Returns our lock in Python and in the language of the other library; for hand-written locks, in each language."""
     languages = ["python", "jvm", "node"] if theirs in HAND_WRITTEN else ["python", theirs.language]
-    return [beside(theirs, language) for language in dict.fromkeys(languages)]
+    return [ours_for(theirs, language) for language in dict.fromkeys(languages)]
 
 
 PAIRS = [(theirs, own) for theirs in MUTEXES + LOCKS for own in _with(theirs)]
@@ -69,34 +69,34 @@ class Pair:
         assert record, "nobody holds the lock"
         return str(next(iter(record)) if isinstance(record, dict) else record)
 
-    def take(self, peer: Peer, lease_ms: int = 30_000) -> None:
-        assert peer.ask("try", self._name_for(peer), lease_ms) == "held"
+    def acquire(self, peer: Peer, lease_ms: int = 30_000) -> None:
+        assert peer.call("try", self._name_for(peer), lease_ms) == "held"
 
-    def try_in_vain(self, peer: Peer) -> str:
-        said = peer.ask("try", self._name_for(peer), 30_000)
-        assert said.startswith("refused")
-        return said
+    def expect_refusal(self, peer: Peer) -> str:
+        answer = peer.call("try", self._name_for(peer), 30_000)
+        assert answer.startswith("refused")
+        return answer
 
     def wait(self, peer: Peer, tries: int = 2) -> None:
         """Begins to wait for the lock, and returns once `tries` attempts have reached the server."""
-        self.server.waits(lambda: peer.tell("lock", self._name_for(peer), 30_000), tries)
-        assert peer.is_silent()
+        self.server.waits(lambda: peer.send("lock", self._name_for(peer), 30_000), tries)
+        assert peer.has_not_answered()
 
-    def take_in_time(self, peer: Peer) -> None:
+    def wait_and_acquire(self, peer: Peer) -> None:
         """Waits for the lock until it is granted."""
-        assert peer.ask("lock", self._name_for(peer), 30_000) == "held"
+        assert peer.call("lock", self._name_for(peer), 30_000) == "held"
 
     def release(self, peer: Peer) -> None:
-        assert peer.ask("unlock", self._name_for(peer)) == "released"
+        assert peer.call("unlock", self._name_for(peer)) == "released"
 
-    def release_late(self, peer: Peer) -> None:
+    def release_lost(self, peer: Peer) -> None:
         """Releases a lock that does not belong to the peer any more."""
-        said = peer.ask("unlock", self._name_for(peer))
-        assert said.startswith("gone") or not peer.library.tells
+        answer = peer.call("unlock", self._name_for(peer))
+        assert answer.startswith("gone") or not peer.library.reports_lost_release
 
     def turn(self, peer: Peer, inside: Callable[[], None]) -> None:
         """Acquires the lock, calls a function, and releases the lock."""
-        self.take_in_time(peer)
+        self.wait_and_acquire(peer)
         inside()
         self.release(peer)
 

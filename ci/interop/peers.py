@@ -36,7 +36,7 @@ class Library:
     language: str
     prefix: str = ""
     #: Whether its unlock reports that the record was not its own any more.
-    tells: bool = True
+    reports_lost_release: bool = True
 
     def __str__(self) -> str:
         return f"{self.name}({self.language})" if self.name.startswith("steadlock") else self.name
@@ -50,29 +50,29 @@ class Peer:
         self.process = subprocess.Popen(
             [*PROGRAMS[library.language], library.name, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self._said: queue.Queue[str] = queue.Queue()
+        self._answers: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def tell(self, command: str, name: str, *numbers: int) -> None:
+    def send(self, command: str, name: str, *numbers: int) -> None:
         """Sends a command and does not wait for its answer."""
         assert self.process.stdin
         print(command, name, *numbers, file=self.process.stdin, flush=True)
 
     def answer(self, within: float = 30) -> str:
         try:
-            said = self._said.get(timeout=within)
+            answer = self._answers.get(timeout=within)
         except queue.Empty:
             raise AssertionError(f"{self.library} did not answer within {within} s") from None
-        assert not said.startswith("error"), f"{self.library}: {said}"
-        return said
+        assert not answer.startswith("error"), f"{self.library}: {answer}"
+        return answer
 
-    def ask(self, command: str, name: str, *numbers: int) -> str:
-        self.tell(command, name, *numbers)
+    def call(self, command: str, name: str, *numbers: int) -> str:
+        self.send(command, name, *numbers)
         return self.answer()
 
-    def is_silent(self) -> bool:
+    def has_not_answered(self) -> bool:
         """Whether the peer has not answered yet."""
-        return self._said.empty()
+        return self._answers.empty()
 
     def stop(self) -> None:
         self.process.kill()
@@ -81,8 +81,8 @@ class Peer:
     def _listen(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            self._said.put(line.rstrip("\n"))
-        self._said.put("error it ended")
+            self._answers.put(line.rstrip("\n"))
+        self._answers.put("error it ended")
 
 
 @contextlib.contextmanager

@@ -72,8 +72,8 @@ def name(request: pytest.FixtureRequest, cluster: Cluster) -> str:
 def test_our_release_wakes_redisson(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
     theirs, own = start(REDISSON), start(ours("lock", "python"))
     pair = Pair(theirs, own, cluster, name)
-    pair.take(own)
-    pair.try_in_vain(theirs)
+    pair.acquire(own)
+    pair.expect_refusal(theirs)
     pair.wait(theirs)
     cluster.until(lambda: cluster.listeners(channel(name)) == 1, "Redisson does not listen")
     begin = time.monotonic()
@@ -81,13 +81,13 @@ def test_our_release_wakes_redisson(cluster: Cluster, start: Callable[[Library],
     assert theirs.answer() == "held"
     # The lease would have lasted for 30 s more.
     assert time.monotonic() - begin < 10
-    pair.try_in_vain(own)
+    pair.expect_refusal(own)
     pair.release(theirs)
 
 
 def test_a_release_of_redisson_s_wakes_ours(cluster: Cluster, start: Callable[[Library], Peer], name: str) -> None:
     theirs, granted = start(REDISSON), threading.Event()
-    assert theirs.ask("try", name, 30_000) == "held"
+    assert theirs.call("try", name, 30_000) == "held"
     # The poll interval is so long that only a notification can wake the waiter in time.
     with steadlock.connect(cluster.url, retry_interval=(20.0, 25.0)) as client:
         lock = client.lock(name)
@@ -99,6 +99,6 @@ def test_a_release_of_redisson_s_wakes_ours(cluster: Cluster, start: Callable[[L
         waiter = threading.Thread(target=work)
         cluster.waits(waiter.start)
         cluster.until(lambda: cluster.listeners(channel(name)) == 1, "ours does not listen")
-        assert theirs.ask("unlock", name) == "released"
+        assert theirs.call("unlock", name) == "released"
         assert granted.wait(10)
         waiter.join()

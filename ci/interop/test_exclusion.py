@@ -20,56 +20,56 @@ def pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Librar
 
 
 def test_while_theirs_is_held_ours_is_refused_and_says_who_holds_it(pair: Pair) -> None:
-    pair.take(pair.theirs)
+    pair.acquire(pair.theirs)
     record = pair.record
-    assert pair.owner in pair.try_in_vain(pair.ours)
+    assert pair.owner in pair.expect_refusal(pair.ours)
     assert pair.record == record
     pair.release(pair.theirs)
     assert pair.record is None
 
 
 def test_while_ours_is_held_theirs_is_refused(pair: Pair) -> None:
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     record = pair.record
-    pair.try_in_vain(pair.theirs)
+    pair.expect_refusal(pair.theirs)
     assert pair.record == record
     pair.release(pair.ours)
     assert pair.record is None
 
 
 def test_theirs_has_it_once_ours_is_released(pair: Pair) -> None:
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     pair.wait(pair.theirs)
     pair.release(pair.ours)
     assert pair.theirs.answer(within=10) == "held"
-    pair.try_in_vain(pair.ours)
+    pair.expect_refusal(pair.ours)
     pair.release(pair.theirs)
 
 
 def test_ours_has_it_once_theirs_is_released(pair: Pair) -> None:
-    pair.take(pair.theirs)
+    pair.acquire(pair.theirs)
     pair.wait(pair.ours)
     pair.release(pair.theirs)
     assert pair.ours.answer(within=10) == "held"
-    pair.try_in_vain(pair.theirs)
+    pair.expect_refusal(pair.theirs)
     pair.release(pair.ours)
 
 
 def test_an_expired_lease_of_theirs_lets_ours_in_and_their_late_unlock_leaves_our_record(pair: Pair) -> None:
-    pair.take(pair.theirs, lease_ms=300)
-    pair.take_in_time(pair.ours)
+    pair.acquire(pair.theirs, lease_ms=300)
+    pair.wait_and_acquire(pair.ours)
     record = pair.record
-    pair.release_late(pair.theirs)
+    pair.release_lost(pair.theirs)
     assert pair.record == record
     assert pair.server.store.pttl(pair.key) > 10_000
     pair.release(pair.ours)
 
 
 def test_an_expired_lease_of_ours_lets_theirs_in_and_our_late_release_leaves_their_record(pair: Pair) -> None:
-    pair.take(pair.ours, lease_ms=300)
-    pair.take_in_time(pair.theirs)
+    pair.acquire(pair.ours, lease_ms=300)
+    pair.wait_and_acquire(pair.theirs)
     record = pair.record
-    pair.release_late(pair.ours)
+    pair.release_lost(pair.ours)
     assert pair.record == record
     assert pair.server.store.pttl(pair.key) > 10_000
     pair.release(pair.theirs)

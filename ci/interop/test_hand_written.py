@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 import steadlock
-from pairs import HASH, SECKILL, SET_NX, Pair, beside, ours
+from pairs import HASH, SECKILL, SET_NX, Pair, ours, ours_for
 from peers import Library, Peer
 from server import Server
 
 #: A hash lock with short leases, so that a test sees renewals.
 BRIEF_HASH = Library("hash-brief", "jvm")
 #: A lock whose unlock deletes the key without comparing the owner.
-CARELESS = Library("seckill-careless", "jvm", prefix="lock:", tells=False)
+CARELESS = Library("seckill-careless", "jvm", prefix="lock:", reports_lost_release=False)
 OWN_LEASE = 0
 RENEWALS = 4
 LEASE = 1.2
@@ -25,8 +25,8 @@ LEASE = 1.2
 def test_the_timer_of_a_hash_lock_keeps_ours_out(
     server: Server, start: Callable[[Library], Peer], language: str
 ) -> None:
-    pair = Pair.of(BRIEF_HASH, beside(HASH, language), server, start)
-    pair.take(pair.theirs, OWN_LEASE)
+    pair = Pair.of(BRIEF_HASH, ours_for(HASH, language), server, start)
+    pair.acquire(pair.theirs, OWN_LEASE)
     pair.wait(pair.ours)
     left, renewals = server.store.pttl(pair.key), 0
 
@@ -37,7 +37,7 @@ def test_the_timer_of_a_hash_lock_keeps_ours_out(
         return renewals == RENEWALS
 
     server.until(renewed, "nothing was renewed")
-    assert pair.ours.is_silent()
+    assert pair.ours.has_not_answered()
     pair.release(pair.theirs)
     assert pair.ours.answer(within=10) == "held"
     pair.release(pair.ours)
@@ -47,8 +47,8 @@ def test_a_hash_lock_counts_its_levels_on_the_server_and_ours_sees_one_holder(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(HASH, ours("lock", "python"), server, start)
-    pair.take(pair.theirs)
-    pair.take(pair.theirs)
+    pair.acquire(pair.theirs)
+    pair.acquire(pair.theirs)
     owner = pair.owner
     assert pair.record == {owner: "2"}
     with steadlock.connect(server.url) as client:
@@ -57,9 +57,9 @@ def test_a_hash_lock_counts_its_levels_on_the_server_and_ours_sees_one_holder(
         assert holder.owner == owner
     pair.release(pair.theirs)
     assert pair.record == {owner: "1"}
-    pair.try_in_vain(pair.ours)
+    pair.expect_refusal(pair.ours)
     pair.release(pair.theirs)
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     pair.release(pair.ours)
 
 
@@ -73,10 +73,10 @@ def test_our_levels_are_in_the_process_and_a_hash_lock_waits_for_the_outermost(
             owner = pair.owner
             with lock:
                 assert pair.record == {owner: "1"}
-                pair.try_in_vain(pair.theirs)
+                pair.expect_refusal(pair.theirs)
             assert pair.record == {owner: "1"}
-            pair.try_in_vain(pair.theirs)
-    pair.take(pair.theirs)
+            pair.expect_refusal(pair.theirs)
+    pair.acquire(pair.theirs)
     pair.release(pair.theirs)
 
 
@@ -84,9 +84,9 @@ def test_a_wrong_owner_s_unlock_of_a_hash_lock_throws_and_leaves_ours_alone(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(HASH, ours("lock", "python"), server, start)
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     record = pair.record
-    assert pair.theirs.ask("unlock", pair.name).startswith("gone")
+    assert pair.theirs.call("unlock", pair.name).startswith("gone")
     assert pair.record == record
     pair.release(pair.ours)
 
@@ -96,9 +96,9 @@ def test_a_finally_of_theirs_after_a_failed_try_leaves_ours_alone_if_it_compares
     server: Server, start: Callable[[Library], Peer], library: Library
 ) -> None:
     pair = Pair.of(library, ours("mutex", "python"), server, start)
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     record = pair.record
-    pair.try_in_vain(pair.theirs)
+    pair.expect_refusal(pair.theirs)
     pair.release(pair.theirs)
     assert pair.record == record
     pair.release(pair.ours)
@@ -113,26 +113,26 @@ def test_an_unlock_without_compare_lets_a_second_one_in_and_our_holder_hears_of_
         lease = client.mutex(f"lock:{name}").try_acquire()
         assert lease
         lease.on_lost(lambda _: lost.set())
-        assert careless.ask("try", name, 30_000).startswith("refused")
-        careless.ask("unlock", name)
-        assert other.ask("try", name, 30_000) == "held"
+        assert careless.call("try", name, 30_000).startswith("refused")
+        careless.call("unlock", name)
+        assert other.call("try", name, 30_000) == "held"
         assert lost.wait(10)
         assert lease.lost_reason == "stolen"
         assert not lease.is_valid()
-    assert other.ask("try", name, 30_000).startswith("refused")
-    assert other.ask("unlock", name) == "released"
+    assert other.call("try", name, 30_000).startswith("refused")
+    assert other.call("unlock", name) == "released"
 
 
 def test_an_unlock_without_compare_after_its_ttl_deletes_our_record(
     server: Server, start: Callable[[Library], Peer]
 ) -> None:
     pair = Pair.of(CARELESS, ours("mutex", "python"), server, start)
-    pair.take(pair.theirs, lease_ms=300)
-    pair.take_in_time(pair.ours)
+    pair.acquire(pair.theirs, lease_ms=300)
+    pair.wait_and_acquire(pair.ours)
     assert pair.record
-    pair.theirs.ask("unlock", pair.name)
+    pair.theirs.call("unlock", pair.name)
     assert pair.record is None
-    pair.release_late(pair.ours)
+    pair.release_lost(pair.ours)
 
 
 @pytest.mark.parametrize("library", [SECKILL, ours("mutex", "jvm")], ids=str)
@@ -140,8 +140,8 @@ def test_a_nested_try_that_fails_and_unlocks_frees_the_outer_hold_of_its_thread(
     server: Server, start: Callable[[Library], Peer], library: Library
 ) -> None:
     peer, name = start(library), server.new_name()
-    assert peer.ask("try", name, 30_000) == "held"
-    assert peer.ask("try", name, 30_000).startswith("refused")
+    assert peer.call("try", name, 30_000) == "held"
+    assert peer.call("try", name, 30_000).startswith("refused")
     assert server.record(library.prefix + name)
-    assert peer.ask("unlock", name) == "released"
+    assert peer.call("unlock", name) == "released"
     assert server.record(library.prefix + name) is None

@@ -51,13 +51,13 @@ def test_an_operator_takes_a_lock_from_any_library(
     theirs, name = start(library), server.new_name()
     key = library.prefix + name
     lock = client.lock(key) if library in LOCKS else client.mutex(key)
-    assert theirs.ask("try", name, 30_000) == "held"
+    assert theirs.call("try", name, 30_000) == "held"
     assert client.force_release(lock)
     assert not client.force_release(lock)
     lease = lock.try_acquire()
     assert lease
-    said = theirs.ask("unlock", name)
-    assert said.startswith("gone") or not library.tells
+    answer = theirs.call("unlock", name)
+    assert answer.startswith("gone") or not library.reports_lost_release
     assert lease.release() == "released"
 
 
@@ -83,13 +83,13 @@ def test_redisson_is_woken_whatever_the_name(
     with steadlock.connect(server.url, key_prefix=prefix or None) as client:
         lease = client.lock(name).try_acquire()
         assert lease
-        server.waits(lambda: redisson.tell("lock", whole, 30_000))
+        server.waits(lambda: redisson.send("lock", whole, 30_000))
         channel = f"redisson_lock__channel:{whole if '{' in whole else f'{{{whole}}}'}"
         server.until(lambda: server.listeners(channel) == 1, "Redisson does not listen")
         lease.release()
         assert redisson.answer(within=10) == "held"
         assert client.lock(name).try_acquire() is None
-        assert redisson.ask("unlock", whole) == "released"
+        assert redisson.call("unlock", whole) == "released"
 
 
 @pytest.mark.parametrize("library", [REDISSON, HASH], ids=str)
@@ -97,13 +97,13 @@ def test_a_counted_hold_of_theirs_is_one_holder(
     server: Server, start: Callable[[Library], Peer], library: Library
 ) -> None:
     theirs, own, name = start(library), start(ours("lock", "python")), server.new_name()
-    assert theirs.ask("try", name, 30_000) == "held"
-    assert theirs.ask("try", name, 30_000) == "held"
-    assert theirs.ask("unlock", name) == "released"
-    assert own.ask("try", name, 30_000).startswith("refused")
-    assert theirs.ask("unlock", name) == "released"
-    assert own.ask("try", name, 30_000) == "held"
-    assert own.ask("unlock", name) == "released"
+    assert theirs.call("try", name, 30_000) == "held"
+    assert theirs.call("try", name, 30_000) == "held"
+    assert theirs.call("unlock", name) == "released"
+    assert own.call("try", name, 30_000).startswith("refused")
+    assert theirs.call("unlock", name) == "released"
+    assert own.call("try", name, 30_000) == "held"
+    assert own.call("unlock", name) == "released"
 
 
 def test_redis_py_s_asyncio_lock_and_ours_exclude_each_other(server: Server) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import steadlock
-from pairs import HAND_WRITTEN, REDISSON, Pair, beside, ours
+from pairs import HAND_WRITTEN, REDISSON, Pair, ours, ours_for
 from peers import Library, Peer
 from server import Server
 
@@ -30,7 +30,7 @@ def any_pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Li
 
 @pytest.fixture(params=HAND_WRITTEN, ids=str)
 def hand_written(request: pytest.FixtureRequest, server: Server, start: Callable[[Library], Peer]) -> Pair:
-    return Pair.of(request.param, beside(request.param, "python"), server, start)
+    return Pair.of(request.param, ours_for(request.param, "python"), server, start)
 
 
 def channel(pair: Pair) -> str:
@@ -44,7 +44,7 @@ def wait_for_a_message(pair: Pair, peer: Peer) -> None:
 
 def woken_by_ours(pair: Pair) -> float:
     """Returns the seconds from our release to their grant. Our lease would have lasted for 30 s more."""
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     wait_for_a_message(pair, pair.theirs)
     begin = time.monotonic()
     pair.release(pair.ours)
@@ -57,7 +57,7 @@ def woken_by_ours(pair: Pair) -> float:
 
 def woken_by_theirs(pair: Pair) -> float:
     """Returns the seconds from their release to our grant. Their lease would have lasted for 30 s more."""
-    pair.take(pair.theirs)
+    pair.acquire(pair.theirs)
     wait_for_a_message(pair, pair.ours)
     begin = time.monotonic()
     pair.release(pair.theirs)
@@ -74,7 +74,7 @@ def test_our_release_wakes_a_waiter_of_redisson_s_long_before_the_lease_ends(any
 
 def test_a_release_of_redisson_s_wakes_our_waiter_long_before_it_would_ask_again(pair: Pair) -> None:
     granted = threading.Event()
-    pair.take(pair.theirs)
+    pair.acquire(pair.theirs)
     with steadlock.connect(pair.server.url, retry_interval=FAR_OFF) as client:
         lock = client.lock(pair.key)
 
@@ -106,7 +106,7 @@ def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
     """Our release does not send that message: see docs/migrate/spring-redis-lock-registry.md."""
     spring = Library("spring-pubsub", "jvm", prefix="orders:")
     pair = Pair.of(spring, ours("mutex", "python"), server, start)
-    pair.take(pair.ours)
+    pair.acquire(pair.ours)
     pair.wait(pair.theirs)
     server.until(lambda: server.store.pubsub_numpat() == 1, "Spring does not listen")
     pair.release(pair.ours)
@@ -117,7 +117,7 @@ def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
 
 def test_a_hand_written_unlock_publishes_nothing_and_our_waiter_learns_of_it_all_the_same(hand_written: Pair) -> None:
     pair, store, heard = hand_written, hand_written.server.store, list[str]()
-    pair.take(pair.theirs)
+    pair.acquire(pair.theirs)
     pair.wait(pair.ours)
     with store.pubsub() as listener:  # type: ignore[no-untyped-call]
         listener.psubscribe("*")
@@ -144,7 +144,7 @@ def test_a_hand_written_lock_learns_of_our_release_by_its_own_loop(hand_written:
 
 def handed_over(pair: Pair, holder: Peer, waiter: Peer) -> float:
     """Returns the seconds from a release to the waiter's grant. The lease would have lasted for 30 s more."""
-    pair.take(holder)
+    pair.acquire(holder)
     pair.wait(waiter)
     begin = time.monotonic()
     pair.release(holder)

@@ -37,9 +37,9 @@ def events(pair: Pair) -> Iterator[list[str]]:
 
 
 def test_ours_is_refused_and_told_that_there_is_no_ttl(pair: Pair) -> None:
-    pair.take(pair.theirs, lease_ms=0)
+    pair.acquire(pair.theirs, lease_ms=0)
     assert pair.server.store.pttl(pair.key) == -1
-    refused = pair.try_in_vain(pair.ours)
+    refused = pair.expect_refusal(pair.ours)
     assert pair.owner in refused
     assert "without TTL" in refused
     assert pair.server.store.pttl(pair.key) == -1
@@ -47,10 +47,10 @@ def test_ours_is_refused_and_told_that_there_is_no_ttl(pair: Pair) -> None:
 
 
 def test_ours_polls_for_it_never_writes_to_it_and_has_it_after_its_release(pair: Pair) -> None:
-    pair.take(pair.theirs, lease_ms=0)
+    pair.acquire(pair.theirs, lease_ms=0)
     with events(pair) as waiting:
         pair.wait(pair.ours, tries=2 + POLLS)
-        assert pair.ours.is_silent()
+        assert pair.ours.has_not_answered()
     assert waiting == []
     with events(pair) as handing_over:
         pair.release(pair.theirs)
@@ -61,7 +61,7 @@ def test_ours_polls_for_it_never_writes_to_it_and_has_it_after_its_release(pair:
 
 
 def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair: Pair) -> None:
-    pair.take(pair.theirs, lease_ms=0)
+    pair.acquire(pair.theirs, lease_ms=0)
     with steadlock.connect(pair.server.url) as client:
         with pytest.raises(steadlock.LockTimeoutError, match="without TTL") as refused, client.mutex(pair.key, wait=1):
             pass
@@ -71,7 +71,7 @@ def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair:
 
 def test_lock_and_mutex_of_one_name_never_mix(pair: Pair) -> None:
     """A reentrant lock that finds a STRING under its name raises an error instead of waiting."""
-    pair.take(pair.theirs, lease_ms=0)
+    pair.acquire(pair.theirs, lease_ms=0)
     record = pair.record
     with steadlock.connect(pair.server.url) as client, pytest.raises(steadlock.MisconfiguredError):
         client.lock(pair.key).try_acquire()

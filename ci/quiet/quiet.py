@@ -6,7 +6,7 @@ everything in it is late. The kernel counts that time as stolen. A test that fai
     quiet.py [--again OPTION] COMMAND...
 
 OPTION is added to the command when it is run again. The exit status is that of the last run. A failure counts at once
-if no time was stolen during the run, and after `TRIES` runs if time was stolen during each of them.
+if no time was stolen during the run, and after `ATTEMPTS` runs if time was stolen during each of them.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-TRIES = 4
+ATTEMPTS = 4
 # Seconds. If at least DISTURBANCE was stolen in one SAMPLE, on all processors together, the machine was disturbed.
 SAMPLE = 0.1
 DISTURBANCE = 0.03
-# Seconds. The command begins after CALM without a disturbance, and after WAIT in any case.
-CALM = 2.0
-WAIT = 45.0
+# Seconds. The command begins after UNDISTURBED_BEFORE without a disturbance, and after LONGEST_WAIT in any case.
+UNDISTURBED_BEFORE = 2.0
+LONGEST_WAIT = 45.0
 
 Clock = Callable[[], float]
 
@@ -51,7 +51,7 @@ class Watch:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
-    def calm_for(self) -> float:
+    def undisturbed_for(self) -> float:
         return time.monotonic() - self.since
 
     def _look(self) -> None:
@@ -75,27 +75,29 @@ class Watch:
         self._thread.join()
 
 
-def wait_for_calm(stolen: Clock = stolen_seconds) -> None:
-    deadline = time.monotonic() + WAIT
+def wait_until_undisturbed(stolen: Clock = stolen_seconds) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT
     with Watch(stolen) as watch:
-        while watch.calm_for() < CALM and time.monotonic() < deadline:
+        while watch.undisturbed_for() < UNDISTURBED_BEFORE and time.monotonic() < deadline:
             time.sleep(SAMPLE)
 
 
-def judge(run: Callable[[bool], int], stolen: Clock = stolen_seconds, say: Callable[[str], None] = print) -> int:
-    """Calls `run` until it passes or fails on an undisturbed machine, at most `TRIES` times. Returns its last status.
+def run_until_undisturbed(
+    run: Callable[[bool], int], stolen: Clock = stolen_seconds, report: Callable[[str], None] = print
+) -> int:
+    """Calls `run` until it passes or fails on an undisturbed machine, at most `ATTEMPTS` times. Returns its status.
 
     The argument of `run` is false for the first call and true for each later one."""
     status = 0
-    for number in range(1, TRIES + 1):
-        wait_for_calm(stolen)
+    for number in range(1, ATTEMPTS + 1):
+        wait_until_undisturbed(stolen)
         with Watch(stolen) as watch:
             status = run(number > 1)
         if status == 0 or not watch.disturbances:
             break
-        say(
-            f"quiet: failed while the machine was taken away {watch.disturbances} times, "
-            f"for {watch.worst * 1000:.0f} ms at the worst (try {number} of {TRIES})"
+        report(
+            f"quiet: failed while processor time was stolen {watch.disturbances} times, "
+            f"for {watch.worst * 1000:.0f} ms at the worst (attempt {number} of {ATTEMPTS})"
         )
     return status
 
@@ -109,7 +111,7 @@ def main() -> int:
     def run(again: bool) -> int:
         return subprocess.run([*options.command, *(options.again if again else [])]).returncode
 
-    return judge(run, say=lambda text: print(text, file=sys.stderr, flush=True))
+    return run_until_undisturbed(run, report=lambda text: print(text, file=sys.stderr, flush=True))
 
 
 if __name__ == "__main__":

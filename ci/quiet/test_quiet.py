@@ -11,11 +11,11 @@ import quiet
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quiet, "SAMPLE", 0.001)
-    monkeypatch.setattr(quiet, "CALM", 0.002)
-    monkeypatch.setattr(quiet, "WAIT", 0.02)
+    monkeypatch.setattr(quiet, "UNDISTURBED_BEFORE", 0.002)
+    monkeypatch.setattr(quiet, "LONGEST_WAIT", 0.02)
 
 
-def calm() -> float:
+def undisturbed() -> float:
     return 0.0
 
 
@@ -39,22 +39,22 @@ class Command:
 
 def test_a_failure_on_a_calm_machine_is_a_failure_at_once() -> None:
     command = Command(7)
-    assert quiet.judge(command, calm) == 7
+    assert quiet.run_until_undisturbed(command, undisturbed) == 7
     assert command.again == [False]
 
 
 def test_what_passes_is_not_run_again() -> None:
     command = Command(0)
-    assert quiet.judge(command, disturbed()) == 0
+    assert quiet.run_until_undisturbed(command, disturbed()) == 0
     assert command.again == [False]
 
 
 def test_a_failure_on_a_disturbed_machine_is_tried_again_and_then_counts() -> None:
-    told: list[str] = []
+    reports: list[str] = []
     command = Command(1, 0)
-    assert quiet.judge(command, disturbed(), told.append) == 0
+    assert quiet.run_until_undisturbed(command, disturbed(), reports.append) == 0
     assert command.again == [False, True]
-    assert len(told) == 1
+    assert len(reports) == 1
 
 
 def test_a_failure_counts_as_soon_as_the_machine_is_calm() -> None:
@@ -74,20 +74,20 @@ def test_a_failure_counts_as_soon_as_the_machine_is_calm() -> None:
         last = last if is_calm else times()
         return last
 
-    def say(_: str) -> None:
+    def report(_: str) -> None:
         nonlocal is_calm
         is_calm = True
 
-    assert quiet.judge(run, stolen, say) == 3
+    assert quiet.run_until_undisturbed(run, stolen, report) == 3
     assert command.again == [False, True]
 
 
 def test_a_failure_stays_one_if_the_machine_never_was_calm() -> None:
-    told: list[str] = []
-    command = Command(*range(1, quiet.TRIES + 1))
-    assert quiet.judge(command, disturbed(), told.append) == quiet.TRIES
+    reports: list[str] = []
+    command = Command(*range(1, quiet.ATTEMPTS + 1))
+    assert quiet.run_until_undisturbed(command, disturbed(), reports.append) == quiet.ATTEMPTS
     assert command.statuses == []
-    assert len(told) == quiet.TRIES
+    assert len(reports) == quiet.ATTEMPTS
 
 
 def test_the_kernel_s_count_does_not_fall() -> None:

@@ -34,7 +34,7 @@ CENTRAL = "https://repo.maven.apache.org/maven2"
 FREE, OURS = "free", "ours"
 
 
-class Taken(NamedTuple):
+class Found(NamedTuple):
     """A package in a registry, and the repository that its author names."""
 
     repository: str
@@ -50,18 +50,18 @@ class Answer(NamedTuple):
     registry: str
     name: str
     #: FREE, OURS, or the reason why the release must stop.
-    word: str
+    verdict: str
 
     @property
     def is_good(self) -> bool:
-        return self.word in (FREE, OURS)
+        return self.verdict in (FREE, OURS)
 
 
 #: Returns the package of a name, or None if the registry has none. The folder is empty and outside of any project.
-Ask = Callable[[str, Path], Taken | None]
+Ask = Callable[[str, Path], Found | None]
 
 
-def pypi(name: str, folder: Path) -> Taken | None:
+def pypi(name: str, folder: Path) -> Found | None:
     # A package for a newer Python counts too. Nothing is built, because that would run another project's code.
     found = ["--dry-run", "--no-deps", "--ignore-installed", "--pre", "--ignore-requires-python"]
     files = ["--only-binary", ":all:", "--report", str(folder / "report.json")]
@@ -70,43 +70,43 @@ def pypi(name: str, folder: Path) -> Taken | None:
     if ran.returncode == 0:
         (package,) = json.loads((folder / "report.json").read_text())["install"]
         urls = [url.partition(", ")[2] for url in package["metadata"].get("project_url", [])]
-        return Taken(next((url for url in urls if is_ours(url)), next(iter(urls), "")))
+        return Found(next((url for url in urls if is_ours(url)), next(iter(urls), "")))
     output = ran.stdout + ran.stderr
     if f"Could not fetch URL {PYPI}/{name}/: 404 " in output:
         return None
     if f"Fetched page {PYPI}/{name}/ " in output:
-        return Taken("")
+        return Found("")
     raise UnknownError(last_line(output))
 
 
-def npmjs(name: str, folder: Path) -> Taken | None:
+def npmjs(name: str, folder: Path) -> Found | None:
     ran = client(["npm", "view", name, "--json", "--registry", NPM], folder)
     try:
-        told = json.loads(ran.stdout)
+        reply = json.loads(ran.stdout)
     except json.JSONDecodeError:
         raise UnknownError(last_line(ran.stdout + ran.stderr)) from None
     if ran.returncode == 0:
         # With several versions npm prints a list.
-        newest = told[-1] if isinstance(told, list) else told
+        newest = reply[-1] if isinstance(reply, list) else reply
         repository = newest.get("repository")
         url = repository.get("url", "") if isinstance(repository, dict) else ""
-        return Taken(url.removeprefix("git+").removesuffix(".git"))
-    if told.get("error", {}).get("code") == "E404":
+        return Found(url.removeprefix("git+").removesuffix(".git"))
+    if reply.get("error", {}).get("code") == "E404":
         return None
-    raise UnknownError(told.get("error", {}).get("summary") or last_line(ran.stderr))
+    raise UnknownError(reply.get("error", {}).get("summary") or last_line(ran.stderr))
 
 
-def crates_io(name: str, folder: Path) -> Taken | None:
+def crates_io(name: str, folder: Path) -> Found | None:
     ran = client(["cargo", "info", "--color", "never", "--registry", CRATES_IO, name], folder)
     if ran.returncode == 0:
         found = re.search(r"^repository: (\S+)$", ran.stdout, re.MULTILINE)
-        return Taken(found[1] if found else "")
+        return Found(found[1] if found else "")
     if f"could not find `{name}` in registry" in ran.stderr:
         return None
     raise UnknownError(last_line(ran.stderr))
 
 
-def maven_central(name: str, folder: Path) -> Taken | None:
+def maven_central(name: str, folder: Path) -> Found | None:
     # Leaves out the packages that this machine has built and installed itself: Maven Central may not have them.
     local = local_repository.without_ours(folder / "local")
     artifact = f"-Dartifact=io.github.steadlock:{name}:RELEASE:pom"
@@ -116,7 +116,7 @@ def maven_central(name: str, folder: Path) -> Taken | None:
     if ran.returncode == 0:
         (pom,) = local.glob(place(name, "*", ".pom"))
         url = ElementTree.parse(pom).getroot().findtext(f"{{{NAMESPACE}}}scm/{{{NAMESPACE}}}url")
-        return Taken(url or "")
+        return Found(url or "")
     missing = rf"Could not find metadata io\.github\.steadlock:{re.escape(name)}/\S+ in \S+ \({re.escape(CENTRAL)}\)"
     if re.search(missing, ran.stdout):
         return None
@@ -136,27 +136,27 @@ def answers(registries: Iterable[str] = tuple(REGISTRIES)) -> Iterator[Answer]:
     for registry in registries:
         ask, names = REGISTRIES[registry]
         for name in names:
-            yield Answer(registry, name, word(ask, name))
+            yield Answer(registry, name, verdict(ask, name))
 
 
-def word(ask: Ask, name: str) -> str:
+def verdict(ask: Ask, name: str) -> str:
     try:
         with tempfile.TemporaryDirectory() as folder:
-            taken = ask(name, Path(folder))
+            found = ask(name, Path(folder))
     except UnknownError as error:
         return f"the registry gave no answer: {error}"
-    if taken is None:
+    if found is None:
         return FREE
-    if is_ours(taken.repository):
+    if is_ours(found.repository):
         return OURS
-    return f"another project's: {taken.repository or 'its repository is not known'}"
+    return f"another project's: {found.repository or 'its repository is not known'}"
 
 
 def require(registries: Iterable[str] = tuple(REGISTRIES)) -> list[Answer]:
     """Returns all answers if they are good. Otherwise ends the program and lists the names that cannot be used."""
     given = list(answers(registries))
     if bad := [answer for answer in given if not answer.is_good]:
-        raise SystemExit("\n".join(f"release: {one.name} in {one.registry}: {one.word}" for one in bad))
+        raise SystemExit("\n".join(f"release: {one.name} in {one.registry}: {one.verdict}" for one in bad))
     return given
 
 

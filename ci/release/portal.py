@@ -92,13 +92,13 @@ def upload(file: Path, name: str) -> None:
 
 def wait(deployment: str) -> None:
     for _ in range(MOST_QUESTIONS):
-        told: dict[str, Any] = json.loads(ask(f"status?id={deployment}"))
-        state = told["deploymentState"]
+        status: dict[str, Any] = json.loads(ask(f"status?id={deployment}"))
+        state = status["deploymentState"]
         if state in ("PUBLISHING", "PUBLISHED"):
             print(f"Maven Central: {state}", flush=True)
             return
         if state == "FAILED":
-            reasons = json.dumps(told.get("errors"), indent=2)
+            reasons = json.dumps(status.get("errors"), indent=2)
             raise SystemExit(f"release: Maven Central refused {deployment}:\n{reasons}")
         time.sleep(SECONDS_BETWEEN)
     raise SystemExit(f"release: Maven Central still checks {deployment}: see https://central.sonatype.com/publishing")

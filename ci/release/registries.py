@@ -56,10 +56,10 @@ def name_in(tarball: Path, version: str) -> str:
     with tarfile.open(tarball) as opened:
         manifest = opened.extractfile("package/package.json")
         assert manifest
-        told = json.load(manifest)
-    if told["version"] != version:
-        raise SystemExit(f"release: {tarball} has the version {told['version']}, not {version}")
-    return str(told["name"])
+        packed = json.load(manifest)
+    if packed["version"] != version:
+        raise SystemExit(f"release: {tarball} has the version {packed['version']}, not {version}")
+    return str(packed["name"])
 
 
 def crates(version: str) -> list[Step]:

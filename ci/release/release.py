@@ -76,7 +76,7 @@ def assemble(folder: Path) -> None:
 
 def show_names() -> None:
     for answer in names.require():
-        print(f"release: {answer.name} in {answer.registry} is {answer.word}")
+        print(f"release: {answer.name} in {answer.registry} is {answer.verdict}")
 
 
 def publish(registry: str, is_rehearsal: bool) -> None:
@@ -147,9 +147,9 @@ def rehearsal(with_cargo: bool) -> Iterator[Row]:
 def rehearsed_names() -> Iterator[Row]:
     for registry in names.REGISTRIES:
         answers = list(names.answers([registry]))
-        bad = "\n".join(f"{one.name}: {one.word}" for one in answers if not one.is_good)
-        told = ", ".join(f"{one.name} {one.word}" for one in answers)
-        yield Row(f"names: {registry}", told, wrong=bad)
+        bad = "\n".join(f"{one.name}: {one.verdict}" for one in answers if not one.is_good)
+        listed = ", ".join(f"{one.name} {one.verdict}" for one in answers)
+        yield Row(f"names: {registry}", listed, wrong=bad)
 
 
 def rehearsed_assembly(number: str) -> Iterator[Row]:

@@ -154,7 +154,7 @@ def test_a_release_has_all_names_of_all_registries() -> None:
 
 def test_names_that_no_registry_has_are_free(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
-    assert {answer.word for answer in names.require()} == {FREE}
+    assert {answer.verdict for answer in names.require()} == {FREE}
 
 
 def test_packages_with_our_repository_are_ours(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,34 +195,34 @@ def test_a_package_that_cannot_be_installed_here_is_not_taken_for_none(
 ) -> None:
     registry.has_on_pypi("steadlock", OTHER_REPOSITORY, requires, tag)
     (answer,) = names.answers(["pypi"])
-    assert answer.word.startswith("another project's: ")
+    assert answer.verdict.startswith("another project's: ")
 
 
 def test_a_project_without_files_is_not_taken_for_none(registry: Registry) -> None:
     registry.put("/simple/steadlock/", "<!DOCTYPE html><html><body></body></html>")
     (answer,) = names.answers(["pypi"])
-    assert answer.word == "another project's: its repository is not known"
+    assert answer.verdict == "another project's: its repository is not known"
 
 
 def test_a_registry_that_does_not_answer_stops_the_release(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     registry.files.clear()
     registry.otherwise = 503
-    words = {answer.registry: answer.word for answer in names.answers()}
-    assert len(words) == 4
-    assert all(word.startswith("the registry gave no answer: ") for word in words.values()), words
+    verdicts = {answer.registry: answer.verdict for answer in names.answers()}
+    assert len(verdicts) == 4
+    assert all(verdict.startswith("the registry gave no answer: ") for verdict in verdicts.values()), verdicts
 
 
 def test_a_client_that_is_missing_stops_the_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert {names.word(names.npmjs, "steadlock"), names.word(names.crates_io, "steadlock")} == {
+    assert {names.verdict(names.npmjs, "steadlock"), names.verdict(names.crates_io, "steadlock")} == {
         "the registry gave no answer: npm is not installed",
         "the registry gave no answer: cargo is not installed",
     }
 
 
 def test_nothing_is_published_under_a_name_that_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "word", lambda ask, name: "another project's: somewhere")
+    monkeypatch.setattr(names, "verdict", lambda ask, name: "another project's: somewhere")
     published: list[str] = []
     monkeypatch.setattr(release, "steps_of", published.append)
     for registry in ("npm", "crates", "maven"):

@@ -179,10 +179,10 @@ def test_npm_is_asked_for_the_version_and_the_content(tmp_path: Path, monkeypatc
         json.dumps({"dist": {"integrity": f"sha512-{digest}"}}),
         json.dumps({"dist": {"integrity": "sha512-other"}}),
     ]
-    asked: list[str] = []
+    requested: list[str] = []
 
     def get(url: str) -> str | None:
-        asked.append(url)
+        requested.append(url)
         return answers.pop(0)
 
     monkeypatch.setattr(registries, "get", get)
@@ -190,7 +190,7 @@ def test_npm_is_asked_for_the_version_and_the_content(tmp_path: Path, monkeypatc
     assert registries.is_on_npm(file, VERSION)
     with pytest.raises(SystemExit, match=r"npm has another steadlock-linux-x64-gnu 7\.8\.9"):
         registries.is_on_npm(file, VERSION)
-    assert asked[0] == "https://registry.npmjs.org/steadlock-linux-x64-gnu/7.8.9"
+    assert requested[0] == "https://registry.npmjs.org/steadlock-linux-x64-gnu/7.8.9"
 
 
 def test_a_tarball_that_says_another_version_is_refused(tmp_path: Path) -> None:
@@ -224,16 +224,16 @@ def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_pat
 
 def test_the_portal_is_asked_until_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = ["d-1\n", *(f'{{"deploymentState": "{state}"}}' for state in ("PENDING", "VALIDATING", "PUBLISHING"))]
-    asked: list[str] = []
+    requested: list[str] = []
 
     def ask(address: str, *_: str) -> str:
-        asked.append(address)
+        requested.append(address)
         return answers.pop(0)
 
     monkeypatch.setattr(portal, "ask", ask)
     monkeypatch.setattr(portal, "SECONDS_BETWEEN", 0)
     portal.upload(Path("bundle.zip"), "steadlock 7.8.9")
-    assert asked == ["upload?publishingType=AUTOMATIC&name=steadlock%207.8.9", *["status?id=d-1"] * 3]
+    assert requested == ["upload?publishingType=AUTOMATIC&name=steadlock%207.8.9", *["status?id=d-1"] * 3]
 
 
 def test_what_the_portal_refuses_fails_with_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
     dist: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(release, "mistakes", lambda tag: [])
-    monkeypatch.setattr(names, "word", lambda ask, name: names.FREE)
+    monkeypatch.setattr(names, "verdict", lambda ask, name: names.FREE)
     monkeypatch.setattr(release, "rehearsed_pypi", lambda: release.Row("pypi", "checked"))
     monkeypatch.setattr(release, "rehearsed_npm", lambda: iter([release.Row("npm", "packed")]))
     for one in artefacts.complete(VERSION):
@@ -255,11 +255,11 @@ def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
             (dist / one.file).unlink()
     monkeypatch.setattr(release, "notes", lambda number: "")
     assert release.dry_run(with_cargo=False) == 0
-    said = capsys.readouterr().out
-    assert "CHANGELOG.md has no section [" in said
-    assert "made by ci/release/elsewhere.py, on such a machine" in said
-    assert "bundle of " in said
-    assert "in this order: steadlock-protocol, steadlock-store, steadlock, steadlock-cli" in said
+    output = capsys.readouterr().out
+    assert "CHANGELOG.md has no section [" in output
+    assert "made by ci/release/elsewhere.py, on such a machine" in output
+    assert "bundle of " in output
+    assert "in this order: steadlock-protocol, steadlock-store, steadlock, steadlock-cli" in output
     (dist / f"npm/steadlock-linux-arm64-musl-{VERSION}.tgz").unlink()
     assert release.dry_run(with_cargo=False) == 1
     assert "missing: made by ./ci/just package --all" in capsys.readouterr().out

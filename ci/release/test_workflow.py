@@ -27,8 +27,8 @@ PERMISSIONS = {
 
 def workflow(file: Path) -> dict[str, Any]:
     # PyYAML reads the key `on` as the boolean true.
-    told: dict[Any, Any] = yaml.safe_load(file.read_text())
-    return {"on" if key is True else key: value for key, value in told.items()}
+    workflow: dict[Any, Any] = yaml.safe_load(file.read_text())
+    return {"on" if key is True else key: value for key, value in workflow.items()}
 
 
 RELEASE = workflow(ROOT / ".github" / "workflows" / "release.yml")

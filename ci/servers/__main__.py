@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from certificates import Certificates
 from cluster import cluster
-from processes import EndedError, NotStartedError, PortTakenError, Servers
+from processes import NotStartedError, PortTakenError, Servers, StopRequestedError
 from redis_server import server_program
 from rig import Rig
 from sentinel import sentinel
@@ -37,7 +37,7 @@ MEMORY = "/dev/shm"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK = 0.5
 # The number of attempts to start a rig, each with other ports.
-TRIES = 5
+ATTEMPTS = 5
 
 
 def main() -> int:
@@ -45,7 +45,7 @@ def main() -> int:
     try:
         # `server_program` runs before `serve` handles signals. No server has started yet, so a signal may just kill us.
         serve(options, server_program(PROGRAMS[options.server]))
-    except EndedError:
+    except StopRequestedError:
         return 0
     except NotStartedError as error:
         print(f"servers: {error}", file=sys.stderr)
@@ -85,23 +85,23 @@ def chosen_server() -> str:
 
 
 def serve(options: argparse.Namespace, program: str) -> None:
-    """Runs a rig until the command must end, then stops all servers, removes their folder, and raises `EndedError`.
+    """Runs a rig until the command must end, then stops all servers, removes their folder, raises `StopRequestedError`.
 
     Raises another exception if the rig does not start."""
     parent = os.getppid()
     build, _ = RIGS[options.rig]
-    asked: list[int] = []
+    stop_signals: list[int] = []
     for number in ENDING:
-        signal.signal(number, lambda number, _: asked.append(number))
+        signal.signal(number, lambda number, _: stop_signals.append(number))
     with tempfile.TemporaryDirectory(prefix="steadlock-servers-", dir=parent_folder()) as name:
         folder = Path(name)
         certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
-        for tries_left in reversed(range(TRIES)):
-            with Servers(program, folder, certificates, lambda: bool(asked)) as servers:
+        for attempts_left in reversed(range(ATTEMPTS)):
+            with Servers(program, folder, certificates, lambda: bool(stop_signals)) as servers:
                 try:
                     rig = build(servers)
                 except PortTakenError:
-                    if tries_left == 0:
+                    if attempts_left == 0:
                         raise
                     continue
                 print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
@@ -115,8 +115,8 @@ def parent_folder() -> str | None:
 
 
 def as_json(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
-    told = {"rig": options.rig, "server": options.server, "urls": rig.urls, "nodes": rig.nodes()}
-    return json.dumps({**told, "ca": str(servers.certificates.authority) if servers.certificates else None})
+    description = {"rig": options.rig, "server": options.server, "urls": rig.urls, "nodes": rig.nodes()}
+    return json.dumps({**description, "ca": str(servers.certificates.authority) if servers.certificates else None})
 
 
 def as_text(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
@@ -130,18 +130,18 @@ def as_text(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
 
 
 def wait(servers: Servers, until_stdin_closes: bool, parent: int | None) -> None:
-    """Waits for a signal, the end of stdin or the end of the parent, then raises `EndedError`.
+    """Waits for a signal, the end of stdin or the end of the parent, then raises `StopRequestedError`.
 
     A server that dies in the meantime is not an error: tests kill servers on purpose."""
     watched = [sys.stdin.fileno()] if until_stdin_closes else []
-    while not servers.is_ended() and (parent is None or os.getppid() == parent):
+    while not servers.is_stop_requested() and (parent is None or os.getppid() == parent):
         readable, _, _ = select.select(watched, [], [], LOOK)
         if readable and not os.read(watched[0], 65_536):
-            raise EndedError
+            raise StopRequestedError
         for server in servers.running:
             # A killed server remains a zombie until its status is read.
             server.process.poll()
-    raise EndedError
+    raise StopRequestedError
 
 
 if __name__ == "__main__":

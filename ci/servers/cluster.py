@@ -19,10 +19,10 @@ def cluster(servers: Servers) -> Rig:
     servers.wait_until_all_answer()
     primaries, replicas = nodes[:SHARDS], nodes[SHARDS:]
     for number, primary in enumerate(primaries):
-        primary.ask("CLUSTER ADDSLOTS", *range(SLOTS * number // SHARDS, SLOTS * (number + 1) // SHARDS))
+        primary.run("CLUSTER ADDSLOTS", *range(SLOTS * number // SHARDS, SLOTS * (number + 1) // SHARDS))
     for epoch, node in enumerate(nodes, 1):
         # Nodes with the same epoch would first have to resolve that conflict while they meet.
-        node.ask("CLUSTER SET-CONFIG-EPOCH", epoch)
+        node.run("CLUSTER SET-CONFIG-EPOCH", epoch)
     servers.wait_until(Meeting(nodes).is_over, "the meeting of all nodes")
     for primary, replica in zip(primaries, replicas, strict=True):
         servers.wait_until(_replicates(replica, primary), f"the replication of {primary.address}")
@@ -56,18 +56,18 @@ class Meeting:
         return all(len(_settled(node)) == len(self.nodes) for node in self.nodes)
 
     def _introduce(self, node: Server) -> None:
-        listed = {_port(address) for address in node.ask("CLUSTER NODES")}
+        listed = {_port(address) for address in node.run("CLUSTER NODES")}
         for other in self.nodes:
             if other is not node and other.port not in listed:
-                node.ask("CLUSTER MEET", HOST, other.port)
+                node.run("CLUSTER MEET", HOST, other.port)
 
 
 def _settled(node: Server) -> set[int]:
     """Returns the ports of the nodes that this node knows and is connected to, its own among them."""
     return {
         _port(address)
-        for address, told in node.ask("CLUSTER NODES").items()
-        if told["connected"] and not UNSETTLED & set(told["flags"].split(","))
+        for address, state in node.run("CLUSTER NODES").items()
+        if state["connected"] and not UNSETTLED & set(state["flags"].split(","))
     }
 
 
@@ -78,7 +78,7 @@ def _port(address: str) -> int:
 def _replicates(replica: Server, primary: Server) -> Callable[[], bool]:
     """Returns a condition that makes a node the replica of a primary. The node refuses, and is asked again, until it
     knows that primary."""
-    return lambda: bool(replica.ask("CLUSTER REPLICATE", str(primary.ask("CLUSTER MYID"))))
+    return lambda: bool(replica.run("CLUSTER REPLICATE", str(primary.run("CLUSTER MYID"))))
 
 
 def _is_formed(nodes: list[Server]) -> bool:
@@ -89,11 +89,11 @@ def _is_formed(nodes: list[Server]) -> bool:
 
 
 def _agrees(node: Server, count: int) -> bool:
-    told = node.ask("CLUSTER INFO")
-    flags = [one["flags"].split(",") for one in node.ask("CLUSTER NODES").values()]
+    state = node.run("CLUSTER INFO")
+    flags = [one["flags"].split(",") for one in node.run("CLUSTER NODES").values()]
     return (
-        told["cluster_state"] == "ok"
-        and int(told["cluster_slots_ok"]) == SLOTS
+        state["cluster_state"] == "ok"
+        and int(state["cluster_slots_ok"]) == SLOTS
         and len(_settled(node)) == count
         and sum("slave" in one for one in flags) == count - SHARDS
     )

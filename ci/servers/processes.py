@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 LOG_LINES = 15
 
 
-class EndedError(Exception):
+class StopRequestedError(Exception):
     """A request to end the command: a signal, the end of stdin, or the end of the parent."""
 
 
@@ -45,12 +45,12 @@ class Server:
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
-    def ask(self, *command: str | int) -> Any:
+    def run(self, *command: str | int) -> Any:
         return self.store.execute_command(*command)  # type: ignore[no-untyped-call]
 
     def answers(self) -> bool:
         """Whether this server answers on its port, and not the server of another program that took the port."""
-        known: dict[str, Any] = self.ask("INFO", "server")
+        known: dict[str, Any] = self.run("INFO", "server")
         return bool(known["process_id"] == self.process.pid)
 
 
@@ -62,7 +62,7 @@ class Servers:
     folder: Path
     certificates: Certificates | None = None
     # Returns whether the command was asked to end. `wait_until` checks it, so no server start is interrupted halfway.
-    is_ended: Callable[[], bool] = lambda: False
+    is_stop_requested: Callable[[], bool] = lambda: False
     running: list[Server] = field(default_factory=list)
 
     def start(self, port: int, *options: str) -> Server:
@@ -84,8 +84,8 @@ class Servers:
         deadline = time.monotonic() + within
         while True:
             reason = "not yet"
-            if self.is_ended():
-                raise EndedError
+            if self.is_stop_requested():
+                raise StopRequestedError
             try:
                 if condition():
                     return

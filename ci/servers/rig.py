@@ -33,5 +33,5 @@ def url(servers: Servers, hosts: list[Server], kind: str = "", path: str = "") -
 
 def follows(replica: Server) -> bool:
     """Whether a replica is linked to its primary and has its data."""
-    told = replica.store.info("replication")
-    return bool(told["role"] == "slave" and told["master_link_status"] == "up")
+    state = replica.store.info("replication")
+    return bool(state["role"] == "slave" and state["master_link_status"] == "up")

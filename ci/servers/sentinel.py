@@ -35,9 +35,9 @@ def _settings(primary: Server) -> list[str]:
 
 def _sees_all(sentinel: Server) -> bool:
     """Whether a sentinel could do a failover now."""
-    primary = sentinel.ask("SENTINEL MASTER", NAME)
-    replicas = sentinel.ask("SENTINEL SLAVES", NAME)
-    others = sentinel.ask("SENTINEL SENTINELS", NAME)
+    primary = sentinel.run("SENTINEL MASTER", NAME)
+    replicas = sentinel.run("SENTINEL SLAVES", NAME)
+    others = sentinel.run("SENTINEL SENTINELS", NAME)
     return (
         primary["flags"] == "master"
         and [one["flags"] for one in replicas] == ["slave"] * REPLICAS

@@ -26,21 +26,21 @@ class Running:
     """The command's process, and the JSON that it printed."""
 
     process: "subprocess.Popen[str]"
-    told: dict[str, Any]
+    description: dict[str, Any]
 
     @property
     def urls(self) -> list[str]:
-        return list(self.told["urls"])
+        return list(self.description["urls"])
 
     def ports(self, role: str) -> list[int]:
-        return [node["port"] for node in self.told["nodes"] if node["role"] == role]
+        return [node["port"] for node in self.description["nodes"] if node["role"] == role]
 
     def connect(self, port: int) -> "redis.Redis":
-        secure = {"ssl": True, "ssl_ca_certs": self.told["ca"]} if self.told["ca"] else {}
+        secure = {"ssl": True, "ssl_ca_certs": self.description["ca"]} if self.description["ca"] else {}
         return redis.Redis(port=port, decode_responses=True, **secure)
 
     def is_gone(self) -> bool:
-        return not any(is_alive(node["pid"]) for node in self.told["nodes"])
+        return not any(is_alive(node["pid"]) for node in self.description["nodes"])
 
 
 @contextlib.contextmanager
@@ -153,7 +153,7 @@ def written_on(it: Running, key: str) -> int:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_all_that_it_made(number: signal.Signals) -> None:
     with running("tls") as it:
-        folder = Path(it.told["ca"]).parents[1]
+        folder = Path(it.description["ca"]).parents[1]
         it.process.send_signal(number)
         assert it.process.wait(20) == 0
         assert it.is_gone()
@@ -180,7 +180,7 @@ def test_no_server_outlives_a_command_that_was_killed(tmp_path: Path, monkeypatc
 
 def test_a_killed_server_is_gone_and_the_others_stay() -> None:
     with running("redlock") as it:
-        first, *others = [node["pid"] for node in it.told["nodes"]]
+        first, *others = [node["pid"] for node in it.description["nodes"]]
         os.kill(first, signal.SIGKILL)
         until(lambda: not is_alive(first), "a zombie")
         assert all(map(is_alive, others))
@@ -217,10 +217,10 @@ def test_a_port_that_another_server_has_taken_is_left_to_it(rig: str, tmp_path: 
     environment = {**os.environ, "STEADLOCK_SERVER_SYSTEM": str(program)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as it:
         assert it.stdout
-        told = json.loads(it.stdout.readline())
+        description = json.loads(it.stdout.readline())
         other_pid = int((tmp_path / "pid").read_text())
-        assert other_pid not in [node["pid"] for node in told["nodes"]]
-        for node in told["nodes"]:
+        assert other_pid not in [node["pid"] for node in description["nodes"]]
+        for node in description["nodes"]:
             with redis.Redis(port=node["port"]) as store:
                 assert store.info("server")["process_id"] == node["pid"]
         it.communicate("")

@@ -87,7 +87,7 @@ def all_crates(document: Path, folders: list[Path]) -> Iterator[str]:
     below = document.read_text().splitlines()[lines[-1][0] + 1 :]
     sentences = re.split(r"(?<=\.)\s+", "\n".join(takewhile(is_no_heading, below)))
     for folder in map(str, folders):
-        told = {
+        used_names = {
             name
             for sentence in sentences
             if sentence.startswith(f"`{folder}`")
@@ -103,9 +103,9 @@ def all_crates(document: Path, folders: list[Path]) -> Iterator[str]:
                     yield f"{place}, which {document} draws above it"
                 elif step > 1:
                     yield f"{place}, which {document} draws {step} levels below it"
-            elif other not in told:
+            elif other not in used_names:
                 yield f"{place}, and {document} does not say so"
-        for other in sorted(told - used.keys()):
+        for other in sorted(used_names - used.keys()):
             yield f"{document}: {folder} does not depend on {other}"
 
 

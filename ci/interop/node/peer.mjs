@@ -6,7 +6,7 @@ import { Mutex } from 'redis-semaphore';
 import Redlock, { ExecutionError } from 'redlock';
 import { connect, LockTimeoutError } from 'steadlock';
 
-const PATIENCE_MS = 60_000;
+const WAIT_MS = 60_000;
 const RETRY_MS = 20;
 const OWN_LEASE_MS = 10_000;
 
@@ -112,7 +112,7 @@ async function answer([command, name, leaseMs]) {
     const gone = await release(lock);
     return gone === undefined ? 'released' : `gone ${gone}`;
   }
-  const taken = await take(name, Number(leaseMs), command === 'lock' ? PATIENCE_MS : 0);
+  const taken = await take(name, Number(leaseMs), command === 'lock' ? WAIT_MS : 0);
   if (taken.held === undefined) return `refused ${taken.refused}`;
   held.set(name, taken.held);
   return 'held';

@@ -10,7 +10,7 @@ from redis.lock import Lock as RedisPyLock
 
 import steadlock
 
-PATIENCE = 60
+WAIT = 60
 
 
 class Library(Protocol):
@@ -77,7 +77,7 @@ def answer(library: Library, words: list[str]) -> str:
         case ["try", name, lease_ms]:
             return library.take(name, int(lease_ms), 0)
         case ["lock", name, lease_ms]:
-            return library.take(name, int(lease_ms), PATIENCE)
+            return library.take(name, int(lease_ms), WAIT)
         case ["unlock", name]:
             return library.unlock(name)
     return "error unknown command"

@@ -13,7 +13,7 @@ import org.redisson.config.Config;
 /** Runs the libraries of the JVM: `Peer LIBRARY URL`, with the line protocol of ../README.md. */
 public final class Peer {
     private static final String CLUSTER = "redis+cluster://";
-    private static final Duration PATIENCE = Duration.ofMinutes(1);
+    private static final Duration WAIT = Duration.ofMinutes(1);
 
     /** A lock of one library. */
     interface Handle {
@@ -53,7 +53,7 @@ public final class Peer {
             }
             long leaseMs = Long.parseLong(words[2]);
             var refused = lock.take(
-                    words[0].equals("lock") ? PATIENCE : Duration.ZERO,
+                    words[0].equals("lock") ? WAIT : Duration.ZERO,
                     leaseMs == 0 ? null : Duration.ofMillis(leaseMs));
             return refused == null ? "held" : "refused " + refused;
         } catch (Exception error) {

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 
-class DeafProxy:
+class MutingProxy:
     """The URL of the proxy, and the number of messages that it has dropped."""
 
     def __init__(self, server_port: int) -> None:
@@ -61,9 +61,9 @@ class DeafProxy:
 
 
 @contextlib.contextmanager
-def deaf_proxy(server_port: int) -> Iterator[DeafProxy]:
+def proxy_without_messages(server_port: int) -> Iterator[MutingProxy]:
     """Runs a proxy on a separate thread."""
-    proxy = DeafProxy(server_port)
+    proxy = MutingProxy(server_port)
     loop = asyncio.new_event_loop()
     started, stop = threading.Event(), asyncio.Event()
     thread = threading.Thread(target=loop.run_until_complete, args=(proxy.serve(started, stop),))
