@@ -52,7 +52,7 @@ def running() -> Iterator[Server]:
             server.kill()
 
 
-def tell(server: Server) -> None:
+def fail_over_twice(server: Server) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:{server.port}"
     with steadlock.connect(url, lease=LEASE) as client:
         # The first lease is renewed until it is released. The second one is fixed and not renewed.
@@ -88,7 +88,7 @@ def main() -> None:
         datefmt="%H:%M:%S",
     )
     with running() as server:
-        tell(server)
+        fail_over_twice(server)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ STEADLOCK = HERE.parent.parent / "target" / "release" / "steadlock"
 START, A_ADDS, B_ADDS = 100, 10, 25
 PATIENCE = 60.0
 
-Tell = Callable[[str], object]
+Report = Callable[[str], object]
 
 
 @contextlib.contextmanager
@@ -38,19 +38,19 @@ def embedded_server() -> Iterator[str]:
 
 
 class Worker:
-    """A worker in a child process. `tell` receives each line of its output."""
+    """A worker in a child process. `report` receives each line of its output."""
 
-    def __init__(self, name: str, url: str, database: Path, amount: int, options: list[str], tell: Tell) -> None:
+    def __init__(self, name: str, url: str, database: Path, amount: int, options: list[str], report: Report) -> None:
         command = [sys.executable, str(HERE / "worker.py"), url, str(database), str(amount), *options]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.reading = threading.Event()
-        self.reader = threading.Thread(target=self._read, args=(name, tell))
+        self.reader = threading.Thread(target=self._read, args=(name, report))
         self.reader.start()
 
-    def _read(self, name: str, tell: Tell) -> None:
+    def _read(self, name: str, report: Report) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            tell(f"{name} {line.strip()}")
+            report(f"{name} {line.strip()}")
             self.reading.set()
 
     def finish(self) -> None:
@@ -69,7 +69,7 @@ class Worker:
         self.reader.join()
 
 
-def play(url: str, fenced: bool, tell: Tell) -> int:
+def play(url: str, fenced: bool, report: Report) -> int:
     """Runs both workers on a new account, and returns the balance at the end."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as workers:
         database = Path(folder) / "account"
@@ -79,18 +79,18 @@ def play(url: str, fenced: bool, tell: Tell) -> int:
             account.commit()
 
             options = ["--fenced"] if fenced else []
-            a = Worker("A", url, database, A_ADDS, [*options, "--hold-back"], tell)
+            a = Worker("A", url, database, A_ADDS, [*options, "--hold-back"], report)
             workers.callback(a.stop)
             if not a.reading.wait(PATIENCE):
                 raise RuntimeError("worker A did not get the lock")
             os.kill(a.process.pid, signal.SIGSTOP)
-            tell("A is stopped")
+            report("A is stopped")
 
-            b = Worker("B", url, database, B_ADDS, options, tell)
+            b = Worker("B", url, database, B_ADDS, options, report)
             workers.callback(b.stop)
             b.finish()
 
-            tell("A goes on")
+            report("A goes on")
             os.kill(a.process.pid, signal.SIGCONT)
             a.finish()
             (balance,) = account.execute("SELECT balance FROM account").fetchone()
@@ -103,11 +103,11 @@ def main() -> int:
         print("with the token" if fenced else "without a fencing token", flush=True)
         started = time.monotonic()
 
-        def tell(line: str, started: float = started) -> None:
+        def report(line: str, started: float = started) -> None:
             print(f"  {time.monotonic() - started:4.1f} s  {line}", flush=True)
 
         with embedded_server() as url:
-            balances.append(play(url, fenced, tell))
+            balances.append(play(url, fenced, report))
         missing = START + A_ADDS + B_ADDS - balances[-1]
         verdict = f"{missing} are lost" if missing else "nothing is lost"
         print(f"  {START} and {A_ADDS} and {B_ADDS} came to {balances[-1]}: {verdict}\n")

@@ -26,24 +26,24 @@ def url() -> Iterator[str]:
 
 
 def test_without_the_token_a_late_write_undoes_another_s(url: str) -> None:
-    told: list[str] = []
-    assert play(url, fenced=False, tell=told.append) == START + A_ADDS
-    assert told[-2:] == ["A writes 110", "A hears that its lease was lost, too late"]
+    reports: list[str] = []
+    assert play(url, fenced=False, report=reports.append) == START + A_ADDS
+    assert reports[-2:] == ["A writes 110", "A hears that its lease was lost, too late"]
 
 
 def test_with_the_token_a_late_write_is_refused_and_nothing_is_lost(url: str) -> None:
-    told: list[str] = []
-    assert play(url, fenced=True, tell=told.append) == START + A_ADDS + B_ADDS
-    assert "A is refused: a higher token was here; begins again" in told
-    assert "A writes 110" not in told
+    reports: list[str] = []
+    assert play(url, fenced=True, report=reports.append) == START + A_ADDS + B_ADDS
+    assert "A is refused: a higher token was here; begins again" in reports
+    assert "A writes 110" not in reports
 
 
 def test_the_late_writer_had_looked_at_the_clock(url: str) -> None:
-    told: list[str] = []
-    play(url, fenced=False, tell=told.append)
-    assert told[0].startswith("A has the lock")
-    assert told[0].endswith("its lease is valid")
-    assert told[1] == "A is stopped"
+    reports: list[str] = []
+    play(url, fenced=False, report=reports.append)
+    assert reports[0].startswith("A has the lock")
+    assert reports[0].endswith("its lease is valid")
+    assert reports[1] == "A is stopped"
 
 
 def test_the_demonstration_ends_well() -> None:

@@ -22,7 +22,7 @@ class RefusedError(Exception):
     """The account has seen a higher token."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     print(text, flush=True)
 
 
@@ -31,7 +31,7 @@ def deposit(lock: steadlock.Lock, database: sqlite3.Connection, amount: int, *, 
     with lock as lease:
         (balance,) = database.execute(READ).fetchone()
         valid = "valid" if lease.is_valid() else "not valid"
-        say(f"has the lock with token {lease.token}, reads {balance}; its lease is {valid}")
+        print_line(f"has the lock with token {lease.token}, reads {balance}; its lease is {valid}")
         if hold_back:
             sys.stdin.readline()
         values = {"balance": balance + amount, "token": lease.token}
@@ -39,7 +39,7 @@ def deposit(lock: steadlock.Lock, database: sqlite3.Connection, amount: int, *, 
             written = database.execute(FENCED_WRITE if fenced else WRITE, values).rowcount
         if not written:
             raise RefusedError
-        say(f"writes {balance + amount}")
+        print_line(f"writes {balance + amount}")
 
 
 def main() -> None:
@@ -56,10 +56,10 @@ def main() -> None:
         try:
             deposit(lock, database, given.amount, fenced=given.fenced, hold_back=given.hold_back)
         except RefusedError:
-            say("is refused: a higher token was here; begins again")
+            print_line("is refused: a higher token was here; begins again")
             deposit(lock, database, given.amount, fenced=given.fenced, hold_back=False)
         except steadlock.LockLostError:
-            say("hears that its lease was lost, too late")
+            print_line("hears that its lease was lost, too late")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Verdict:
     problems: list[str] = field(default_factory=list)
 
 
-def judge(stock: int, left: int, sales: dict[str, str], orders: dict[str, str], languages: list[str]) -> Verdict:
+def audit_sales(stock: int, left: int, sales: dict[str, str], orders: dict[str, str], languages: list[str]) -> Verdict:
     """Checks a run that started with `stock` vouchers and ended with `left` in the store."""
     parsed: list[Sale] = [json.loads(sale) for sale in sales.values()]
     # Sorts the sales by time: each sale reduces the stock by one.

@@ -51,7 +51,7 @@ class Display:
     ) -> None:
         self.progress.stop()
 
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         self.console.print(text)
 
     def update(self, tallies: dict[str, Tally]) -> None:
@@ -63,7 +63,7 @@ class Display:
         if not self.console.is_terminal and (now - self.last_line >= 1 or together == self.stock):
             self.last_line = now
             parts = "  ".join(f"{name} {tally.sold}" for name, tally in tallies.items())
-            self.say(f"{now - self.started:5.1f} s  {parts}  left {self.stock - together}")
+            self.print(f"{now - self.started:5.1f} s  {parts}  left {self.stock - together}")
 
 
 def final_table(

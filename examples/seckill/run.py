@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import redis
 
 import agreement
-from audit import judge
+from audit import audit_sales
 from display import Display, Tally, final_table
 from scrapes import Scrapes
 
@@ -199,7 +199,9 @@ def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
         store.set(f"{prefix}:token", 0)
         with Display(list(commands()), stock) as display:
             where = urlsplit(url)
-            display.say(f"{stock:,} vouchers, {users:,} users, on {where.hostname or where.path}:{where.port or 6379}")
+            display.print(
+                f"{stock:,} vouchers, {users:,} users, on {where.hostname or where.path}:{where.port or 6379}"
+            )
             for language, command in commands().items():
                 services.append(Service(language, command, env))
             seconds = sell(services, display, tallies, scrapes)
@@ -207,7 +209,7 @@ def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
             scrapes.finish(lambda pages: not any(agreement.of_scrapes(who, read) for who, read in pages.items()))
             for service in services:
                 service.close()
-        verdict = judge(
+        verdict = audit_sales(
             stock,
             int(store.get(f"{prefix}:stock") or -1),
             texts(store, f"{prefix}:sales"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import redis
 
-from audit import judge
+from audit import audit_sales
 from redis_server import free_port, redis_server
 
 HERE = Path(__file__).resolve().parent
@@ -60,7 +60,7 @@ class Run:
     def problems(self) -> list[str]:
         texts = {name: json.dumps(sale) for name, sale in self.sales.items()}
         orders = {str(user): sale for user, sale in self.orders.items()}
-        return judge(6, self.left, texts, orders, LANGUAGES).problems
+        return audit_sales(6, self.left, texts, orders, LANGUAGES).problems
 
 
 def test_the_audit_is_content_with_a_good_run() -> None:

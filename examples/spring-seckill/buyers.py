@@ -44,10 +44,10 @@ def requests(number: int) -> list[int]:
     return users + users[:again]
 
 
-def buy(urls: list[str], users: list[int], buyers: int, told: Callable[[int], object]) -> Answers:
+def buy(urls: list[str], users: list[int], buyers: int, on_progress: Callable[[int], object]) -> Answers:
     """Sends a request for each of `users` from `buyers` threads, alternating between the `urls`.
 
-    Calls `told` with the number of replies after each hundred.
+    Calls `on_progress` with the number of replies after each hundred.
     """
     answers, mutex = Answers(), threading.Lock()
     work = iter(enumerate(users))
@@ -69,7 +69,7 @@ def buy(urls: list[str], users: list[int], buyers: int, told: Callable[[int], ob
                 answers.found_late += body.get("foundLate") is True
             done = answers.counts.total() + len(answers.unexpected)
         if done % 100 == 0:
-            told(done)
+            on_progress(done)
 
     def buyer() -> None:
         with contextlib.ExitStack() as stack:

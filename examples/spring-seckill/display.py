@@ -32,7 +32,7 @@ class Result:
 SAID = {"none": "no lock", "inside": "lock inside", "outside": "lock outside"}
 
 
-def judge(way: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
+def find_problems(way: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
     """Returns all problems of a result. The first two ways must have double orders, because the demo shows them."""
     problems = [f"unexpected: {text}" for text in answers.unexpected[:5]]
     answered = answers.counts.total() + len(answers.unexpected)

@@ -28,7 +28,7 @@ from pathlib import Path
 from rich.console import Console
 
 from buyers import buy, requests
-from display import SAID, Result, Voucher, final_table, judge
+from display import SAID, Result, Voucher, final_table, find_problems
 from processes import Databases, RunError, Service, h2, postgresql, redis_server, service
 
 BUYERS, REQUESTS, STOCK = 200, 2000, 400
@@ -63,13 +63,13 @@ def sell(way: str, services: list[Service], console: Console) -> Result:
     """Runs all buyers, and checks the result."""
     console.print(f"{SAID[way]}: {', '.join(instance.url for instance in services)}")
 
-    def told(done: int) -> None:
+    def on_progress(done: int) -> None:
         if done % 500 == 0:
             console.print(f"  {done:,} answers", soft_wrap=True)
 
-    answers = buy([instance.url for instance in services], requests(REQUESTS), BUYERS, told)
+    answers = buy([instance.url for instance in services], requests(REQUESTS), BUYERS, on_progress)
     found = voucher(services[0].url)
-    return Result(way, answers, found, judge(way, answers, found, REQUESTS))
+    return Result(way, answers, found, find_problems(way, answers, found, REQUESTS))
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from typing import Self
 import pytest
 
 from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, ask, buy, connection
-from display import Voucher, judge
+from display import Voucher, find_problems
 from processes import HERE, Service, free_port, postgresql, postgresql_programs, redis_server, service
 from run import REQUESTS, STOCK, voucher
 
@@ -143,9 +143,9 @@ def wait_for(reached: Callable[[], bool], what: str) -> None:
 
 def health(instance: Service) -> str:
     status, body = get(f"{instance.url}/actuator/health")
-    said = str(json.loads(body)["status"])
-    assert (status == 200) == (said == "UP")
-    return said
+    health = str(json.loads(body)["status"])
+    assert (status == 200) == (health == "UP")
+    return health
 
 
 @pytest.mark.parametrize("boot", BOOTS)
@@ -155,7 +155,7 @@ def test_health_follows_redis_and_prometheus_is_shown_the_locks_of_users(boot: s
         with redis_server(folder, port):
             instance.wait_until_up()
             assert health(instance) == "UP"
-            assert buy([instance.url], [7, 8], 2, told=print).counts[BOUGHT] == 2
+            assert buy([instance.url], [7, 8], 2, on_progress=print).counts[BOUGHT] == 2
             wait_for(lambda: granted(instance) == 2, "both grants are in the page")
             page = get(f"{instance.url}/actuator/prometheus")[1]
             assert re.search(r'^steadlock_wait_seconds_count\{.*group="user"', page, re.MULTILINE)
@@ -238,23 +238,23 @@ def good(way: str = "outside") -> tuple[Answers, Voucher]:
 
 def test_the_verdict_is_content_with_good_runs() -> None:
     for way in ("none", "inside", "outside"):
-        assert judge(way, *good(way), REQUESTS) == []
+        assert find_problems(way, *good(way), REQUESTS) == []
 
 
 def test_the_verdict_notices_a_double_order() -> None:
     answers, _ = good()
-    assert judge("outside", answers, Voucher(STOCK, 0, STOCK, 1), REQUESTS) == ["1 double orders"]
+    assert find_problems("outside", answers, Voucher(STOCK, 0, STOCK, 1), REQUESTS) == ["1 double orders"]
 
 
 def test_the_verdict_notices_a_double_order_that_only_the_constraint_found() -> None:
     answers, sold = good()
     answers.found_late = 1
-    assert judge("outside", answers, sold, REQUESTS) == ["1 double orders were found by the constraint alone"]
+    assert find_problems("outside", answers, sold, REQUESTS) == ["1 double orders were found by the constraint alone"]
 
 
 def test_the_verdict_notices_that_no_damage_was_seen() -> None:
     answers, _ = good()
-    assert judge("none", answers, Voucher(STOCK, 0, STOCK, 0), REQUESTS) == [
+    assert find_problems("none", answers, Voucher(STOCK, 0, STOCK, 0), REQUESTS) == [
         "no double order was seen, so nothing is shown"
     ]
 
@@ -263,7 +263,7 @@ def test_the_verdict_notices_a_stock_that_is_not_exact() -> None:
     answers, _ = good()
     answers.counts[BOUGHT] += 1
     answers.counts[BUSY] -= 1
-    assert judge("outside", answers, Voucher(STOCK, 0, STOCK + 1, 0), REQUESTS) == [
+    assert find_problems("outside", answers, Voucher(STOCK, 0, STOCK + 1, 0), REQUESTS) == [
         f"of {STOCK} vouchers {STOCK + 1} were sold and 0 are left"
     ]
 
@@ -273,11 +273,11 @@ def test_the_verdict_notices_an_answer_that_nobody_was_given(answer: str) -> Non
     answers, sold = good()
     missing = answers.counts.pop(answer)
     answers.counts[SOLD_OUT if answer == BUSY else BUSY] += missing
-    assert judge("outside", answers, sold, REQUESTS) == [f"nobody was answered: {answer}"]
+    assert find_problems("outside", answers, sold, REQUESTS) == [f"nobody was answered: {answer}"]
 
 
 def test_the_verdict_notices_an_answer_that_is_not_one_of_the_four() -> None:
     answers, sold = good()
     answers.counts[BUSY] -= 1
     answers.unexpected.append("500 {}")
-    assert judge("outside", answers, sold, REQUESTS) == ["unexpected: 500 {}"]
+    assert find_problems("outside", answers, sold, REQUESTS) == ["unexpected: 500 {}"]
