@@ -17,9 +17,10 @@ core := "--workspace --exclude steadlock-uniffi-bindgen --exclude steadlock-pyth
 # `starved` run in parallel with the rest (`test-client-longest`).
 #
 # These tests are built for the whole workspace. For the client alone, cargo would choose other features of its
-# dependencies and build all of them once more. Only `starved` is built for the client alone: in the workspace, the
-# command adds tokio's feature `signal`, which keeps file descriptors that no test can replace. `starved` is also built
-# with `--release`: debug assertions make the standard library abort a process if other code closed its descriptor.
+# dependencies and build all of them once more. Only `starved` is built without the rest (`build-contender`): in the
+# workspace, the command adds tokio's feature `signal`, which keeps file descriptors that no test can replace. `starved` is
+# also built with `--release`: debug assertions make the standard library abort a process if other code closed its
+# descriptor.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; /^starved$/d; /^errors$/d; s/^/--test /' | tr '\n' ' '`
 # The tests of the client that depend on the version of the server.
 server_tests := `cd core/client/tests && ls | sed 's/\.rs$//' | grep -vxE 'support|timing|starved|driven|driving|host|lazy|memory|metrics|observing|reentrancy|secrets|spans' | sed 's/^/--test /' | tr '\n' ' '`
@@ -47,11 +48,11 @@ install +steps:
 [group('main')]
 demo *options: (install "python-demo")
     @{{ python }} ci/demo/build.py
-    @PYTHONPATH={{ justfile_directory() }}/packages/python/src {{ python }} examples/seckill/run.py "$@"
+    @{{ python }} examples/seckill/run.py "$@"
 
 # Shows the use of a fencing token: a late write, without a token and with one
 [group('main')]
-demo-fencing: (install "python-build") build-cli build-python
+demo-fencing: build-cli build-python
     {{ python }} examples/fencing/run.py
 
 # Vouchers are sold without a lock, with a lock inside the transaction, and with a lock outside of it.
@@ -67,7 +68,7 @@ playground *options: (install "python-just") build-cli build-web
 
 # Shows the log of a day with two failovers
 [group('main')]
-demo-log: (install "python-build redis-server") build-python
+demo-log: (install "redis-server") build-python
     {{ python }} examples/failover/run.py
 
 # Options: `--server 6.2|7.0|8.2|valkey`, `--json`
@@ -216,8 +217,8 @@ build-cli:
 
 # Builds the Python package into .tools/venv
 [group('build')]
-build-python: (install "python-build")
-    cd packages/python && {{ venv }}/maturin develop --release --locked --quiet
+build-python: (install "python-just")
+    {{ python }} packages/python/build_native.py
 
 # Builds the Node package into packages/node/dist
 [group('build')]
@@ -261,10 +262,11 @@ build-spring-seckill: build-spring
 build-example: build-jvm
     {{ maven }} --quiet --file examples/seckill/jvm/pom.xml package
 
+# The same call builds the test `starved`, which then needs no other build of the client.
 # Builds the Rust contender of the cross-language tests
 [group('build')]
 build-contender:
-    cargo build --release --locked --package steadlock-contender
+    cargo build --release --locked --package steadlock --package steadlock-contender --bins --test starved
 
 # Builds the Rust tests before tasks run them in parallel
 [private]
@@ -517,7 +519,7 @@ test-bare *options: (install "python-test")
 
 # Tests that the packages for users have the licences of their dependencies
 [group('test')]
-test-shipped *options: (install "python-test") build-python build-node build-jvm
+test-shipped *options: (install "python-test python-build") build-python build-node build-jvm
     cd ci/dependencies && {{ python }} -m pytest test_shipped.py "$@"
 
 # Tests several languages on the same locks
@@ -597,7 +599,7 @@ test-timed-sentinel:
 
 # Runs all lints; changes no file
 [group('lint')]
-lint: (install "rust-lints wasm-target python-lint python-test python-demo python-package python-site python-build node-lint python-deny") lint-side-by-side
+lint: (install "rust-lints wasm-target python-lint python-test python-demo python-package python-site node-lint python-deny") lint-side-by-side
 
 [private]
 [parallel]

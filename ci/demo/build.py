@@ -1,17 +1,15 @@
 """Builds everything that the demo runs: the `steadlock` command, the three packages, and the demo's JVM service.
 
-All native parts are built by one call, so that each crate is compiled once. Separate calls would choose different
-features for some dependencies, and compile these and the crates that need them again.
+All native parts come from one call of cargo, so that each crate is compiled once: see .cargo/config.toml. The call
+includes the command, because the demo does not count file descriptors as the tests do.
 """
 
-import os
 import sys
 from pathlib import Path
 
 from steps import Step, main
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("steadlock-cli", "steadlock-python", "steadlock-node", "steadlock-jvm")
 #: Settings for a fast build. Full optimization would take minutes longer, and the demo mostly waits for the network and
 #: for locks.
 QUICKLY = {
@@ -26,17 +24,8 @@ KOTLIN = "Kotlin: the JVM package"
 NODE_TOOLS = "npm: what builds the Node package"
 PLACED = "Placing the libraries in their packages"
 
-
-def target() -> Path:
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-
-
 STEPS = (
-    Step(
-        RUST,
-        [["cargo", "build", "--release", "--locked", *(word for name in PACKAGES for word in ("--package", name))]],
-        environment=QUICKLY,
-    ),
+    Step(RUST, [["cargo", "native", "--package", "steadlock-cli"]], environment=QUICKLY),
     Step(KOTLIN, [[*MAVEN, "--file", JVM / "pom.xml", "-Dexec.skip", "compile"]]),
     Step(NODE_TOOLS, [["ci/install", "node-demo", "node-package"]]),
     Step(
@@ -47,7 +36,7 @@ STEPS = (
     Step(
         PLACED,
         [
-            [sys.executable, "ci/demo/python_library.py", target() / "release"],
+            [sys.executable, "packages/python/build_native.py", "--built"],
             ["node", "packages/node/build-native.mjs", "--built"],
             [JVM / "build-native.sh", JVM / "target", "--built"],
         ],

@@ -25,7 +25,7 @@ esac
 
 cd "$root"
 if [ "${2:-}" != --built ]; then
-  cargo build --quiet --locked --release --package steadlock-jvm
+  cargo native --quiet
 fi
 
 # Writes a new file and renames it, because a JVM may have the old one mapped. For the same reason the library is no

@@ -1,6 +1,6 @@
 // Builds the native library for this machine and puts it where `src/native.ts` looks for it.
 //
-//   node build-native.mjs          builds the release library, as users get it
+//   node build-native.mjs          builds the release library
 //   node build-native.mjs --dev    builds a debug library: quick to build, slow to run
 //   node build-native.mjs --built  copies the library that cargo has built already
 
@@ -13,9 +13,9 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 const root = join(here, '..', '..');
 const profile = process.argv.includes('--dev') ? 'dev' : 'release';
 
-const options = ['build', '--quiet', '--locked', '--package', 'steadlock-node', '--profile', profile];
+const options = profile === 'dev' ? ['build', '--locked', '--package', 'steadlock-node'] : ['native'];
 if (!process.argv.includes('--built')) {
-  const { status } = spawnSync('cargo', options, { cwd: root, stdio: 'inherit' });
+  const { status } = spawnSync('cargo', [...options, '--quiet'], { cwd: root, stdio: 'inherit' });
   if (status !== 0) process.exit(status ?? 1);
 }
 
