@@ -1,4 +1,7 @@
-"""Runs a command with the servers of a rig: `on_rig.py cluster -- pytest`. README.md lists the variables for it."""
+"""Runs a command with the servers of each named rig, or of each rig: `on_rig.py cluster tls -- pytest`.
+
+The first failure ends it. README.md lists the variables for the command.
+"""
 
 import os
 import subprocess
@@ -9,9 +12,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from rigs import rig
 
+RIGS = ("standalone", "sentinel", "cluster", "redlock", "tls", "tls-sentinel", "tls-cluster")
+
 
 def main() -> int:
-    name, _, *command = sys.argv[1:]
+    end = sys.argv.index("--")
+    statuses = (run(name, sys.argv[end + 1 :]) for name in sys.argv[1:end] or RIGS)
+    return next(filter(None, statuses), 0)
+
+
+def run(name: str, command: list[str]) -> int:
     with rig(name) as servers:
         told = {"STEADLOCK_BEHAVIOUR_URLS": " ".join(servers["urls"])}
         if servers["ca"]:

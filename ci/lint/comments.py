@@ -90,6 +90,7 @@ SOURCES: list[tuple[str, Reader]] = [
     ("*.lua", of_lua),
     ("*.sh", of_hashes),
     ("justfile", of_hashes),
+    ("*.just", of_hashes),
     ("*.toml", of_hashes),
     ("*.yml", of_hashes),
 ]

@@ -93,7 +93,8 @@ def runs_on(platform: str, runner: str) -> bool:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_each_script_and_recipe_that_is_called_exists(file: Path) -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    recipes = set(re.findall(r"^([a-z][\w-]*)(?: [^:=\n]*)?:(?!=)", (ROOT / "justfile").read_text(), re.MULTILINE))
+    tasks = (ROOT / "justfile").read_text() + (ROOT / "ci" / "test.just").read_text()
+    recipes = set(re.findall(r"^([a-z][\w-]*)(?: [^:=\n]*)?:(?!=)", tasks, re.MULTILINE))
     run = "\n".join(command for step in steps(file) if (command := step.get("run")))
     run += "\n" + "\n".join(re.findall(r"^ .*command: \[(.*)\]$", file.read_text(), re.MULTILINE))
     called = re.findall(r"(?<![\w/])(?:ci|\.ci)/[\w./-]+", run)
