@@ -29,7 +29,7 @@ use crate::owner::{ClientId, Entropy, OwnerId};
 use crate::reply::{CallError, Reply};
 use crate::server_clocks::ServerClocks;
 use crate::sorted::{SortedMap, SortedSet};
-use crate::step::Step;
+use crate::step::{Step, WaiterInput};
 use crate::timers::{Timer, Timers};
 use crate::token::Token;
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
@@ -389,7 +389,7 @@ impl Io {
         }
         // A waiter whose holder is known by now is decided like the waiters before it.
         for primary in self.breakers.open_at(node) {
-            self.step(Step::Outage(primary));
+            self.step(Step::Waiter(WaiterInput::Outage(primary)));
         }
     }
 
@@ -419,7 +419,7 @@ impl Io {
                 primary,
                 why: cause.to_string(),
             });
-            self.step(Step::Outage(primary));
+            self.step(Step::Waiter(WaiterInput::Outage(primary)));
         }
     }
 
@@ -431,7 +431,7 @@ impl Io {
                 primary,
                 open: now.saturating_since(outage.since),
             });
-            self.step(Step::OutageOver(primary));
+            self.step(Step::Waiter(WaiterInput::OutageOver(primary)));
         }
     }
 
@@ -500,13 +500,13 @@ impl Io {
 }
 
 impl Io {
-    /// Notes a token, and when its call was sent and answered. Reports a server's clock that is ahead.
-    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, times: (Instant, Instant)) {
+    /// Notes the token of a call that was sent at `sent`. Reports a server's clock that is ahead.
+    pub(crate) fn token_came(&mut self, keys: &Keys, token: Token, sent: Instant, now: Instant) {
         if self.detail < Detail::Trouble {
             return;
         }
         let place = self.breakers.place(keys);
-        if let Some(by) = self.server_clocks.told(place, token, times, self.config.lease) {
+        if let Some(by) = self.server_clocks.told(place, token, self.config.lease, sent, now) {
             self.observe(Detail::Trouble, |io| Observed::ClockAhead {
                 primary: io.primary(keys),
                 by,

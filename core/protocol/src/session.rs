@@ -74,7 +74,7 @@ impl Session {
                     self.members.complete(ticket, Outcome::Failed(error));
                 } else {
                     let plan = LeasePlan::of(request.lease, self.members.io().config().lease);
-                    self.members.acquire(ticket, request, (NodeId::default(), plan), now);
+                    self.members.acquire(ticket, request, NodeId::default(), plan, now);
                 }
             }
         }

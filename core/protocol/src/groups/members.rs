@@ -336,8 +336,15 @@ impl Members {
         self.exclude(lease);
     }
 
-    pub(crate) fn acquire(&mut self, ticket: Ticket, request: AcquireRequest, of: (NodeId, LeasePlan), now: Instant) {
-        self.with(|locks| locks.acquire(ticket, request, of, now));
+    pub(crate) fn acquire(
+        &mut self,
+        ticket: Ticket,
+        request: AcquireRequest,
+        node: NodeId,
+        plan: LeasePlan,
+        now: Instant,
+    ) {
+        self.with(|locks| locks.acquire(ticket, request, node, plan, now));
     }
 
     /// Releases one lease. The last lease of a hold ends the record on the server.

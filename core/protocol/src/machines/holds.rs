@@ -34,7 +34,7 @@ use std::time::Duration;
 
 pub(crate) use self::hold::Hold;
 use self::hold::lost_error;
-use crate::calls::{Heir, InFlight};
+use crate::calls::{Answered, Heir, Resolved};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Cause, Error, ErrorKind, Operation};
@@ -43,9 +43,8 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::observed::{Detail, Observed, Place};
-use crate::reply::{CallError, Reply};
 use crate::sorted::SortedMap;
-use crate::step::{NewHold, Owed, Step};
+use crate::step::{NewHold, Owed, Step, WaiterInput};
 use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
@@ -74,7 +73,7 @@ impl Holds {
                 }
             }
             Input::RenewalDue(id) => self.renewal_due(io, id, now),
-            Input::Renewed(id, call, ttl, result) => self.renewed(io, id, call, ttl, &result, now),
+            Input::Renewed(id, ttl, answered) => self.renewed(io, id, ttl, &answered, now),
             Input::RenewalOverdue(id, call) => {
                 let hold = self.hold_mut(id);
                 if let Some(hold) = hold.filter(|hold| hold.watchdog().is_renewed_by(call)) {
@@ -91,9 +90,9 @@ impl Holds {
             }
             Input::Lost(id, reason) => self.lose(io, id, reason, now),
             Input::Dropped(id, ticket) => self.abandon(io, id, ticket, now),
-            Input::Resolved(id, attempt, was_cut) => {
+            Input::Resolved(id, resolved) => {
                 if let Some(hold) = self.hold_mut(id) {
-                    hold.resolved(attempt, was_cut);
+                    hold.resolved(resolved);
                 }
             }
             Input::Connected(node, lane) => {
@@ -117,7 +116,7 @@ impl Holds {
         io.leave_to(new.unresolved.in_flight(), Heir::Hold(id));
         let (lock, sent, ttl, provisional) = (new.lock, new.sent, new.ttl, new.provisional);
         if new.keys.kind.is_exclusive() {
-            io.step(Step::Held(lock, id));
+            io.step(Step::Waiter(WaiterInput::Held(lock, id)));
         }
         self.insert(id, new, now);
         self.enter(io, ticket, id);
@@ -249,7 +248,7 @@ pub(crate) enum Input {
     /// A renewal is due.
     RenewalDue(HoldId),
     /// A renewal that asked for this TTL was answered.
-    Renewed(HoldId, (CallId, InFlight), Duration, Result<Reply, CallError>),
+    Renewed(HoldId, Duration, Answered),
     /// The reply to a renewal is overdue.
     RenewalOverdue(HoldId, CallId),
     /// The timer of the deadline has fired.
@@ -260,8 +259,8 @@ pub(crate) enum Input {
     Lost(HoldId, LostReason),
     /// The client closes, so no caller will release the hold. The ticket, if any, gets the outcome of the release.
     Dropped(HoldId, Option<Ticket>),
-    /// An attempt of the hold's owner was answered, or was cut off (`true`).
-    Resolved(HoldId, CallId, bool),
+    /// An attempt of the hold's owner was answered, or was cut off.
+    Resolved(HoldId, Resolved),
     /// A lane of a node has opened.
     Connected(NodeId, Lane),
     /// A lane of a node has closed.
@@ -398,7 +397,7 @@ impl Holds {
         if is_forgotten && !io.has(Defect::LapsedLeaseStays) {
             self.forget_lost(io, id, now);
         }
-        io.step(Step::Freed(lock, id));
+        io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
     /// Forgets a lost fixed hold, because its holder need not release it. A release is owed all the same, because a
@@ -440,7 +439,7 @@ impl Holds {
             };
             io.step(Step::Owes(owed));
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
-            io.step(Step::Freed(lock, id));
+            io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
             return;
         }
         let Some(hold) = self.end(io, id) else { return };
@@ -455,7 +454,7 @@ impl Holds {
             None => owe(io, hold, Some(ticket), false, now),
         }
         // The next local waiter sends its attempt right after the release, without waiting for the reply.
-        io.step(Step::Freed(lock, id));
+        io.step(Step::Waiter(WaiterInput::Freed(lock, id)));
     }
 
     /// Ends a hold because the client closes, and no caller will release it.

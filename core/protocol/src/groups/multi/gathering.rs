@@ -168,7 +168,7 @@ impl Gathering {
         let member = members.ticket_for(Some(ticket), Verb::Acquire);
         self.under_way = vec![member];
         self.asked = now;
-        members.acquire(member, request, (NodeId::default(), plan), now);
+        members.acquire(member, request, NodeId::default(), plan, now);
         true
     }
 

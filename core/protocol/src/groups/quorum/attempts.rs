@@ -138,7 +138,7 @@ impl Attempts {
         members.set(Timer::Round(ticket), now + timeout);
         attempt.round = Some(Round::new(unanswered.clone(), timeout));
         for (member, node) in unanswered {
-            members.acquire(member, request.clone(), (node, plan), now);
+            members.acquire(member, request.clone(), node, plan, now);
         }
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::calls::{Purpose, Unresolved};
+use crate::calls::{Purpose, Resolved, Unresolved};
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Cause, Error, Holder, Operation};
@@ -223,12 +223,13 @@ impl Hold {
     }
 
     /// Notes that an attempt of the hold's owner was answered, or was cut off.
-    pub(super) fn resolved(&mut self, attempt: CallId, was_cut: bool) {
+    pub(super) fn resolved(&mut self, resolved: Resolved) {
         let unresolved = self.unresolved.as_mut();
-        let Some(unresolved) = unresolved.filter(|unresolved| unresolved.in_flight().contains(&attempt)) else {
+        let is_its_own = |unresolved: &&mut Box<Unresolved>| unresolved.in_flight().contains(&resolved.attempt);
+        let Some(unresolved) = unresolved.filter(is_its_own) else {
             return;
         };
-        unresolved.answered(attempt, was_cut);
+        unresolved.resolved(resolved);
         if !unresolved.is_any() {
             self.unresolved = None;
         }

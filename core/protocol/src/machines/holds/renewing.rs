@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Aim, Extension, Holds, observe_renewal_failed, observe_renewal_has_to_wait, observe_renewed};
-use crate::calls::InFlight;
+use crate::calls::Answered;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{CallId, HoldId, LeaseId, Ticket};
+use crate::ids::{HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Record, parse_record};
@@ -148,23 +148,16 @@ impl Holds {
         }
     }
 
-    pub(super) fn renewed(
-        &mut self,
-        io: &mut Io,
-        id: HoldId,
-        (call, in_flight): (CallId, InFlight),
-        ttl: Duration,
-        result: &Result<Reply, CallError>,
-        now: Instant,
-    ) {
+    pub(super) fn renewed(&mut self, io: &mut Io, id: HoldId, ttl: Duration, answered: &Answered, now: Instant) {
         let Some(hold) = self.hold_mut(id) else { return };
-        let is_current = hold.watchdog_mut().answered(call);
+        let result = &answered.result;
+        let is_current = hold.watchdog_mut().answered(answered.id);
         if hold.lost().is_some() {
             return;
         }
         match result.as_ref().ok().and_then(parse_record) {
             Some(Record::Mine { .. }) => {
-                let Some(sent) = in_flight.sent else { return };
+                let Some(sent) = answered.call.sent else { return };
                 observe_renewed(io, hold, sent, now);
                 hold.watchdog_mut().confirmed(sent, ttl);
                 if !hold.is_valid(now) {
