@@ -162,7 +162,8 @@ impl Io {
     pub(crate) fn call(
         &mut self,
         purpose: Purpose,
-        (node, lane): (NodeId, Lane),
+        node: NodeId,
+        lane: Lane,
         invocation: Invocation,
         overdue: Option<Instant>,
     ) -> CallId {
@@ -450,8 +451,8 @@ impl Io {
             Some(Err(NothingToAsk)) => self.answered_by(primary, now),
             Some(Ok(question)) => {
                 let overdue = self.timeout(now);
-                let to = (primary.node, Lane::Command);
-                let call = self.call(Purpose::Probe(primary), to, question, Some(overdue));
+                let purpose = Purpose::Probe(primary);
+                let call = self.call(purpose, primary.node, Lane::Command, question, Some(overdue));
                 self.breakers.probes(primary, call);
                 self.stop(Timer::Probe(primary));
             }
@@ -519,7 +520,7 @@ impl Io {
     /// Tells a node which program this client is, before the client first uses the node and at intervals after that.
     pub(crate) fn identify(&mut self, node: NodeId, now: Instant) {
         if let Some(invocation) = self.identities.say(node) {
-            self.call(Purpose::Identify, (node, Lane::Command), invocation, None);
+            self.call(Purpose::Identify, node, Lane::Command, invocation, None);
             if self.due(Timer::Identify).is_none() {
                 self.set(Timer::Identify, now + EVERY);
             }
@@ -553,7 +554,7 @@ impl Io {
     /// Asks the server for the program of an owner id, unless it is known.
     pub(crate) fn ask_identity(&mut self, node: NodeId, owner: &str, now: Instant) {
         if let Some((client, invocation)) = self.identities.question(owner, now) {
-            let call = self.call(Purpose::Identity, (node, Lane::Command), invocation, None);
+            let call = self.call(Purpose::Identity, node, Lane::Command, invocation, None);
             self.identities.asked(call, client, now);
         }
     }

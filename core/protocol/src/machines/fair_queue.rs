@@ -196,7 +196,7 @@ impl FairQueue {
         let most = io.limits().waiters_per_poll.max(1);
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
             let Some(poll) = keys.poll(some) else { return };
-            let call = io.call(Purpose::Poll(lock), (keys.node, Lane::Command), poll, None);
+            let call = io.call(Purpose::Poll(lock), keys.node, Lane::Command, poll, None);
             // A poll appends waiters that are missing from the queue, so it counts as an attempt of each waiter in it.
             if !io.has(Defect::PollsAreNoAttempts) {
                 io.step(Step::Waiter(WaiterInput::Polled(call, tickets.to_vec())));

@@ -225,7 +225,7 @@ impl Releases {
         };
         let invocation = release.keys.release(&release.owner);
         let overdue = io.timeout(now);
-        release.call = Some(io.call(Purpose::Release(id), (node, lane), invocation, Some(overdue)));
+        release.call = Some(io.call(Purpose::Release(id), node, lane, invocation, Some(overdue)));
         release.lane = lane;
         io.stop(Timer::ReleaseAgain(id));
     }

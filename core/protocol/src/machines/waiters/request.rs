@@ -422,7 +422,7 @@ impl Request {
         io.identify(node, now);
         let overdue = io.timeout(now);
         let purpose = Purpose::Acquire { ticket, ttl };
-        let call = io.call(purpose, (node, Lane::Command), invocation, Some(overdue));
+        let call = io.call(purpose, node, Lane::Command, invocation, Some(overdue));
         self.state = State::Trying(call);
         self.again = false;
         self.last_try = Some(now);
